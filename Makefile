@@ -1,0 +1,100 @@
+# Every target works in a fresh clone, as the first command, and costs little when run again.
+# What is installed is hash-pinned (requirements/), lies in .venv, and is tracked by .venv/stamp/*.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install test check bench fuzz soak lock clean
+
+BIN := .venv/bin
+STAMP := .venv/stamp
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+PINNED := $(PIP) install --require-hashes
+
+FUZZ_COUNT ?= 1000000
+FUZZ_FLAGS ?=
+LOCK_FLAGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: $(STAMP)/program ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
+	@echo "The program is at $(BIN)/streamweir"
+
+test: check ## everything a change must pass: make check, then all tests and the coverage gate
+	@echo "Running the tests"
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage report
+
+check: $(STAMP)/program $(STAMP)/test ## style, types and import rules (ruff, mypy --strict, import-linter)
+	@echo "Checking style, types and imports"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(STAMP)/program ## the engine's cost per frame
+	@echo "Measuring the engine"
+	@$(BIN)/python -m bench.engine
+
+fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
+	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
+
+soak: $(STAMP)/program $(STAMP)/test ## the tests with their full counts, then make fuzz: minutes
+	@echo "Running the tests with their full counts"
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m ""
+	@$(MAKE) --no-print-directory fuzz
+
+lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer versions)
+	@echo "Resolving the requirement files"
+	@$(call compile,pyproject.toml,runtime,)
+	@$(call compile,requirements/build.in,build,runtime)
+	@$(call compile,requirements/test.in,test,runtime build)
+	@$(call compile,requirements/lock.in,lock,)
+
+clean: ## remove all that the other targets made
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# compile FROM, TO, names of the files whose pins it must agree with.
+# No index address is written, and no release younger than a week is taken.
+define compile
+$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --exclude-newer "7 days" \
+	--custom-compile-command "make lock" --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) \
+	$(foreach name,$(3),-c requirements/$(name).txt) $(1) -o requirements/$(2).txt
+endef
+
+$(STAMP)/venv:
+	@for name in $${PYTHON:-python3.11 python3 python3.14 python3.13 python3.12}; do \
+		if "$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "Making .venv with $$("$$name" --version)"; \
+			"$$name" -m venv --clear .venv; \
+			mkdir -p $(STAMP); \
+			touch $@; \
+			exit 0; \
+		fi; \
+	done; \
+	echo "Streamweir needs Python 3.11 or later with the venv module: none found. PYTHON=/path/to/python chooses one." >&2; \
+	exit 1
+
+$(STAMP)/runtime: requirements/runtime.txt requirements/build.txt | $(STAMP)/venv
+	@echo "Installing what the program needs"
+	@$(PINNED) -r requirements/runtime.txt -r requirements/build.txt
+	@touch $@
+
+$(STAMP)/program: pyproject.toml src/streamweir/__init__.py | $(STAMP)/runtime
+	@echo "Installing the program"
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
+	@echo "Installing what the tests need"
+	@$(PINNED) -r requirements/test.txt
+	@touch $@
+
+$(STAMP)/lock: requirements/lock.txt | $(STAMP)/venv
+	@echo "Installing uv"
+	@$(PINNED) -r requirements/lock.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""Measurements. Speed is reported here and never asserted in the tests."""

@@ -1,0 +1,27 @@
+"""`streamweir`: one program, its commands loaded when they are used, so that each starts fast."""
+
+from importlib import import_module
+
+import click
+
+from streamweir import __version__
+
+_COMMANDS = {"replay": "streamweir.cli.replay"}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = import_module(module).command
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="streamweir %(version)s")
+def main() -> None:
+    """A streaming-first LLM gateway: exact frames in front, exact books beneath."""

@@ -1,0 +1,40 @@
+"""A caller's mistake, named by its JSON path.
+
+The one place where msgspec's check of a request, and its wording, become ours: whatever it
+finds wrong is a `CallerError` with the path from the top of the body
+(`messages[2].content[0].image_url.url`). Knows nothing of what is checked.
+"""
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from streamweir.core.errors import CallerError
+
+T = TypeVar("T")
+
+_LONGEST_REASON = 200
+_AT = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`")
+
+
+def missing(path: str) -> CallerError:
+    return CallerError("missing_required_parameter", f"Missing required parameter: '{path}'.", param=path)
+
+
+def convert(value: object, model: type[T], path: str) -> T:
+    """`value` as a `model`; `path` is where it stands in the body ("" for the body itself)."""
+    try:
+        return msgspec.convert(value, model)
+    except msgspec.ValidationError as complaint:
+        text = str(complaint)
+    at = _AT.search(text)
+    where = (path + (at["path"] if at else "")).lstrip(".")
+    reason = _AT.sub("", text)
+    absent = _MISSING.match(reason)
+    if absent:
+        raise missing(f"{where}.{absent['name']}".lstrip("."))
+    is_type = reason.startswith("Expected") and ", got " in reason
+    code, word = ("invalid_type", "type") if is_type else ("invalid_value", "value")
+    raise CallerError(code, f"Invalid {word} for '{where}': {reason[:_LONGEST_REASON]}.", param=where or None)

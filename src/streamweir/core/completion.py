@@ -1,0 +1,234 @@
+"""Events folded into a whole completion: the other end of every stream.
+
+A buffered answer is the same events as a streamed one, folded here; so there is one mapping
+per provider, not two, and concatenating the deltas gives the buffered message by construction.
+Pieces are kept in lists and joined when the fold is read.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import (
+    ChoiceFinished,
+    Event,
+    Extra,
+    FinishReason,
+    LogprobsDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    StreamTagged,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+
+
+class FoldedCall(Struct):
+    id: str | None
+    name: str
+    arguments: str
+    legacy: bool = False
+
+
+class FoldedChoice(Struct):
+    index: int
+    text: str | None
+    """None: no text was sent, which is not the same as an empty one."""
+    reasoning: str | None
+    reasoning_details: list[dict[str, Any]]
+    refusal: str | None
+    calls: list[FoldedCall]
+    logprobs: dict[str, Any] | None | UnsetType
+    extras: dict[str, Any]
+    reason: FinishReason | None
+    raw_reason: str
+
+
+class Completion(Struct):
+    started: StreamStarted
+    choices: list[FoldedChoice]
+    usage: Usage | None
+    extras: dict[str, Any]
+    error: StreamweirError | None
+    completed: bool
+    """False while no terminal event came, and after a failure."""
+
+
+class _Call(Struct):
+    id: str | None
+    name: str
+    legacy: bool
+    arguments: list[str] = field(default_factory=list)
+
+
+class _Choice(Struct):
+    index: int
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
+    refusal: list[str] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    logprobs: dict[str, Any] | None | UnsetType = UNSET
+    extras: dict[str, Any] = field(default_factory=dict)
+    reason: FinishReason | None = None
+    raw_reason: str = ""
+
+
+class Accumulator:
+    """Feed it every event of one stream, then `fold()`."""
+
+    def __init__(self) -> None:
+        self._started = StreamStarted()
+        self._choices: dict[int, _Choice] = {}
+        self._usage: Usage | None = None
+        self._extras: dict[str, Any] = {}
+        self._error: StreamweirError | None = None
+        self._completed = False
+
+    def feed(self, event: Event, /) -> None:
+        match event:
+            case TextDelta():
+                self._choice(event.choice).text.append(event.text)
+            case ReasoningDelta():
+                choice = self._choice(event.choice)
+                if event.text:
+                    choice.reasoning.append(event.text)
+                choice.details.extend(event.details)
+            case RefusalDelta():
+                self._choice(event.choice).refusal.append(event.text)
+            case ToolCallStarted():
+                self._choice(event.choice).calls.append(_Call(event.id, event.name, event.legacy))
+            case ToolCallDelta():
+                self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
+            case LogprobsDelta():
+                _add_logprobs(self._choice(event.choice), event.logprobs)
+            case ChoiceFinished():
+                choice = self._choice(event.choice)
+                choice.reason, choice.raw_reason = event.reason, event.raw
+            case UsageReported():
+                self._usage = event.usage
+            case StreamStarted():
+                self._started = event
+            case StreamTagged():
+                self._tag(event)
+            case Extra(choice=None):
+                self._extras.update(event.fields)
+            case Extra(choice=int(index)):
+                _add_extras(self._choice(index).extras, event.fields)
+            case StreamCompleted():
+                self._completed = True
+            case StreamFailed():
+                self._error = event.error
+
+    def fold(self) -> Completion:
+        return Completion(
+            started=self._started,
+            choices=[_fold_choice(choice) for _, choice in sorted(self._choices.items())],
+            usage=self._usage,
+            extras=self._extras,
+            error=self._error,
+            completed=self._completed,
+        )
+
+    def _choice(self, index: int) -> _Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            choice = self._choices[index] = _Choice(index)
+        return choice
+
+    def _tag(self, event: StreamTagged) -> None:
+        old = self._started
+        self._started = StreamStarted(
+            old.id,
+            old.model,
+            old.created,
+            old.system_fingerprint if event.system_fingerprint is UNSET else event.system_fingerprint,
+            old.service_tier if event.service_tier is UNSET else event.service_tier,
+        )
+
+
+def join_text(pieces: list[str]) -> str:
+    """The pieces as one text. An emoji that an upstream cut in two becomes one character again."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text
+
+
+def merge_details(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`reasoning_details` as a message holds them: the streamed pieces of one entry joined.
+
+    Pieces belong together when they follow each other with the same type and index.
+    """
+    merged: list[dict[str, Any]] = []
+    for piece in pieces:
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and piece.get("type") in ("reasoning.text", "reasoning.summary")
+            and piece.get("type") == last.get("type")
+            and piece.get("index") is not None
+            and piece.get("index") == last.get("index")
+        ):
+            for name, value in piece.items():
+                if name in ("text", "summary") and isinstance(value, str) and isinstance(last.get(name), str):
+                    last[name] += value
+                elif value is not None:
+                    last[name] = value
+        else:
+            merged.append(dict(piece))
+    return merged
+
+
+def _fold_choice(choice: _Choice) -> FoldedChoice:
+    return FoldedChoice(
+        index=choice.index,
+        text=join_text(choice.text) if choice.text else None,
+        reasoning=join_text(choice.reasoning) if choice.reasoning else None,
+        reasoning_details=merge_details(choice.details),
+        refusal=join_text(choice.refusal) if choice.refusal else None,
+        calls=[FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy) for call in choice.calls],
+        logprobs=choice.logprobs,
+        extras=choice.extras,
+        reason=choice.reason,
+        raw_reason=choice.raw_reason,
+    )
+
+
+def _add_logprobs(choice: _Choice, logprobs: dict[str, Any] | None | UnsetType) -> None:
+    if isinstance(logprobs, dict):
+        if not isinstance(choice.logprobs, dict):
+            choice.logprobs = {}
+        held = choice.logprobs
+        for name, value in logprobs.items():
+            if not isinstance(value, list):
+                held.setdefault(name, value)
+            elif isinstance(held.get(name), list):
+                held[name].extend(value)
+            else:
+                held[name] = list(value)
+    elif logprobs is None and choice.logprobs is UNSET:
+        choice.logprobs = None
+
+
+def _add_extras(held: dict[str, Any], fields: dict[str, Any]) -> None:
+    """A delta's own members: lists grow, an object (audio) is filled piece by piece."""
+    for name, value in fields.items():
+        old = held.get(name)
+        if isinstance(value, list) and isinstance(old, list):
+            old.extend(value)
+        elif isinstance(value, dict) and isinstance(old, dict):
+            for member, piece in value.items():
+                grows = member in ("data", "transcript") and isinstance(old.get(member), str)
+                old[member] = old[member] + piece if grows and isinstance(piece, str) else piece
+        else:
+            held[name] = list(value) if isinstance(value, list) else dict(value) if isinstance(value, dict) else value

@@ -1,0 +1,192 @@
+"""One message of a request: its roles, its content parts, its tool calls.
+
+`read_message` checks what was sent and gives a typed view of it; parts of a type that we do
+not know are kept as they are. Knows nothing of the request around the message, nor of what
+a provider can take.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from streamweir.core.complaint import convert, missing
+from streamweir.core.errors import CallerError
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class TextPart(Struct, frozen=True):
+    text: str
+    cache_control: dict[str, Any] | None = None
+
+
+class ImageUrl(Struct, frozen=True):
+    url: str
+    detail: str | None = None
+
+
+class ImagePart(Struct, frozen=True):
+    image_url: ImageUrl
+    cache_control: dict[str, Any] | None = None
+
+
+class InputAudio(Struct, frozen=True):
+    data: str
+    format: str
+
+
+class AudioPart(Struct, frozen=True):
+    input_audio: InputAudio
+    cache_control: dict[str, Any] | None = None
+
+
+class FileRef(Struct, frozen=True):
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class FilePart(Struct, frozen=True):
+    file: FileRef
+    cache_control: dict[str, Any] | None = None
+
+
+class RefusalPart(Struct, frozen=True):
+    refusal: str
+
+
+class OtherPart(Struct, frozen=True):
+    """A part of a type that we do not know: for providers that take the body as it is."""
+
+    type: str
+    members: dict[str, Any]
+
+
+Part = TextPart | ImagePart | AudioPart | FilePart | RefusalPart | OtherPart
+
+
+class FunctionCall(Struct, frozen=True):
+    name: str
+    arguments: str = ""
+
+
+class CustomCall(Struct, frozen=True):
+    name: str
+    input: str = ""
+
+
+class ToolCall(Struct, frozen=True):
+    """A call that the model made on an earlier turn."""
+
+    id: str
+    type: str = "function"
+    function: FunctionCall | None = None
+    custom: CustomCall | None = None
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    role: Role
+    content: str | tuple[Part, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    function_call: FunctionCall | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning_details: tuple[dict[str, Any], ...] = ()
+    cache_control: dict[str, Any] | None = None
+    is_error: bool = False
+    """A tool result that reports a failure: an extension for providers that can say so."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The content as parts, whichever way it was sent; a bare string is one text part."""
+        if self.content is None:
+            return ()
+        if isinstance(self.content, str):
+            return (TextPart(self.content, self.cache_control),)
+        return self.content
+
+    @property
+    def text(self) -> str:
+        """The text parts alone, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+class _SentMessage(Struct, kw_only=True):
+    role: Role
+    content: str | list[dict[str, Any]] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    function_call: FunctionCall | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    cache_control: dict[str, Any] | None = None
+    is_error: bool | None = None
+    audio: dict[str, Any] | None = None
+
+
+def read_message(value: dict[str, Any], path: str) -> Message:
+    sent = convert(value, _SentMessage, path)
+    says_something = sent.content is not None
+    if sent.role == "assistant":
+        says_something = says_something or bool(
+            sent.tool_calls
+            or sent.function_call
+            or sent.refusal
+            or sent.audio
+            or sent.reasoning_details
+            or sent.reasoning_content
+            or sent.reasoning
+        )
+    if not says_something and sent.role != "function":
+        raise missing(f"{path}.content")
+    if sent.role == "tool" and not sent.tool_call_id:
+        raise missing(f"{path}.tool_call_id")
+    if sent.role == "function" and not sent.name:
+        raise missing(f"{path}.name")
+    for i, call in enumerate(sent.tool_calls or ()):
+        if call.function is None and call.custom is None:
+            raise missing(f"{path}.tool_calls[{i}].{'custom' if call.type == 'custom' else 'function'}")
+    content: str | tuple[Part, ...] | None
+    if isinstance(sent.content, list):
+        content = tuple(_read_part(part, f"{path}.content[{i}]") for i, part in enumerate(sent.content))
+    else:
+        content = sent.content
+    return Message(
+        role=sent.role,
+        content=content,
+        name=sent.name,
+        tool_calls=tuple(sent.tool_calls or ()),
+        tool_call_id=sent.tool_call_id,
+        function_call=sent.function_call,
+        refusal=sent.refusal,
+        reasoning_content=sent.reasoning_content if sent.reasoning_content is not None else sent.reasoning,
+        reasoning_details=tuple(sent.reasoning_details or ()),
+        cache_control=sent.cache_control,
+        is_error=bool(sent.is_error),
+    )
+
+
+_PART_TYPES: dict[str, type[Part]] = {
+    "text": TextPart,
+    "image_url": ImagePart,
+    "input_audio": AudioPart,
+    "file": FilePart,
+    "refusal": RefusalPart,
+}
+
+
+def _read_part(value: dict[str, Any], path: str) -> Part:
+    kind = value.get("type")
+    if kind is None:
+        raise missing(f"{path}.type")
+    if not isinstance(kind, str):
+        raise CallerError("invalid_type", "The type of a content part must be a string.", param=f"{path}.type")
+    model = _PART_TYPES.get(kind)
+    if model is None:
+        return OtherPart(kind, value)
+    return convert(value, model, path)

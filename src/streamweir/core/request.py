@@ -1,0 +1,367 @@
+"""What a caller asks for: the whole OpenAI chat body, validated once, at the border.
+
+`read_request` takes the parsed JSON body and gives a `ChatRequest`: a typed view for the
+providers that must translate it, and `body`, the very members that were sent, for those
+that speak the same wire. Members that we do not know are kept in `body`; only those that
+would let a caller choose where we connect are refused. What is wrong is named by its
+JSON path (`messages[2].content[0].image_url.url`).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streamweir.core.complaint import convert, missing
+from streamweir.core.errors import CallerError
+from streamweir.core.message import (
+    AudioPart,
+    CustomCall,
+    FilePart,
+    FileRef,
+    FunctionCall,
+    ImagePart,
+    ImageUrl,
+    InputAudio,
+    Message,
+    OtherPart,
+    Part,
+    RefusalPart,
+    Role,
+    TextPart,
+    ToolCall,
+    read_message,
+)
+
+__all__ = [
+    "KNOWN_MEMBERS",
+    "AudioPart",
+    "ChatRequest",
+    "CustomCall",
+    "Effort",
+    "FilePart",
+    "FileRef",
+    "Function",
+    "FunctionCall",
+    "ImagePart",
+    "ImageUrl",
+    "InputAudio",
+    "JsonSchema",
+    "Message",
+    "OtherPart",
+    "Part",
+    "Reasoning",
+    "RefusalPart",
+    "RequestRules",
+    "ResponseFormat",
+    "Role",
+    "StreamOptions",
+    "TextPart",
+    "Tool",
+    "ToolCall",
+    "ToolChoice",
+    "read_request",
+]
+
+T = TypeVar("T")
+
+MOST_MESSAGES = 4096
+MOST_TOKENS = 10_000_000
+
+_REFUSED_MEMBERS = frozenset(
+    {"api_base", "base_url", "api_key", "api_version", "extra_headers", "extra_query", "extra_body", "headers", "proxy"}
+)
+
+Effort = str
+"""none, minimal, low, medium, high, xhigh, max, ...: vendors add words, so any is accepted and passed on."""
+
+
+class RequestRules(Struct, frozen=True, kw_only=True):
+    """Where dialects differ in what they accept."""
+
+    model_required: bool = True
+    always_streams: bool = False
+    checks_stream_options: bool = True
+    most_choices: int = 128
+
+
+class Function(Struct, frozen=True):
+    name: Annotated[str, Meta(min_length=1)]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(Struct, frozen=True):
+    """`function` is None for the tools that a vendor runs itself (their members stay in `body`)."""
+
+    type: str
+    function: Function | None = None
+    custom: dict[str, Any] | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class ToolChoice(Struct, frozen=True):
+    """`mode` is none, auto, required or function; with function, `name` says which."""
+
+    mode: str
+    name: str | None = None
+    allowed: tuple[str, ...] = ()
+
+
+class JsonSchema(Struct, frozen=True):
+    name: str
+    schema: dict[str, Any] | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(Struct, frozen=True):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class StreamOptions(Struct, frozen=True):
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class Reasoning(Struct, frozen=True):
+    """The `reasoning` member, and `reasoning_effort`, which is its short form."""
+
+    effort: Effort | None = None
+    max_tokens: Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None = None
+    enabled: bool | None = None
+    exclude: bool | None = None
+    summary: str | None = None
+
+
+class _AllowedTools(Struct):
+    tools: list[dict[str, Any]]
+    mode: Literal["auto", "required"] = "auto"
+
+
+_Tokens = Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
+_Penalty = Annotated[float, Meta(ge=-2, le=2)]
+
+
+class _Body(Struct, kw_only=True):
+    """The members that are checked by type alone."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    stream: bool | None = None
+    n: Annotated[int, Meta(ge=1)] | None = None
+    max_tokens: _Tokens | None = None
+    max_completion_tokens: _Tokens | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=0)] | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    logit_bias: dict[str, Any] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    user: str | None = None
+    tools: list[Tool] | None = None
+    functions: list[Function] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    modalities: list[str] | None = None
+    audio: dict[str, Any] | None = None
+    prediction: dict[str, Any] | None = None
+    reasoning: Reasoning | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    metadata: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+
+
+class ChatRequest(Struct, frozen=True, kw_only=True):
+    """A valid request. Absent members are None or empty; `body` holds everything as it was sent."""
+
+    model: str | None
+    messages: tuple[Message, ...]
+    stream: bool
+    include_usage: bool
+    n: int = 1
+    max_output_tokens: int | None = None
+    """`max_completion_tokens`, else `max_tokens`."""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    user: str | None = None
+    tools: tuple[Tool, ...] = ()
+    """Legacy `functions` stand here as tools too, with `uses_legacy_functions` set."""
+    tool_choice: ToolChoice | None = None
+    uses_legacy_functions: bool = False
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    modalities: tuple[str, ...] = ()
+    audio: dict[str, Any] | None = None
+    prediction: dict[str, Any] | None = None
+    reasoning: Reasoning | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    metadata: dict[str, str] | None = None
+    web_search_options: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    body: dict[str, Any]
+
+    @property
+    def unknown_members(self) -> tuple[str, ...]:
+        """Members of the body that this class has no field for."""
+        return tuple(name for name in self.body if name not in KNOWN_MEMBERS)
+
+
+KNOWN_MEMBERS = frozenset(_Body.__struct_fields__) | {"stream_options", "tool_choice", "function_call"}
+
+
+def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> ChatRequest:  # noqa: B008 (a frozen value)
+    """The request, or a `CallerError` that names the first thing that is wrong with it."""
+    sent = _read_body(body, rules)
+    stream = rules.always_streams or bool(sent.stream)
+    return ChatRequest(
+        model=sent.model,
+        messages=tuple(read_message(message, f"messages[{i}]") for i, message in enumerate(sent.messages)),
+        stream=stream,
+        include_usage=_read_include_usage(body.get("stream_options"), stream, rules),
+        n=sent.n or 1,
+        max_output_tokens=sent.max_completion_tokens or sent.max_tokens,
+        temperature=sent.temperature,
+        top_p=sent.top_p,
+        top_k=sent.top_k,
+        stop=(sent.stop,) if isinstance(sent.stop, str) else tuple(sent.stop or ()),
+        seed=sent.seed,
+        presence_penalty=sent.presence_penalty,
+        frequency_penalty=sent.frequency_penalty,
+        logit_bias=_read_values(sent.logit_bias, float, "logit_bias"),
+        logprobs=sent.logprobs,
+        top_logprobs=sent.top_logprobs,
+        user=sent.user,
+        tools=tuple(sent.tools or ()) or tuple(Tool("function", function) for function in sent.functions or ()),
+        tool_choice=_read_tool_choice(body),
+        uses_legacy_functions=bool(sent.functions) and not sent.tools,
+        parallel_tool_calls=sent.parallel_tool_calls,
+        response_format=sent.response_format,
+        modalities=tuple(sent.modalities or ()),
+        audio=sent.audio,
+        prediction=sent.prediction,
+        reasoning=_merge_reasoning(sent.reasoning, sent.reasoning_effort),
+        verbosity=sent.verbosity,
+        service_tier=sent.service_tier,
+        store=sent.store,
+        metadata=_read_values(sent.metadata, str, "metadata"),
+        web_search_options=sent.web_search_options,
+        prompt_cache_key=sent.prompt_cache_key,
+        safety_identifier=sent.safety_identifier,
+        body=body,
+    )
+
+
+def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
+    for name in body:
+        if name in _REFUSED_MEMBERS:
+            raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
+    sent = convert(body, _Body, "")
+    if sent.model is None and rules.model_required:
+        raise missing("model")
+    if sent.n is not None and sent.n > rules.most_choices:
+        raise CallerError("invalid_value", f"n must be at most {rules.most_choices}.", param="n")
+    for i, tool in enumerate(sent.tools or ()):
+        if tool.type == "function" and tool.function is None:
+            raise missing(f"tools[{i}].function")
+    form = sent.response_format
+    if form is not None and form.type == "json_schema" and form.json_schema is None:
+        raise missing("response_format.json_schema")
+    return sent
+
+
+def _read_values(members: dict[str, Any] | None, kind: type[T], path: str) -> dict[str, T] | None:
+    if members is None:
+        return None
+    return {name: convert(value, kind, f"{path}.{name[:64]}") for name, value in members.items()}
+
+
+def _read_include_usage(value: object, stream: bool, rules: RequestRules) -> bool:
+    if value is None:
+        return False
+    if not rules.checks_stream_options:
+        return isinstance(value, dict) and value.get("include_usage") is True
+    options = convert(value, StreamOptions, "stream_options")
+    if not stream:
+        raise CallerError(
+            "invalid_value",
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            param="stream_options",
+        )
+    return bool(options.include_usage)
+
+
+def _read_tool_choice(body: dict[str, Any]) -> ToolChoice | None:
+    if body.get("tool_choice") is not None:
+        return _tool_choice_of(body["tool_choice"], "tool_choice")
+    legacy = body.get("function_call")
+    if legacy is None:
+        return None
+    if isinstance(legacy, str):
+        return _mode(legacy, ("none", "auto"), "function_call")
+    return ToolChoice("function", convert(legacy, FunctionCall, "function_call").name)
+
+
+def _tool_choice_of(value: Any, path: str) -> ToolChoice:
+    if isinstance(value, str):
+        return _mode(value, ("none", "auto", "required", "any"), path)
+    if not isinstance(value, dict):
+        raise CallerError("invalid_type", f"{path} must be a string or an object.", param=path)
+    kind = value.get("type")
+    if kind == "allowed_tools":
+        return _read_allowed_tools(value, path)
+    name = _name_of(value)
+    if name is None:
+        raise missing(f"{path}.function.name")
+    return ToolChoice("function", name)
+
+
+def _read_allowed_tools(value: dict[str, Any], path: str) -> ToolChoice:
+    if "allowed_tools" in value:
+        value, path = value["allowed_tools"], f"{path}.allowed_tools"
+    sent = convert(value, _AllowedTools, path)
+    return ToolChoice(sent.mode, allowed=tuple(name for name in map(_name_of, sent.tools) if name))
+
+
+def _name_of(value: dict[str, Any]) -> str | None:
+    for member in (value.get("function"), value.get("custom"), value):
+        if isinstance(member, dict) and isinstance(member.get("name"), str):
+            return str(member["name"])
+    return None
+
+
+def _mode(word: str, allowed: Sequence[str], path: str) -> ToolChoice:
+    if word not in allowed:
+        raise CallerError("invalid_value", f"{path} must be one of {', '.join(allowed)}, or an object.", param=path)
+    return ToolChoice("required" if word == "any" else word)
+
+
+def _merge_reasoning(sent: Reasoning | None, effort: Effort | None) -> Reasoning | None:
+    if effort is None:
+        return sent
+    if sent is None:
+        return Reasoning(effort=effort)
+    return sent if sent.effort is not None else msgspec.structs.replace(sent, effort=effort)

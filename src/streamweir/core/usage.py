@@ -1,0 +1,78 @@
+"""How many tokens a request took, in buckets that do not overlap.
+
+Providers count in overlapping ways (cached input inside the prompt here, beside it
+there; reasoning inside the completion, or not). Decoders sort what was reported into
+the buckets below, once; every number that a dialect shows or a price multiplies is
+derived from them, so nothing is ever counted twice. None means "not reported",
+which is not 0: some dialects show only what was reported.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+MOST_TOKENS = 10_000_000_000
+"""Reports beyond this are absurd, and so is a negative one: such a report is not valid."""
+
+
+class Usage(Struct, frozen=True, kw_only=True, gc=False):
+    """One report. The buckets are disjoint; the properties are the overlapping numbers."""
+
+    input_uncached: int = 0
+    cache_read: int | None = None
+    cache_write_5m: int | None = None
+    cache_write_1h: int | None = None
+    audio_input: int | None = None
+    output: int = 0
+    """Visible text and tool arguments: neither reasoning nor audio."""
+    reasoning: int | None = None
+    audio_output: int | None = None
+
+    accepted_prediction: int | None = None
+    """Inside `output`, told apart for display only, as is the next."""
+    rejected_prediction: int | None = None
+
+    openai_style: bool = False
+    """Reported on an OpenAI-style wire: the next two are its details objects, for dialects that show them so."""
+    prompt_details: dict[str, Any] | None = None
+    completion_details: dict[str, Any] | None = None
+
+    @property
+    def cache_write(self) -> int | None:
+        if self.cache_write_5m is None and self.cache_write_1h is None:
+            return None
+        return (self.cache_write_5m or 0) + (self.cache_write_1h or 0)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_uncached + (self.cache_read or 0) + (self.cache_write or 0) + (self.audio_input or 0)
+
+    @property
+    def completion_tokens(self) -> int:
+        return self.output + (self.reasoning or 0) + (self.audio_output or 0)
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+def token_count(value: object) -> int | None:
+    """A reported count, or None where the value cannot be one (absent, negative, absurd, not a number)."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and 0 <= value <= MOST_TOKENS:
+        return value
+    return None
+
+
+def member_count(report: Mapping[str, Any], *path: str) -> int | None:
+    """`token_count` of a member of a report, or of a member of a member of it."""
+    value: object = report
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return token_count(value)

@@ -1,0 +1,1 @@
+"""Bytes and frames: how events lie on the wire, whoever wrote them. Imports `core` alone."""

@@ -1,0 +1,148 @@
+"""A streamed JSON array over bytes: `[{...}\\n,\\r\\n{...}]`, one frame per element.
+
+It sits where `wire/sse` sits, for a service that answers with one array instead of an event
+stream (Gemini without `alt=sse`), and never looks into an element beyond its strings and
+brackets. A bare object in the place of the array is its one element, for that is how the
+same services may write a failure. What can begin neither is given out as a frame of that
+one byte, which no decoder takes for an element, and nothing after it is read. The end of
+the body before the closing bracket gives one frame marked unterminated, possibly empty, so
+that a decoder knows that the end was not clean; what follows the closing bracket is ignored.
+
+Memory is bounded by `limit` for one element; work per byte is constant whatever the cuts.
+"""
+
+import re
+
+from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame
+
+_BOM = b"\xef\xbb\xbf"
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_GAP = re.compile(rb"[ \t\r\n,]*+")
+_PLAIN = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+"""Up to the next bracket, or to the quote of a string whose end has not come yet."""
+_IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_QUOTE = 0x22
+
+
+class ArraySplitter:
+    """Bytes to frames whose `raw` and `data` are one element's bytes."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._held = bytearray()  # the unfinished element
+        self._scanned = 0  # how much of it was looked at
+        self._depth = 0  # how many brackets of it are open; 0 between elements
+        self._in_string = False
+        self._at_start = True
+        self._in_array = False
+        self._has_ended = False
+
+    def feed(self, chunk: bytes, /) -> list[Frame]:
+        if self._has_ended:
+            return []
+        held = self._held
+        held += chunk
+        if self._at_start and not self._skip_bom():
+            return []
+        frames: list[Frame] = []
+        start = 0
+        while True:
+            if not self._depth:
+                start = self._find_element(start, frames)
+                if not self._depth:
+                    break
+            end = self._find_end()
+            if end < 0:
+                break
+            if end - start > self._limit:
+                self._fail(frames)
+            element = bytes(held[start:end])
+            frames.append(Frame(element, element))
+            start = end
+            if not self._in_array:
+                self._has_ended = True
+                break
+        if self._has_ended:
+            held.clear()
+            return frames
+        del held[:start]
+        self._scanned = max(0, self._scanned - start)
+        if len(held) > self._limit:
+            self._fail(frames)
+        return frames
+
+    def finish(self) -> list[Frame]:
+        """The end of the body: nothing after a closed array, else what is left, marked unterminated."""
+        if self._has_ended:
+            return []
+        self._has_ended = True
+        rest = bytes(self._held)
+        self._held.clear()
+        return [Frame(rest, rest, terminated=False)]
+
+    def _skip_bom(self) -> bool:
+        held = self._held
+        if len(held) < len(_BOM) and _BOM.startswith(held):
+            return False
+        if held.startswith(_BOM):
+            del held[: len(_BOM)]
+        self._at_start = False
+        return True
+
+    def _find_element(self, start: int, frames: list[Frame]) -> int:
+        """Where the next element begins (then `_depth` is 1), or how far there is none."""
+        held = self._held
+        at = _end(_GAP if self._in_array else _SPACE, held, start)
+        if not self._in_array and held[at : at + 1] == b"[":
+            self._in_array = True
+            at = _end(_GAP, held, at + 1)
+        if at == len(held):
+            return at
+        first = bytes(held[at : at + 1])
+        if first == b"{":
+            self._depth = 1
+            self._scanned = at + 1
+            return at
+        if first != b"]" or not self._in_array:
+            frames.append(Frame(first, first))
+        self._has_ended = True
+        return at
+
+    def _find_end(self) -> int:
+        """Where the element ends, or -1 while that cannot be said."""
+        held = self._held
+        at = self._scanned
+        size = len(held)
+        while at < size:
+            if self._in_string:
+                at = _end(_IN_STRING, held, at)
+                if at == size or held[at] != _QUOTE:  # not the quote: a backslash whose other half is still to come
+                    break
+                self._in_string = False
+                at += 1
+            at = _end(_PLAIN, held, at)
+            if at == size:
+                break
+            byte = held[at]
+            at += 1
+            if byte == _QUOTE:
+                self._in_string = True
+            elif byte in b"{[":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if not self._depth:
+                    self._scanned = at
+                    return at
+        self._scanned = at
+        return -1
+
+    def _fail(self, frames: list[Frame]) -> None:
+        self._has_ended = True
+        self._held.clear()
+        raise EventTooLarge(self._limit, frames)
+
+
+def _end(pattern: re.Pattern[bytes], held: bytearray, start: int) -> int:
+    found = pattern.match(held, start)
+    return found.end() if found else start

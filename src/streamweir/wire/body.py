@@ -1,0 +1,81 @@
+"""What kind of body this is, told by its first byte, and its frames.
+
+Most bodies are event streams. Some services stream a JSON array (Gemini without `alt=sse`),
+and any of them may answer whole where a stream was asked for, mostly with an error. An event
+stream never begins with a bracket or a brace, so the first byte that is not white space
+decides. A whole body is collected, up to a limit, and handed out by `whole`.
+"""
+
+from enum import StrEnum
+
+from streamweir.wire.array import ArraySplitter
+from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, Splitter
+
+WHOLE_LIMIT = 64 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Form(StrEnum):
+    EVENTS = "events"
+    ARRAY = "array"
+    WHOLE = "whole"
+
+
+class BodySplitter:
+    """Bytes to frames, whatever the form. `form` is None until the first byte has come."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT, whole_limit: int = WHOLE_LIMIT) -> None:
+        self.form: Form | None = None
+        self._limit = limit
+        self._whole_limit = whole_limit
+        self._head = b""
+        self._is_past_bom = False
+        self._whole = bytearray()
+        self._splitter: Splitter | ArraySplitter | None = None
+
+    @property
+    def events(self) -> Splitter | None:
+        """The splitter of an event stream, once the body has shown that it is one: the short way for the next read."""
+        return self._splitter if isinstance(self._splitter, Splitter) else None
+
+    @property
+    def whole(self) -> bytes:
+        return bytes(self._whole)
+
+    def feed(self, chunk: bytes, /) -> list[Frame]:
+        splitter = self._splitter
+        if splitter is not None:
+            return splitter.feed(chunk)
+        if self.form is Form.WHOLE:
+            return self._collect(chunk)
+        head = self._head + chunk
+        if not self._is_past_bom:
+            if len(head) < len(_BOM) and _BOM.startswith(head):
+                self._head = head
+                return []
+            self._is_past_bom = True
+            head = head.removeprefix(_BOM)
+        head = head.lstrip(b"\r\n")  # blank lines mean nothing at the start of any form
+        first = head.lstrip(b" \t\r\n")[:1]
+        if not first:
+            self._head = head
+            if len(head) > self._limit:
+                raise EventTooLarge(self._limit, [])
+            return []
+        self._head = b""
+        if first == b"{":
+            self.form = Form.WHOLE
+            return self._collect(head)
+        self.form = Form.ARRAY if first == b"[" else Form.EVENTS
+        self._splitter = ArraySplitter(self._limit) if first == b"[" else Splitter(self._limit)
+        return self._splitter.feed(head)
+
+    def finish(self) -> list[Frame]:
+        return self._splitter.finish() if self._splitter is not None else []
+
+    def _collect(self, chunk: bytes) -> list[Frame]:
+        self._whole += chunk
+        if len(self._whole) > self._whole_limit:
+            raise EventTooLarge(self._whole_limit, [])
+        return []

@@ -1,0 +1,160 @@
+"""The one JSON codec.
+
+Speed is msgspec's. It refuses a lone surrogate (`"\\ud83d"`, an emoji cut in two by an
+upstream) that every client accepts, in both directions; the standard json module takes
+over for that one document. A number that no float can hold (`NaN`, `1e400`) is read as null.
+Whatever cannot be read raises `InvalidJson`, and nothing else; what could be read can be
+written again inside a few more levels, which is what the limit of depth is for.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamweir.core.errors import CallerError
+
+T = TypeVar("T")
+
+DEEPEST_BODY = 64
+DEEPEST_DOCUMENT = 500
+_SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
+"""Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
+
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+"""A bracket, or a whole string, so that brackets inside strings are passed over."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+class InvalidJson(ValueError):
+    """The bytes are not one JSON document in UTF-8, or not of the type asked for."""
+
+
+def encode(value: Any) -> bytes:
+    """Compact, raw UTF-8, on one line."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        # Only a lone surrogate gets here. It has no UTF-8 form; its escape is the same character.
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
+
+
+def to_members(value: Any) -> dict[str, Any]:
+    """A Struct as the object that `encode` would write."""
+    members: dict[str, Any] = msgspec.to_builtins(value)
+    return members
+
+
+def decode(data: bytes) -> Any:
+    """One document, of any type."""
+    try:
+        if len(data) > _SHORTEST_DEEP and _is_deeper(data, DEEPEST_DOCUMENT):
+            raise InvalidJson("nested too deep")
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_slowly(data)
+
+
+def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
+    """A decode function for a Struct that reads what providers really send.
+
+    A document that msgspec cannot read as `model` (a lone surrogate, a string where a number
+    belongs) is read without types and handed to `from_any`, which takes what is usable.
+    """
+    decode_fast = msgspec.json.Decoder(model).decode
+
+    def decode_typed(data: bytes) -> T:
+        try:
+            if not data.isascii():
+                data.decode()  # msgspec does not look into members that it skips
+            if len(data) > _SHORTEST_DEEP and _is_deeper(data, DEEPEST_DOCUMENT):
+                raise InvalidJson("nested too deep")
+            return decode_fast(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return from_any(_decode_slowly(data))
+
+    return decode_typed
+
+
+def decode_body(data: bytes) -> dict[str, Any]:
+    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`.
+
+    Two readers of a body with a repeated key may each believe another value; which model is
+    called and which is paid for must not depend on that, so it is refused.
+    """
+    if _is_deeper(data, DEEPEST_BODY):
+        raise CallerError("json_too_deep", f"The request body is nested deeper than {DEEPEST_BODY} levels.")
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as reason:
+        raise CallerError("invalid_json", "The request body is not valid JSON.") from reason
+    if not isinstance(value, dict):
+        raise CallerError("invalid_json", "The request body must be a JSON object.")
+    if b"\\ud" in data or b"\\uD" in data:
+        _refuse_lone_surrogates(value)
+    return value
+
+
+def _decode_slowly(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode(), parse_constant=_null, parse_float=_float_or_null)
+    except (ValueError, RecursionError) as reason:
+        raise InvalidJson("not valid JSON") from reason
+
+
+def _is_deeper(data: bytes, most: int) -> bool:
+    """Counts brackets outside strings, before any parser sees them."""
+    if data.count(b"[") + data.count(b"{") <= most:
+        return False
+    depth = 0
+    for token in _BRACKETS.finditer(data):
+        first = token[0][0]
+        if first in b"[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif first in b"]}":
+            depth -= 1
+    return False
+
+
+def _null(_name: str) -> None:
+    return None
+
+
+def _float_or_null(text: str) -> float | None:
+    value = float(text)
+    return value if isfinite(value) else None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0][:64]
+        raise CallerError("duplicate_key", f"The key {name!r} stands twice in one object.", param=name)
+    return members
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError("out of range")
+    return value
+
+
+def _refuse_lone_surrogates(value: Any) -> None:
+    try:
+        _encoder.encode(value)
+    except UnicodeEncodeError as reason:
+        raise CallerError("invalid_json", "The request body holds half of a surrogate pair.") from reason

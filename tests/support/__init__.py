@@ -1,0 +1,1 @@
+"""What tests share. The only test code that other tests may import."""

@@ -1,0 +1,44 @@
+"""What is installed is pinned, and the files that pin it name neither a package index nor a machine."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PINNED = sorted(ROOT.glob("requirements/*.txt"))
+LINE = re.compile(
+    r"""
+      \#.*                                                # a comment
+    | [a-z0-9][a-z0-9.-]*(?:\[[a-z,]+\])?==[\w.]+(?:\ ;\ [^\\]+)?\ \\   # a pin, perhaps for some platforms
+    | [ ]{4}--hash=sha256:[0-9a-f]{64}(?:\ \\)?
+    | [ ]{4}\#[ ]+(?:via.*|-[rc]\ requirements/\S+|[\w.-]+(?:\ \(pyproject.toml\))?)
+    """,
+    re.VERBOSE,
+)
+
+
+def names_in(text: str) -> set[str]:
+    return set(re.findall(r"^[a-z0-9][a-z0-9.-]*", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_a_requirement_file_holds_pins_and_hashes_only(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert [line for line in lines if not LINE.fullmatch(line)] == []
+    assert any("--hash=sha256:" in line for line in lines)
+
+
+def test_what_is_wanted_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = {re.split(r"[<>=\[ ]", text)[0] for text in project["project"]["dependencies"]}
+    assert wanted <= names_in((ROOT / "requirements/runtime.txt").read_text())
+    for source in ROOT.glob("requirements/*.in"):
+        assert names_in(source.read_text()) <= names_in(source.with_suffix(".txt").read_text())
+
+
+def test_one_pin_for_one_package() -> None:
+    pins = {line.split(" ")[0] for path in PINNED for line in path.read_text().splitlines() if "==" in line}
+    names = [pin.split("==")[0] for pin in pins]
+    assert sorted(names) == sorted(set(names)), "the files would install over each other"

@@ -1,0 +1,46 @@
+"""What a body is, told by its first byte, however it is cut."""
+
+import pytest
+
+from streamweir.wire.body import BodySplitter, Form
+from streamweir.wire.sse import EventTooLarge
+
+CASES = [
+    (b"data: 1\n\n", Form.EVENTS, [b"1"]),
+    (b"\n\r\n : c\n\ndata: 1\n\n", Form.EVENTS, [None, b"1"]),
+    (b"\xef\xbb\xbfdata: 1\n\n", Form.EVENTS, [b"1"]),
+    (b"event: x\ndata: 1\n\n", Form.EVENTS, [b"1"]),
+    (b'[{"a":1}\n,\r\n{"b":2}]', Form.ARRAY, [b'{"a":1}', b'{"b":2}']),
+    (b'\xef\xbb\xbf \n[{"a":1}]', Form.ARRAY, [b'{"a":1}']),
+    (b'  {"a":1}', Form.WHOLE, []),
+    (b"", None, []),
+    (b" \n \r\n", None, []),
+    (b"\xef\xbb", None, []),
+]
+
+
+@pytest.mark.parametrize(("body", "form", "data"), CASES)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_form_and_frames(body: bytes, form: Form | None, data: list[bytes | None], size: int) -> None:
+    splitter = BodySplitter()
+    frames = [f for at in range(0, len(body), size) for f in splitter.feed(body[at : at + size])]
+    frames += splitter.finish()
+    assert splitter.form is form
+    assert [frame.data for frame in frames] == data
+    if form is Form.WHOLE:
+        assert splitter.whole.strip() == body.strip()
+
+
+def test_a_whole_body_is_bounded() -> None:
+    splitter = BodySplitter(whole_limit=10)
+    splitter.feed(b"{" + b" " * 9)
+    with pytest.raises(EventTooLarge):
+        splitter.feed(b" ")
+
+
+def test_white_space_without_an_end_is_bounded() -> None:
+    splitter = BodySplitter(limit=10)
+    for _ in range(10):
+        splitter.feed(b"\n" * 100)  # keep-alives mean nothing
+    with pytest.raises(EventTooLarge):
+        splitter.feed(b" " * 11)
