@@ -1,0 +1,161 @@
+"""The content blocks of one Anthropic message: what is remembered of them between frames.
+
+A block is known by Anthropic's index while it is open. What it gives depends on its type;
+types that are not part of the answer give nothing, whatever deltas they get.
+
+`index` of a reasoning detail is the place of its block among the blocks that a message of
+ours can give back (reasoning, a run of text, a call), so that a caller who returns the
+details also tells where each stood: `message.py` puts them there again.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamweir.core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
+from streamweir.providers.anthropic.frame import NO_INDEX, Delta, text_of
+from streamweir.wire import jsonio
+
+FORMAT = "anthropic-claude-v1"
+
+
+class _Text:
+    __slots__ = ()
+
+
+class _Reasoning:
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class _Call:
+    __slots__ = ("has_arguments", "input", "ordinal")
+
+    def __init__(self, ordinal: int, input: Any) -> None:
+        self.ordinal = ordinal
+        self.input = input
+        self.has_arguments = False
+
+
+class _Foreign:
+    """Not part of the answer."""
+
+    __slots__ = ()
+
+
+_Block = _Text | _Reasoning | _Call | _Foreign
+
+
+class BlockTable:
+    __slots__ = ("_calls", "_in_text", "_last", "_open", "_places", "is_empty", "text_index")
+
+    def __init__(self) -> None:
+        self.is_empty = True
+        """No block has begun."""
+        self.text_index: int | None = None
+        """The index of the block whose text is being given out."""
+        self._open: dict[int, _Block] = {}
+        self._last = NO_INDEX
+        self._calls = 0
+        self._places = 0
+        self._in_text = False
+
+    def start(self, index: int, block: Mapping[str, Any], events: list[Event]) -> None:
+        self.is_empty = False
+        if index == NO_INDEX:
+            index = self._last + 1
+        self._last = index
+        if index == self.text_index:
+            self.text_index = None
+        kind = block.get("type")
+        if kind == "text":
+            self._open[index] = _Text()
+            self._add_text(index, text_of(block, "text"), events)
+        elif kind == "thinking":
+            reasoning = self._open_reasoning(index)
+            self._add_reasoning(reasoning, text_of(block, "thinking"), text_of(block, "signature"), events)
+        elif kind == "redacted_thinking":
+            place = self._open_reasoning(index).place
+            data = text_of(block, "data")
+            if data:
+                entry = {"type": "reasoning.encrypted", "data": data, "format": FORMAT, "index": place}
+                events.append(ReasoningDelta(0, "", (entry,)))
+        elif kind == "tool_use":
+            self._open[index] = _Call(self._calls, block.get("input"))
+            events.append(ToolCallStarted(0, self._calls, text_of(block, "id") or None, text_of(block, "name") or ""))
+            self._calls += 1
+            self._take_place()
+        else:
+            self._open[index] = _Foreign()
+
+    def add(self, index: int, delta: Delta, events: list[Event]) -> None:
+        self.is_empty = False
+        if index == NO_INDEX:
+            index = self._last
+        block = self._open.get(index)
+        if block is None:
+            # No start was sent: the type of the delta says what it is a piece of.
+            if delta.type == "text_delta":
+                block = self._open[index] = _Text()
+            elif delta.type == "thinking_delta":
+                block = self._open_reasoning(index)
+        if isinstance(block, _Text):
+            if delta.type == "text_delta":
+                self._add_text(index, delta.text, events)
+        elif isinstance(block, _Reasoning):
+            self._add_reasoning(block, delta.thinking, delta.signature, events)
+        elif isinstance(block, _Call) and delta.partial_json:
+            block.has_arguments = True
+            events.append(ToolCallDelta(0, block.ordinal, delta.partial_json))
+
+    def stop(self, index: int, events: list[Event]) -> None:
+        if index == NO_INDEX:
+            index = self._last
+        if index == self.text_index:
+            self.text_index = None
+        block = self._open.pop(index, None)
+        if isinstance(block, _Call) and not block.has_arguments:
+            # quirk: the whole input in the start of the block, or nothing but empty pieces
+            # (fixtures anthropic/tool_input_in_block_start, anthropic/tool_without_arguments).
+            events.append(ToolCallDelta(0, block.ordinal, _arguments_of(block.input)))
+
+    def close(self, events: list[Event]) -> None:
+        """The message is finished, and with it the blocks that got no stop."""
+        for index in sorted(self._open):
+            self.stop(index, events)
+
+    def _add_text(self, index: int, text: str | None, events: list[Event]) -> None:
+        if text:
+            if not self._in_text:
+                self._take_place()
+                self._in_text = True
+            self.text_index = index
+            events.append(TextDelta(0, text))
+
+    def _open_reasoning(self, index: int) -> _Reasoning:
+        block = self._open[index] = _Reasoning(self._take_place())
+        return block
+
+    def _add_reasoning(self, block: _Reasoning, text: str | None, signature: str | None, events: list[Event]) -> None:
+        entry: dict[str, Any] = {"type": "reasoning.text"}
+        if text:
+            entry["text"] = text
+        if signature:
+            entry["signature"] = signature
+        if text or signature:
+            entry["format"] = FORMAT
+            entry["index"] = block.place
+            events.append(ReasoningDelta(0, text or "", (entry,)))
+
+    def _take_place(self) -> int:
+        place = self._places
+        self._places += 1
+        self._in_text = False
+        return place
+
+
+def _arguments_of(input: Any) -> str:
+    if isinstance(input, str):
+        return input or "{}"
+    return jsonio.encode(input).decode() if input else "{}"

@@ -1,0 +1,129 @@
+"""Content parts to Anthropic's content blocks.
+
+Pictures and documents travel as base64, as an address that Anthropic fetches, or as the id of
+a file that was uploaded to Anthropic. Text without a visible character is refused by Anthropic
+and says nothing: it is left out. What has no block (audio, unknown parts) is left out and named.
+"""
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from streamweir.core.request import AudioPart, FilePart, ImagePart, OtherPart, Part, RefusalPart, TextPart
+
+FILES_BETA = "files-api-2025-04-14"
+"""Blocks that name an uploaded file are refused without it."""
+
+_DATA_URL = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
+
+
+class Drops:
+    """What was left out, and which beta headers the rest needs."""
+
+    __slots__ = ("betas", "paths")
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.betas: list[str] = []
+
+    def need(self, beta: str) -> None:
+        if beta not in self.betas:
+            self.betas.append(beta)
+
+
+def blocks_of(parts: tuple[Part, ...], path: str, drops: Drops) -> list[dict[str, Any]]:
+    """The blocks of a message whose parts stand at `path`."""
+    blocks: list[dict[str, Any]] = []
+    for i, part in enumerate(parts):
+        block = _block_of(part, f"{path}[{i}]", drops)
+        if block is None:
+            continue
+        if not isinstance(part, RefusalPart | OtherPart) and part.cache_control is not None:
+            block["cache_control"] = part.cache_control
+        blocks.append(block)
+    return blocks
+
+
+def text_blocks_of(parts: tuple[Part, ...], path: str, drops: Drops) -> list[dict[str, Any]]:
+    """The same where Anthropic takes text alone: in `system` and in what the assistant said."""
+    for i, part in enumerate(parts):
+        if not isinstance(part, TextPart | RefusalPart):
+            drops.paths.append(f"{path}[{i}]")
+    return blocks_of(tuple(part for part in parts if isinstance(part, TextPart | RefusalPart)), path, drops)
+
+
+def text_block(text: str) -> dict[str, Any] | None:
+    return {"type": "text", "text": text} if text.strip() else None
+
+
+def _block_of(part: Part, path: str, drops: Drops) -> dict[str, Any] | None:
+    match part:
+        case TextPart():
+            return text_block(part.text)
+        case RefusalPart():
+            return text_block(part.refusal)
+        case ImagePart():
+            block = _image_block(part)
+            if part.image_url.detail not in (None, "auto"):
+                drops.paths.append(f"{path}.image_url.detail")
+        case FilePart():
+            block = _file_block(part, drops)
+        case AudioPart() | OtherPart():
+            block = None
+    if block is None:
+        drops.paths.append(path)
+    return block
+
+
+def _image_block(part: ImagePart) -> dict[str, Any] | None:
+    url = part.image_url.url
+    if _is_address(url):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    media_type, data = _read_data_url(url)
+    return _base64_block("image", media_type, data) if media_type else None
+
+
+def _file_block(part: FilePart, drops: Drops) -> dict[str, Any] | None:
+    file = part.file
+    block: dict[str, Any] | None = None
+    if file.file_id:
+        drops.need(FILES_BETA)
+        block = {"type": "document", "source": {"type": "file", "file_id": file.file_id}}
+    elif file.file_data and _is_address(file.file_data):
+        block = {"type": "document", "source": {"type": "url", "url": file.file_data}}
+    elif file.file_data:
+        block = _data_block(*_read_data_url(file.file_data))
+    if block is not None and block["type"] == "document" and file.filename:
+        block["title"] = file.filename
+    return block
+
+
+def _data_block(media_type: str, data: str) -> dict[str, Any] | None:
+    if media_type == "application/pdf":
+        return _base64_block("document", media_type, data)
+    if media_type.startswith("image/"):
+        return _base64_block("image", media_type, data)
+    if media_type.startswith("text/"):
+        try:
+            text = base64.b64decode(data).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}
+    return None
+
+
+def _base64_block(kind: str, media_type: str, data: str) -> dict[str, Any]:
+    if media_type == "image/jpg":  # a common misspelling that Anthropic refuses
+        media_type = "image/jpeg"
+    return {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _is_address(url: str) -> bool:
+    return url[:8].lower().startswith(("https://", "http://"))
+
+
+def _read_data_url(url: str) -> tuple[str, str]:
+    """The media type and the base64 text; two empty strings where it is no such address."""
+    head = _DATA_URL.match(url)
+    return (head["type"].lower(), url[head.end() :]) if head else ("", "")

@@ -1,0 +1,222 @@
+"""Anthropic frames to events.
+
+A message is a row of content blocks, each with a start, deltas and a stop. Text, thinking
+and the caller's tool calls become events; what Anthropic runs on its own side (server tools
+and their results, MCP, compaction, fallback) and every block type that we do not know is not
+part of the answer and is passed over, never turned into a call of the caller's. The type of a
+frame is read from its JSON; the `event` line only helps where the JSON says nothing.
+
+The terminal condition is message_stop: anything else is truncated.
+Calls are counted by us. An argument-less call gets `{}` when its block ends, not before
+(spec/quirks.md part 3, rule 35). It must not know which dialect reads the events.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import (
+    ChoiceFinished,
+    Event,
+    FinishReason,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    TextDelta,
+    UsageReported,
+)
+from streamweir.providers.anthropic.block import BlockTable
+from streamweir.providers.anthropic.frame import Signal, decode_signal, object_of, text_of
+from streamweir.providers.anthropic.usage import UsageFold
+from streamweir.providers.base import documents_in, invalid_frame, truncated
+from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
+from streamweir.wire import jsonio
+from streamweir.wire.sse import Frame
+
+_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "refusal": FinishReason.CONTENT_FILTER,
+    # pause_turn is not here: a turn of server tools that is not at its end is neither a stop nor a length.
+}
+
+
+class AnthropicDecoder:
+    """See `providers.base.Decoder`."""
+
+    __slots__ = ("_blocks", "_ended", "_finished", "_identity", "_reason_at_start", "_started", "_usage")
+
+    def __init__(self) -> None:
+        self._blocks = BlockTable()
+        self._usage = UsageFold()
+        self._started = False
+        self._identity: str | None = None
+        self._reason_at_start: str | None = None
+        self._finished = False
+        self._ended = False
+
+    def feed(self, frame: Frame, /) -> Sequence[Event]:
+        data = frame.data
+        if data is None:
+            return self._read_dataless(frame)
+        try:
+            signal = decode_signal(data)
+        except jsonio.InvalidJson:
+            return self._read_unreadable(frame, data)
+        delta = signal.delta
+        # The hot path. Only a block that has given text before has this index, and none does after the finish.
+        if (
+            delta is not None
+            and signal.index == self._blocks.text_index
+            and delta.type == "text_delta"
+            and delta.text
+            and not self._ended
+        ):
+            return [TextDelta(0, delta.text)]
+        return self._read(signal, frame)
+
+    def finish(self) -> Sequence[Event]:
+        return self._end(truncated())
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        return self._end(StreamFailed(error))
+
+    def read_whole(self, message: Mapping[str, Any]) -> Sequence[Event]:
+        """An answer that was not streamed. It is whole by itself, so a stop reason may be missing."""
+        events = self._read_start(message)
+        self._finish(self._reason_at_start or "", events)
+        events += self._end(StreamCompleted())
+        return events
+
+    def _read(self, signal: Signal, frame: Frame) -> Sequence[Event]:
+        if self._ended:
+            return ()
+        kind = signal.type
+        if signal.error or kind == "error" or (kind is None and frame.event == b"error"):
+            return self._read_error(signal, frame)
+        if kind == "content_block_delta" or kind == "content_block_start":
+            if self._finished:
+                return self._end(invalid_frame())  # of an answer that is said to be finished: text would be lost
+            events = self._open()
+            if kind == "content_block_start":
+                self._blocks.start(signal.index, signal.content_block or {}, events)
+            elif signal.delta is not None:
+                self._blocks.add(signal.index, signal.delta, events)
+            return events
+        if kind == "content_block_stop":
+            events = self._open()
+            self._blocks.stop(signal.index, events)
+            return events
+        if kind == "message_start":
+            return self._read_start(signal.message or {})
+        if kind == "message_delta":
+            return self._read_message_delta(signal)
+        if kind == "message_stop":
+            return self._read_stop()
+        return ()  # ping, and whatever is invented next
+
+    def _read_start(self, message: Mapping[str, Any]) -> list[Event]:
+        identity = text_of(message, "id") or None
+        if self._started:
+            return self._read_second_start(message, identity)
+        self._identity = identity
+        self._started = True
+        events: list[Event] = [StreamStarted(id=identity, model=text_of(message, "model") or None)]
+        self._report(object_of(message, "usage"), events)
+        self._reason_at_start = text_of(message, "stop_reason")
+        # quirk: the content stands in message_start, or all of it is there at once
+        # (fixture anthropic/content_in_message_start).
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict):
+                self._blocks.start(index, block, events)
+                self._blocks.stop(index, events)
+        return events
+
+    def _read_second_start(self, message: Mapping[str, Any], identity: str | None) -> list[Event]:
+        # quirk: proxies repeat message_start (fixture anthropic/message_start_twice). Another message that
+        # begins in the midst of this one is not a part of it (fixture anthropic/another_message_spliced_in).
+        if self._blocks.is_empty or identity == self._identity:
+            events: list[Event] = []
+            self._report(object_of(message, "usage"), events)
+            return events
+        return self._end(truncated())
+
+    def _read_message_delta(self, signal: Signal) -> list[Event]:
+        events = self._open()
+        # Before the finish: a dialect may put the usage on its finish frame.
+        self._report(signal.usage, events)
+        reason = signal.delta.stop_reason if signal.delta is not None else None
+        if reason and not self._finished:
+            self._finish(reason, events)
+        return events
+
+    def _read_stop(self) -> list[Event]:
+        events = self._open()
+        if not self._finished:
+            self._finish(self._reason_at_start or "", events)
+        events += self._end(StreamCompleted())
+        return events
+
+    def _read_error(self, signal: Signal, frame: Frame) -> list[Event]:
+        events: list[Event] = []
+        if self._started:
+            self._report(signal.usage, events)
+        facts = ErrorFacts(jsonio.decode(frame.data or b""))
+        events += self._end(StreamFailed(classify(facts)))
+        return events
+
+    def _read_dataless(self, frame: Frame) -> list[Event]:
+        error = error_in_dataless_block(frame.raw)
+        return [] if error is None else self._end(StreamFailed(error))
+
+    def _read_unreadable(self, frame: Frame, data: bytes) -> list[Event]:
+        documents = documents_in(frame)
+        if documents:
+            return [event for document in documents for event in self.feed(document)]
+        if frame.event == b"error":
+            return self._end(StreamFailed(classify(ErrorFacts(data.decode("utf-8", "replace")))))
+        # quirk: a [DONE] that is not Anthropic's (fixture anthropic/stray_done). What the end cut off is
+        # told by `finish`.
+        if not frame.terminated or data.strip() in (b"[DONE]", b""):
+            return []
+        return self._end(invalid_frame())
+
+    def _open(self) -> list[Event]:
+        """The events of a frame begin with StreamStarted where message_start was left out."""
+        if self._started:
+            return []
+        self._started = True
+        return [StreamStarted()]
+
+    def _report(self, report: Mapping[str, Any] | None, events: list[Event]) -> None:
+        usage = None if report is None else self._usage.add(report)
+        if usage is not None:
+            events.append(UsageReported(usage))
+
+    def _finish(self, reason: str, events: list[Event]) -> None:
+        self._blocks.close(events)
+        self._finished = True
+        events.append(ChoiceFinished(0, _REASONS.get(reason, FinishReason.OTHER), reason))
+
+    def _end(self, terminal: Event) -> list[Event]:
+        if self._ended:
+            return []
+        self._ended = True
+        return [terminal]
+
+
+def decode_whole(body: bytes) -> Sequence[Event]:
+    try:
+        value = jsonio.decode(body)
+    except jsonio.InvalidJson:
+        value = None
+    if isinstance(value, dict):
+        if value.get("type") == "error" or value.get("error"):
+            return [StreamFailed(classify(ErrorFacts(value)))]
+        if isinstance(value.get("content"), list):
+            return AnthropicDecoder().read_whole(value)
+    return [StreamFailed(UpstreamError("upstream_bad_response", "The upstream's answer cannot be read."))]

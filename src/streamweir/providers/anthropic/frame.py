@@ -1,0 +1,70 @@
+"""What an Anthropic frame holds, as far as we read it.
+
+One flat typed decode per frame: every event type in one Struct, told apart by `type`. The
+members of the frequent frames are typed, those of the rare ones stay plain objects and are
+read by whoever needs them. A frame with a wrong type somewhere is read again without types
+and keeps what is usable. Nothing here knows what a frame means: that is the decoder's part.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.wire import jsonio
+
+NO_INDEX = -1
+
+
+class Delta(Struct, gc=False):
+    """Of a block, or (with `stop_reason`) of the message."""
+
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class Signal(Struct, gc=False):
+    """One frame's document."""
+
+    type: str | None = None
+    index: int = NO_INDEX
+    delta: Delta | None = None
+    content_block: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+def read_signal(value: Any) -> Signal:
+    if not isinstance(value, Mapping):
+        raise jsonio.InvalidJson("a frame is not an object")
+    index = value.get("index")
+    delta = value.get("delta")
+    return Signal(
+        type=text_of(value, "type"),
+        index=index if isinstance(index, int) else NO_INDEX,
+        delta=Delta(**{name: text_of(delta, name) for name in Delta.__struct_fields__})
+        if isinstance(delta, Mapping)
+        else None,
+        content_block=object_of(value, "content_block"),
+        message=object_of(value, "message"),
+        usage=object_of(value, "usage"),
+        error=value.get("error"),
+    )
+
+
+decode_signal = jsonio.typed(Signal, read_signal)
+
+
+def text_of(value: Mapping[str, Any], name: str) -> str | None:
+    member = value.get(name)
+    return member if isinstance(member, str) else None
+
+
+def object_of(value: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    member = value.get(name)
+    return member if isinstance(member, dict) else None

@@ -1,0 +1,211 @@
+"""The conversation: OpenAI's messages to Anthropic's `system` and `messages`.
+
+Anthropic has two roles, which take turns: what follows itself is joined into one message of
+several blocks. System and developer texts stand apart, in `system`. Tool results are blocks
+of the user's message and come first in it. What the assistant thought goes back in blocks,
+unchanged and with its signature, for Anthropic refuses it otherwise (spec/quirks.md, rule 37).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamweir.core.request import Message, ToolCall
+from streamweir.providers.anthropic.block import FORMAT
+from streamweir.providers.anthropic.content import Drops, blocks_of, text_block, text_blocks_of
+from streamweir.wire import jsonio
+
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+Blocks = list[dict[str, Any]]
+
+
+class Conversation:
+    """What `read_messages` gives: `system` is empty where there is none."""
+
+    __slots__ = ("_legacy_id", "messages", "system")
+
+    def __init__(self) -> None:
+        self.system: Blocks = []
+        self.messages: list[tuple[str, Blocks]] = []
+        self._legacy_id = ""
+
+    def add(self, i: int, message: Message, drops: Drops) -> None:
+        path = f"messages[{i}]"
+        if message.name is not None and message.role != "function":
+            drops.paths.append(f"{path}.name")
+        match message.role:
+            case "system" | "developer":
+                self.system += _marked(text_blocks_of(message.parts, f"{path}.content", drops), message)
+            case "assistant":
+                if message.function_call is not None:
+                    self._legacy_id = f"call_{i}"
+                self._put("assistant", _assistant_blocks(message, self._legacy_id, path, drops))
+            case "tool":
+                self._put("user", [_result_block(message, message.tool_call_id or "", path, drops)])
+            case "function":  # legacy: it has no id, and answers the call before it
+                self._put("user", [_result_block(message, self._legacy_id, path, drops)])
+            case "user":
+                self._put("user", _marked(blocks_of(message.parts, f"{path}.content", drops), message))
+
+    def _put(self, role: str, blocks: Blocks) -> None:
+        if not blocks:
+            return
+        if self.messages and self.messages[-1][0] == role:
+            self.messages[-1][1].extend(blocks)
+        else:
+            self.messages.append((role, blocks))
+
+    @property
+    def continues_without_thinking(self) -> bool:
+        """The turn goes on after tool calls, and no thinking came back with them: a budget is refused then."""
+        has_results = False
+        for role, blocks in reversed(self.messages):
+            kinds = {block["type"] for block in blocks}
+            if role == "user" and "tool_result" not in kinds:
+                break
+            if kinds & {"thinking", "redacted_thinking"}:
+                return False
+            has_results = has_results or role == "user"
+        return has_results
+
+    def write(self, body: dict[str, Any]) -> None:
+        if not self.messages and self.system:
+            # An instruction alone is a prompt to OpenAI; Anthropic wants a message of the user's.
+            self.messages, self.system = [("user", self.system)], []
+        if self.system:
+            body["system"] = _written(self.system)
+        for role, blocks in self.messages:
+            if role == "user":
+                blocks.sort(key=lambda block: block["type"] != "tool_result")
+        if self.messages and self.messages[-1][0] == "assistant":
+            _strip_end(self.messages[-1][1])
+        body["messages"] = [{"role": role, "content": _written(blocks)} for role, blocks in self.messages]
+
+
+def read_messages(messages: Sequence[Message], drops: Drops) -> Conversation:
+    conversation = Conversation()
+    for i, message in enumerate(messages):
+        conversation.add(i, message, drops)
+    return conversation
+
+
+def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: Drops) -> Blocks:
+    thoughts = _thinking_blocks(message, path, drops)
+    said = text_blocks_of(message.parts, f"{path}.content", drops)
+    refusal = text_block(message.refusal or "")
+    if refusal is not None:
+        said.append(refusal)
+    calls = [_call_block(call) for call in message.tool_calls]
+    if message.function_call is not None:
+        call = message.function_call
+        calls.append({"type": "tool_use", "id": legacy_id, "name": call.name, "input": _input_of(call.arguments)})
+    _marked(said or calls, message)
+    # What was said is one place, also where it is blank and not sent; see `block.py` for places.
+    rest: list[Blocks] = [*([said] if message.content or said else []), *([call] for call in calls)]
+    blocks: Blocks = []
+    place = 0
+    for index, thought in thoughts:
+        while isinstance(index, int) and place < index and rest:
+            blocks += rest.pop(0)
+            place += 1
+        blocks.append(thought)
+        place += 1
+    for others in rest:
+        blocks += others
+    return blocks
+
+
+def _thinking_blocks(message: Message, path: str, drops: Drops) -> list[tuple[object, dict[str, Any]]]:
+    """The blocks of `reasoning_details`, each with its place: pieces of one block are joined."""
+    thoughts: list[tuple[object, dict[str, Any]]] = []
+    paths: list[str] = []
+    for j, entry in enumerate(message.reasoning_details):
+        at = f"{path}.reasoning_details[{j}]"
+        if entry.get("format") not in (None, FORMAT):
+            drops.paths.append(at)
+            continue
+        index = entry.get("index")
+        if entry.get("type") == "reasoning.encrypted" and isinstance(entry.get("data"), str):
+            thoughts.append((index, {"type": "redacted_thinking", "data": entry["data"]}))
+            paths.append(at)
+        elif entry.get("type") == "reasoning.text":
+            last = thoughts[-1] if thoughts else None
+            if last is None or last[0] != index or last[1]["type"] != "thinking" or last[1]["signature"]:
+                last = (index, {"type": "thinking", "thinking": "", "signature": ""})
+                thoughts.append(last)
+                paths.append(at)
+            last[1]["thinking"] += _text_of(entry, "text")
+            last[1]["signature"] = _text_of(entry, "signature")
+        else:
+            drops.paths.append(at)
+    kept = [thought for thought in thoughts if thought[1].get("signature") != ""]
+    drops.paths += [at for at, thought in zip(paths, thoughts, strict=True) if thought[1].get("signature") == ""]
+    if message.reasoning_content and not thoughts:
+        drops.paths.append(f"{path}.reasoning_content")  # without a signature it is not taken
+    return kept
+
+
+def _call_block(call: ToolCall) -> dict[str, Any]:
+    if call.function is not None:
+        name, arguments = call.function.name, _input_of(call.function.arguments)
+    else:
+        # A free-form call that another model made: Anthropic's calls have an object for their input.
+        name, arguments = (call.custom.name, {"input": call.custom.input}) if call.custom is not None else ("", {})
+    return {"type": "tool_use", "id": _id_of(call.id), "name": name, "input": arguments}
+
+
+def _input_of(arguments: str) -> dict[str, Any]:
+    """The object. Arguments that are none (cut off by a length) are shown to the model as what they are."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = jsonio.decode(arguments.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        value = None
+    return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
+
+
+def _result_block(message: Message, call_id: str, path: str, drops: Drops) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id_of(call_id)}
+    if isinstance(message.content, str):
+        if message.content.strip():
+            block["content"] = message.content
+    else:
+        content = blocks_of(message.parts, f"{path}.content", drops)
+        if content:
+            block["content"] = content
+    if message.is_error:
+        block["is_error"] = True
+    if message.cache_control is not None:
+        block["cache_control"] = message.cache_control
+    return block
+
+
+def _marked(blocks: Blocks, message: Message) -> Blocks:
+    """A breakpoint on the message is one on its last block."""
+    if blocks and message.cache_control is not None:
+        blocks[-1].setdefault("cache_control", message.cache_control)
+    return blocks
+
+
+def _written(blocks: Blocks) -> str | Blocks:
+    if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
+        return str(blocks[0]["text"])
+    return blocks
+
+
+def _strip_end(blocks: Blocks) -> None:
+    """Anthropic goes on from a last message of the assistant's, and refuses one that ends in white space."""
+    if blocks[-1]["type"] == "text":
+        blocks[-1]["text"] = blocks[-1]["text"].rstrip()
+
+
+def _id_of(call_id: str) -> str:
+    """Other vendors' ids hold characters that Anthropic refuses; calls and results are changed alike."""
+    return _NOT_IN_ID.sub("_", call_id)
+
+
+def _text_of(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,130 @@
+"""What each Claude model takes: one row per generation, found by the model's name.
+
+Anthropic refuses with a 400 what a model does not take, and its models differ: in how they
+think, whether they can be told not to, whether they may be sampled or forced to call a tool.
+A row holds from its version on until a newer row of the same family, so that a model newer
+than this table is treated like the newest one known. A name that cannot be read says
+nothing: everything is sent as asked, and the service decides.
+
+Facts: platform.claude.com, "Troubleshooting thinking" (the table of models), "Thinking"
+(limits and feature compatibility), "Effort", "Structured outputs", the models' own pages.
+"""
+
+import re
+from enum import StrEnum
+
+from msgspec import Struct
+
+_NEW_NAME = re.compile(r"claude-(?P<family>[a-z]+)(?:-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?)?(?!\d)")
+_OLD_NAME = re.compile(r"claude-(?P<major>\d)(?:[-.](?P<minor>\d))?-(?P<family>[a-z]+)")
+
+
+class Thinking(StrEnum):
+    NONE = "none"
+    BUDGET = "budget"
+    """`enabled`, with a budget in tokens."""
+    EITHER = "either"
+    ADAPTIVE = "adaptive"
+    """`adaptive`, steered by `output_config.effort`."""
+
+
+class Traits(Struct, frozen=True, kw_only=True):
+    most_output_tokens: int
+    thinking: Thinking = Thinking.ADAPTIVE
+    thinks_unasked: bool = False
+    off: str | None = "disabled"
+    """The type of thinking that turns it off; None where nothing does."""
+    efforts: tuple[str, ...] = ()
+    takes_sampling: bool = False
+    """A temperature, top_p or top_k other than the default."""
+    takes_both_samplings: bool = False
+    """temperature and top_p in one request."""
+    takes_forced_tool: bool = True
+    takes_schema: bool = True
+    """Structured outputs: `output_config.format`, and `strict` tools."""
+
+
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_EFFORTS_4_6 = ("low", "medium", "high", "max")
+
+_NEWEST = Traits(most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS)
+_NEVER_OFF = Traits(most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS, off=None)
+_NEVER_OFF_OR_FORCED = Traits(
+    most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS, off=None, takes_forced_tool=False
+)
+_EITHER = Traits(most_output_tokens=128_000, thinking=Thinking.EITHER, efforts=_EFFORTS_4_6, takes_sampling=True)
+
+
+def _budgeted(most_output_tokens: int, *, both: bool = True, schema: bool = False) -> Traits:
+    return Traits(
+        most_output_tokens=most_output_tokens,
+        thinking=Thinking.BUDGET,
+        takes_sampling=True,
+        takes_both_samplings=both,
+        takes_schema=schema,
+    )
+
+
+def _unthinking(most_output_tokens: int) -> Traits:
+    return Traits(
+        most_output_tokens=most_output_tokens,
+        thinking=Thinking.NONE,
+        takes_sampling=True,
+        takes_both_samplings=True,
+        takes_schema=False,
+    )
+
+
+_ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
+    "fable": (((5, 1), _NEVER_OFF_OR_FORCED), ((0, 0), _NEVER_OFF)),
+    "mythos": (((5, 1), _NEVER_OFF_OR_FORCED), ((0, 0), _NEVER_OFF)),
+    "opus": (
+        ((5, 5), _NEVER_OFF_OR_FORCED),
+        ((5, 0), _NEWEST),
+        ((4, 7), Traits(most_output_tokens=128_000, efforts=_EFFORTS)),
+        ((4, 6), _EITHER),
+        ((4, 5), _budgeted(64_000, both=False, schema=True)),
+        ((4, 1), _budgeted(32_000, both=False)),
+        ((4, 0), _budgeted(32_000)),
+        ((1, 0), _unthinking(4096)),
+    ),
+    "sonnet": (
+        (
+            (5, 5),
+            Traits(
+                most_output_tokens=128_000,
+                thinks_unasked=True,
+                efforts=_EFFORTS,
+                off="between_tools",
+                takes_forced_tool=False,
+            ),
+        ),
+        ((5, 0), _NEWEST),
+        ((4, 6), _EITHER),
+        ((4, 5), _budgeted(64_000, both=False, schema=True)),
+        ((3, 7), _budgeted(64_000)),
+        ((3, 5), _unthinking(8192)),
+        ((1, 0), _unthinking(4096)),
+    ),
+    "haiku": (
+        ((5, 0), _NEWEST),
+        ((4, 5), _budgeted(64_000, both=False, schema=True)),
+        ((3, 5), _unthinking(8192)),
+        ((1, 0), _unthinking(4096)),
+    ),
+}
+
+_UNKNOWN = _budgeted(8192, schema=True)
+
+
+def traits_of(model: str) -> Traits:
+    """`model` is the upstream's name; what a platform or a gateway puts before or after it does not matter."""
+    name = model.lower()
+    match = _OLD_NAME.search(name) or _NEW_NAME.search(name)
+    if match is None:
+        return _UNKNOWN
+    version = (int(match["major"] or 0), int(match["minor"] or 0))
+    for since, traits in _ROWS.get(match["family"], ()):
+        if version >= since:
+            return traits
+    return _UNKNOWN

@@ -1,0 +1,163 @@
+"""A `ChatRequest` to the body and the headers of `POST /messages`.
+
+Members that mean the same are translated, Anthropic's own ones are taken as the caller wrote
+them where they stand in the list below, everything else is left out and named in `dropped`.
+A member with a value that asks for nothing (n of 1, a penalty of 0) is not worth naming.
+"""
+
+from typing import Any
+
+from streamweir.core.request import ChatRequest
+from streamweir.providers.anthropic.content import Drops
+from streamweir.providers.anthropic.message import read_messages
+from streamweir.providers.anthropic.model import Traits, traits_of
+from streamweir.providers.anthropic.thinking import ThinkingPlan, plan_sampling, plan_thinking
+from streamweir.providers.anthropic.tool import MCP_TOOLSET, plan_tool_choice, plan_tools
+from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.wire import jsonio
+
+VERSION = "2023-06-01"
+
+_OWN_MEMBERS = ("cache_control", "container", "context_management", "mcp_servers")
+"""Passed on as they are. `thinking` and `output_config` are too, but ours may join them.
+Members that change the price of a token (speed, inference_geo, fallbacks) are not in it."""
+_JOINED_MEMBERS = ("thinking", "output_config")
+
+_SERVICE_TIERS = {
+    # `auto` takes the account's priority capacity where there is some: as close as Anthropic has to `priority`.
+    "auto": "auto",
+    "priority": "auto",
+    "default": "standard_only",
+    "standard_only": "standard_only",
+}
+
+
+def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
+    traits = traits_of(target.model)
+    drops = Drops()
+    body: dict[str, Any] = {"model": target.model}
+    conversation = read_messages(request.messages, drops)
+    tools = plan_tools(request, traits, drops)
+    choice = plan_tool_choice(request, traits, bool(tools), drops)
+    is_forced = choice is not None and choice["type"] in ("any", "tool")
+    may_use_budget = not is_forced and not conversation.continues_without_thinking
+    plan = plan_thinking(request, traits, may_use_budget, drops.paths)
+    body["max_tokens"] = plan.max_tokens
+    conversation.write(body)
+    if tools:
+        body["tools"] = tools
+    if choice is not None:
+        body["tool_choice"] = choice
+    if plan.thinking is not None:
+        body["thinking"] = plan.thinking
+    output = _output_config(request, traits, plan, drops)
+    if output:
+        body["output_config"] = output
+    body |= plan_sampling(request, traits, plan, drops.paths)
+    _add_the_rest(request, body, drops)
+    drops.paths += _not_taken(request)
+    if request.stream:
+        body["stream"] = True
+    return UpstreamRequest(
+        path="/messages",
+        headers=_headers(request, target, drops),
+        body=jsonio.encode(body),
+        dropped=tuple(drops.paths),
+    )
+
+
+def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drops: Drops) -> dict[str, Any]:
+    native = request.body.get("output_config")
+    output: dict[str, Any] = dict(native) if isinstance(native, dict) else {}
+    if plan.effort is not None:
+        output.setdefault("effort", plan.effort)
+    wanted = request.response_format
+    if wanted is None or wanted.type == "text":
+        return output
+    schema = wanted.json_schema.schema if wanted.json_schema is not None else None
+    if schema is not None and traits.takes_schema:
+        output.setdefault("format", {"type": "json_schema", "schema": schema})
+    else:
+        # Anthropic has no JSON without a schema (an object schema must forbid what it does not name), and to
+        # ask for JSON in the prompt would be another request than the caller's.
+        drops.paths.append("response_format")
+    return output
+
+
+def _add_the_rest(request: ChatRequest, body: dict[str, Any], drops: Drops) -> None:
+    stops: list[str] = []
+    for i, stop in enumerate(request.stop):
+        if stop.strip():
+            stops.append(stop)
+        else:  # Anthropic refuses a stop sequence that is all white space
+            drops.paths.append("stop" if isinstance(request.body.get("stop"), str) else f"stop[{i}]")
+    if stops:
+        body["stop_sequences"] = stops
+    metadata = request.metadata or {}
+    user = request.user or request.safety_identifier or metadata.get("user_id")
+    if user:
+        body["metadata"] = {"user_id": user}
+    if metadata.keys() - {"user_id"}:
+        drops.paths.append("metadata")
+    if request.service_tier in _SERVICE_TIERS:
+        body["service_tier"] = _SERVICE_TIERS[request.service_tier]
+    elif request.service_tier is not None:
+        drops.paths.append("service_tier")
+    for name in request.unknown_members:
+        if name in _OWN_MEMBERS and request.body[name] is not None:
+            body[name] = request.body[name]
+        elif name not in _JOINED_MEMBERS and request.body[name] is not None:
+            drops.paths.append(name)
+
+
+def _not_taken(request: ChatRequest) -> list[str]:
+    """Members of the OpenAI body for which Anthropic has nothing."""
+    asked: dict[str, object] = {
+        "n": request.n > 1,
+        "seed": request.seed is not None,
+        "presence_penalty": request.presence_penalty,
+        "frequency_penalty": request.frequency_penalty,
+        "logit_bias": request.logit_bias,
+        "logprobs": request.logprobs,
+        "top_logprobs": request.top_logprobs,
+        "modalities": set(request.modalities) - {"text"},
+        "audio": request.audio is not None,
+        "prediction": request.prediction is not None,
+        "verbosity": request.verbosity is not None,
+        "store": request.store,
+        "web_search_options": request.web_search_options is not None,
+        "prompt_cache_key": request.prompt_cache_key,
+    }
+    return [name for name, value in asked.items() if value]
+
+
+def _headers(request: ChatRequest, target: Target, drops: Drops) -> tuple[tuple[str, str], ...]:
+    headers = [("x-api-key", target.api_key)] if target.api_key else []
+    headers += [
+        ("anthropic-version", VERSION),
+        ("content-type", "application/json"),
+        ("accept", "text/event-stream" if request.stream else "application/json"),
+    ]
+    for beta in _betas(request):
+        drops.need(beta)
+    if drops.betas:
+        headers.append(("anthropic-beta", ",".join(drops.betas)))
+    return tuple(headers)
+
+
+def _betas(request: ChatRequest) -> list[str]:
+    """Of Anthropic's own members, those that are refused without a beta header."""
+    betas: list[str] = []
+    if request.body.get("mcp_servers"):
+        has_toolset = any(tool.type == MCP_TOOLSET for tool in request.tools)
+        betas.append("mcp-client-2025-11-20" if has_toolset else "mcp-client-2025-04-04")
+    management = request.body.get("context_management")
+    if management is not None:
+        betas.append("context-management-2025-06-27")
+    edits = management.get("edits") if isinstance(management, dict) else None
+    if any(str(edit.get("type")).startswith("compact_") for edit in edits or () if isinstance(edit, dict)):
+        betas.append("compact-2026-01-12")
+    container = request.body.get("container")
+    if isinstance(container, dict) and container.get("skills"):
+        betas += ["code-execution-2025-08-25", "skills-2025-10-02"]
+    return betas

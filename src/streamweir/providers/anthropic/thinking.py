@@ -1,0 +1,139 @@
+"""How a request thinks, how long its answer may be, and how it is sampled.
+
+The three hang together: a thinking budget lies inside `max_tokens`, and a model that thinks
+takes no temperature. What a model cannot do is left out and named in `dropped`.
+
+Clamping is not dropping: a temperature above 1, a budget below 1024 or above what
+`max_tokens` leaves, and an effort that the model does not have become the nearest one it has.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.core.request import ChatRequest, Reasoning
+from streamweir.providers.anthropic.model import Thinking, Traits
+
+DEFAULT_MAX_TOKENS = 32_000
+"""Anthropic demands a number. Not the model's most: older models count it against the context window."""
+DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT = 64_000
+LEAST_BUDGET = 1024
+_LEAST_TOP_P_WHILE_THINKING = 0.95
+
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_000, "max": 32_000}
+_NEAREST_EFFORT = {"minimal": "low", "xhigh": "high", "max": "high"}
+
+
+class ThinkingPlan(Struct, frozen=True, kw_only=True):
+    max_tokens: int
+    thinking: dict[str, Any] | None = None
+    effort: str | None = None
+
+    @property
+    def thinks(self) -> bool:
+        return self.thinking is not None and self.thinking.get("type") in ("enabled", "adaptive")
+
+
+def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dropped: list[str]) -> ThinkingPlan:
+    """`may_use_budget` is False where the rest of the request does not go together with a budget."""
+    asked = request.max_output_tokens
+    native = request.body.get("thinking")
+    reasoning = request.reasoning
+    if isinstance(native, dict):  # Anthropic's own member, as the caller wrote it
+        if reasoning is not None:
+            dropped.append(_path_of(request))
+        budget = native.get("budget_tokens")
+        return ThinkingPlan(max_tokens=_max_tokens(asked, traits, budget=budget), thinking=native)
+    plain = ThinkingPlan(max_tokens=_max_tokens(asked, traits))
+    if reasoning is None or _says_nothing(reasoning):
+        return plain
+    if reasoning.effort == "none" or reasoning.enabled is False or reasoning.max_tokens == 0:
+        return _turned_off(request, traits, plain, dropped)
+    if traits.thinking is Thinking.NONE:
+        dropped.append(_path_of(request))
+        return plain
+    wants_budget = traits.thinking is Thinking.EITHER and reasoning.max_tokens is not None and may_use_budget
+    if traits.thinking is not Thinking.BUDGET and not wants_budget:
+        if reasoning.max_tokens is not None:
+            dropped.append("reasoning.max_tokens")
+        effort = _effort_of(reasoning.effort, traits)
+        return ThinkingPlan(
+            max_tokens=_max_tokens(asked, traits, effort=effort),
+            # Newer models leave the text of the thinking out unless they are asked for it.
+            thinking={"type": "adaptive", "display": "omitted" if reasoning.exclude else "summarized"},
+            effort=effort,
+        )
+    budget = _budget_of(reasoning, asked, traits) if may_use_budget else None
+    if budget is None:
+        dropped.append(_path_of(request))
+        return plain
+    return ThinkingPlan(
+        max_tokens=_max_tokens(asked, traits, budget=budget),
+        thinking={"type": "enabled", "budget_tokens": budget},
+        effort=_effort_of(reasoning.effort, traits),
+    )
+
+
+def plan_sampling(request: ChatRequest, traits: Traits, plan: ThinkingPlan, dropped: list[str]) -> dict[str, Any]:
+    """temperature, top_p and top_k. One that has its default value says nothing and is not sent."""
+    sampling: dict[str, Any] = {}
+    if request.temperature is not None and request.temperature < 1:
+        sampling["temperature"] = request.temperature
+    if request.top_p is not None and request.top_p < 1:
+        sampling["top_p"] = request.top_p
+    if request.top_k:
+        sampling["top_k"] = request.top_k
+    refused: list[str] = []
+    if not traits.takes_sampling:
+        refused = list(sampling)
+    elif plan.thinks:
+        refused = [name for name in sampling if name != "top_p" or sampling[name] < _LEAST_TOP_P_WHILE_THINKING]
+    elif not traits.takes_both_samplings and "temperature" in sampling and "top_p" in sampling:
+        refused = ["top_p"]
+    dropped += refused
+    return {name: value for name, value in sampling.items() if name not in refused}
+
+
+def _turned_off(request: ChatRequest, traits: Traits, plain: ThinkingPlan, dropped: list[str]) -> ThinkingPlan:
+    if not traits.thinks_unasked:
+        return plain
+    if traits.off is None:
+        # The least that this model can be told; that it thinks all the same is said.
+        dropped.append(_path_of(request))
+        return ThinkingPlan(max_tokens=plain.max_tokens, effort="low")
+    return ThinkingPlan(max_tokens=plain.max_tokens, thinking={"type": traits.off})
+
+
+def _says_nothing(reasoning: Reasoning) -> bool:
+    """`exclude` and `summary` alone ask for no thinking."""
+    return reasoning.effort is None and reasoning.max_tokens is None and reasoning.enabled is None
+
+
+def _effort_of(effort: str | None, traits: Traits) -> str | None:
+    if effort is None or effort in traits.efforts:
+        return effort
+    nearest = _NEAREST_EFFORT.get(effort, "high")
+    return nearest if nearest in traits.efforts else None
+
+
+def _budget_of(reasoning: Reasoning, asked: int | None, traits: Traits) -> int | None:
+    """A budget inside max_tokens that leaves room for an answer, or None where there is no such budget."""
+    budget = reasoning.max_tokens or _BUDGETS.get(reasoning.effort or "medium", _BUDGETS["high"])
+    room = traits.most_output_tokens if asked is None else asked
+    if room <= LEAST_BUDGET:
+        return None
+    return max(LEAST_BUDGET, min(budget, room * 4 // 5))
+
+
+def _max_tokens(asked: int | None, traits: Traits, *, budget: object = None, effort: str | None = None) -> int:
+    if asked is not None:
+        return asked
+    wanted = DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT if effort in ("xhigh", "max") else DEFAULT_MAX_TOKENS
+    if isinstance(budget, int):
+        wanted += budget
+    return min(wanted, traits.most_output_tokens)
+
+
+def _path_of(request: ChatRequest) -> str:
+    """The member in which the caller asked for it."""
+    return "reasoning" if request.body.get("reasoning") is not None else "reasoning_effort"

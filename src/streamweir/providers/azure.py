@@ -1,0 +1,39 @@
+"""Azure OpenAI: OpenAI's wire at an address and with a header of its own.
+
+A deployment stands in the path, with the API version as a query, or, where the version is
+"v1" or none is given, in the body under Azure's newer address, which is OpenAI's own. The
+answers are OpenAI's with content filter results around them, which the decoder carries along.
+"""
+
+from urllib.parse import quote
+
+from streamweir.core.request import ChatRequest
+from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.openai.provider import OpenAIProvider, json_headers
+from streamweir.providers.openai.request import write_body
+from streamweir.providers.openai.vendor import Vendor
+
+VENDOR = Vendor(
+    name="azure",
+    base_url="https://RESOURCE.openai.azure.com",
+    abort_stops_billing=True,
+    takes_developer_role=True,
+    refuses=frozenset({"top_k"}),
+)
+
+
+class AzureProvider(OpenAIProvider):
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        body, dropped = write_body(request, target, self.vendor)
+        key = (("api-key", target.api_key),) if target.api_key else ()
+        return UpstreamRequest(path=_path(target), headers=(*key, *json_headers(request)), body=body, dropped=dropped)
+
+
+def _path(target: Target) -> str:
+    if target.api_version in (None, "v1"):
+        return "/openai/v1/chat/completions"
+    deployment, version = quote(target.model, safe=""), quote(str(target.api_version), safe="")
+    return f"/openai/deployments/{deployment}/chat/completions?api-version={version}"
+
+
+PROVIDER = AzureProvider(VENDOR)

@@ -1,0 +1,97 @@
+"""What every provider gives, and what all of their decoders share.
+
+A provider turns a `ChatRequest` into the request that its service understands, and the
+service's answer, streamed or whole, into events. Everything here is pure: the bytes are
+carried by someone else. Decoders do not raise for an upstream's misconduct: they end the
+stream with `StreamFailed`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import Event, StreamFailed
+from streamweir.core.request import ChatRequest
+from streamweir.wire import jsonio
+from streamweir.wire.sse import Frame
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Where one attempt goes: what the operator's configuration says of it."""
+
+    model: str
+    """The upstream's own name of the model (Azure: the deployment)."""
+    api_key: str = ""
+    api_version: str | None = None
+    project: str | None = None
+    location: str | None = None
+    asks_for_usage: bool = True
+    """False once this upstream has refused `stream_options`."""
+
+
+class UpstreamRequest(Struct, frozen=True, kw_only=True):
+    """A POST to `base_url + path`."""
+
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    dropped: tuple[str, ...] = ()
+    """JSON paths of what this provider cannot take, left out of the body."""
+
+
+class Decoder(Protocol):
+    """Frames to events; see `core.events` for the law. After the terminal event it gives nothing."""
+
+    def feed(self, frame: Frame, /) -> Sequence[Event]: ...
+
+    def finish(self) -> Sequence[Event]:
+        """The body ended cleanly."""
+        ...
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        """The body will not go on: a reset, a timeout, a broken frame."""
+        ...
+
+
+class Provider(Protocol):
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest: ...
+
+    def decoder(self) -> Decoder: ...
+
+    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+        """The same events from an answer that was not streamed."""
+        ...
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        """A response with a failure status. `headers` have lower-case names."""
+        ...
+
+
+def documents_in(frame: Frame) -> list[Frame]:
+    """The frames of a block whose `data` lines are each a document of their own; empty where they are not.
+
+    quirk: by the rules several `data` lines are one document, and are read so. Where that cannot be
+    read and every line can, the blank lines between them were lost (fixture gemini/blank_lines_lost).
+    """
+    lines = frame.data.split(b"\n") if frame.data is not None else []
+    if len(lines) < 2:
+        return []
+    for line in lines:
+        try:
+            jsonio.decode(line)
+        except jsonio.InvalidJson:
+            if line != b"[DONE]":
+                return []
+    return [Frame(line, line, frame.event, frame.terminated) for line in lines]
+
+
+def truncated() -> StreamFailed:
+    return StreamFailed(
+        UpstreamError("upstream_stream_truncated", "The upstream's answer ended before it was complete.")
+    )
+
+
+def invalid_frame() -> StreamFailed:
+    return StreamFailed(UpstreamError("upstream_invalid_frame", "The upstream sent a frame that cannot be read."))

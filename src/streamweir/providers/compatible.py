@@ -1,0 +1,222 @@
+"""The vendors that speak OpenAI's wire, one row each.
+
+A row says only in what the vendor differs from `openai.vendor.Vendor`'s defaults, by its own
+documentation or by what it was seen to send. A new vendor is a new row and a fixture folder
+of its name. Whether an abort ends the bill follows OpenRouter's published list of providers;
+for a server on one's own machines it always does.
+"""
+
+from functools import cache
+
+from streamweir.providers.openai.provider import OpenAIProvider
+from streamweir.providers.openai.vendor import Effort, Vendor
+
+__all__ = ["OPENAI", "VENDORS", "Vendor", "provider_of"]
+
+_OPENAI_ONLY = frozenset(
+    {
+        "audio",
+        "function_call",
+        "functions",
+        "metadata",
+        "modalities",
+        "prediction",
+        "prompt_cache_key",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "verbosity",
+        "web_search_options",
+    }
+)
+"""Members that strict vendors refuse as unknown."""
+_LOGPROBS = frozenset({"logit_bias", "logprobs", "top_logprobs"})
+_PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
+_TOOLS = frozenset({"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"})
+
+OPENAI = Vendor(
+    name="openai",
+    base_url="https://api.openai.com/v1",
+    canonical_for=frozenset({"openai"}),
+    abort_stops_billing=True,
+    takes_developer_role=True,
+    limit_member="max_completion_tokens",
+    refuses=frozenset({"top_k"}),
+)
+
+_ROWS = (
+    OPENAI,
+    # Any other server: what it takes is not known, so nothing but our own members is left out.
+    Vendor(name="openai-compatible", base_url="http://localhost:8000/v1"),
+    Vendor(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        takes_developer_role=True,
+        effort=Effort.OBJECT,
+        takes_cache_control=True,
+        reasoning_text="reasoning",
+        takes_reasoning_details=True,
+    ),
+    Vendor(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        takes_names=False,
+        refuses=_LOGPROBS | {"metadata", "n", "prediction", "store"},
+    ),
+    Vendor(
+        # Unknown members are answered with 422, in messages too; usage comes on the finish frame unasked.
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        takes_stream_options=False,
+        takes_names=False,
+        limit_member="max_tokens",
+        renames=(("seed", "random_seed"),),
+        refuses=(_OPENAI_ONLY - {"metadata", "prediction"}) | _LOGPROBS | {"top_k", "user"},
+        most_temperature=1.5,
+    ),
+    Vendor(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+        refuses=frozenset({"logit_bias", "n", "seed"}),
+        takes_json_schema=False,
+        effort=Effort.SWITCH,
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="xai",
+        base_url="https://api.x.ai/v1",
+        abort_stops_billing=True,
+        refuses=frozenset({"logit_bias", "metadata", "store"}),
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="together",
+        base_url="https://api.together.xyz/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+    ),
+    Vendor(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        abort_stops_billing=True,
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="cerebras",
+        base_url="https://api.cerebras.ai/v1",
+        limit_member="max_completion_tokens",
+        refuses=_PENALTIES | {"logit_bias", "parallel_tool_calls", "service_tier"},
+        reasoning_text="reasoning",
+    ),
+    Vendor(
+        # It answers from the web and calls no tools; usage comes on every frame unasked.
+        name="perplexity",
+        base_url="https://api.perplexity.ai",
+        takes_stream_options=False,
+        limit_member="max_tokens",
+        refuses=_TOOLS | _LOGPROBS | {"n", "seed"},
+    ),
+    Vendor(name="nvidia", base_url="https://integrate.api.nvidia.com/v1", limit_member="max_tokens"),
+    Vendor(name="huggingface", base_url="https://router.huggingface.co/v1", limit_member="max_tokens"),
+    Vendor(
+        name="moonshot",
+        base_url="https://api.moonshot.ai/v1",
+        most_temperature=1.0,
+        effort=Effort.SWITCH,
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="zai",
+        base_url="https://api.z.ai/api/paas/v4",
+        takes_stream_options=False,
+        takes_names=False,
+        limit_member="max_tokens",
+        refuses=_LOGPROBS | _PENALTIES | {"n", "parallel_tool_calls", "seed", "tool_choice"},
+        most_temperature=1.0,
+        takes_json_schema=False,
+        effort=Effort.SWITCH,
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="alibaba",
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        limit_member="max_tokens",
+        effort=Effort.ENABLE,
+        takes_cache_control=True,
+    ),
+    Vendor(
+        name="cohere",
+        base_url="https://api.cohere.ai/compatibility/v1",
+        abort_stops_billing=True,
+        takes_stream_options=False,
+        limit_member="max_tokens",
+        refuses=_OPENAI_ONLY | {"logit_bias", "n", "parallel_tool_calls", "top_logprobs", "user"},
+        most_temperature=1.0,
+    ),
+    Vendor(
+        # The penalties and biases are documented as ignored.
+        name="sambanova",
+        base_url="https://api.sambanova.ai/v1",
+        refuses=_PENALTIES | {"logit_bias"},
+    ),
+    Vendor(name="writer", base_url="https://api.writer.com/v1", path="/chat", limit_member="max_tokens"),
+    Vendor(name="venice", base_url="https://api.venice.ai/api/v1", reasoning_text="reasoning_content"),
+    Vendor(
+        name="ollama",
+        base_url="http://localhost:11434/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+        refuses=frozenset({"logit_bias", "n"}),
+        reasoning_text="reasoning",
+    ),
+    Vendor(
+        name="llamacpp",
+        base_url="http://localhost:8080/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(
+        name="vllm",
+        base_url="http://localhost:8000/v1",
+        abort_stops_billing=True,
+        reasoning_text="reasoning_content",
+    ),
+    Vendor(name="lmstudio", base_url="http://localhost:1234/v1", abort_stops_billing=True, limit_member="max_tokens"),
+    Vendor(name="mistralrs", base_url="http://localhost:1234/v1", abort_stops_billing=True, limit_member="max_tokens"),
+    Vendor(name="gpustack", base_url="http://localhost/v1", abort_stops_billing=True, limit_member="max_tokens"),
+    Vendor(
+        name="ollama-cloud", base_url="https://ollama.com/v1", limit_member="max_tokens", reasoning_text="reasoning"
+    ),
+    Vendor(name="doubleword", base_url="https://api.doubleword.ai/v1", reasoning_text="reasoning_content"),
+    Vendor(name="copilot", base_url="https://api.githubcopilot.com"),
+    Vendor(
+        name="snowflake",
+        base_url="https://ACCOUNT.snowflakecomputing.com/api/v2/cortex/v1",
+        sends_finish=False,
+        limit_member="max_completion_tokens",
+        takes_reasoning_details=True,
+    ),
+    Vendor(name="novita", base_url="https://api.novita.ai/openai/v1", abort_stops_billing=True),
+    Vendor(name="hyperbolic", base_url="https://api.hyperbolic.xyz/v1", abort_stops_billing=True),
+    Vendor(name="nebius", base_url="https://api.tokenfactory.nebius.com/v1"),
+    Vendor(name="crusoe", base_url="https://managed-inference-api-proxy.crusoecloud.com/v1"),
+    Vendor(name="braintrust-proxy", base_url="https://api.braintrust.dev/v1/proxy", takes_developer_role=True),
+    Vendor(
+        # It passes on to any provider, and translates these itself.
+        name="litellm-proxy",
+        base_url="http://localhost:4000/v1",
+        takes_developer_role=True,
+        takes_cache_control=True,
+        reasoning_text="reasoning_content",
+    ),
+)
+
+VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in _ROWS}
+
+
+@cache
+def provider_of(vendor: Vendor) -> OpenAIProvider:
+    return OpenAIProvider(vendor)

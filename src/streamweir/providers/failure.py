@@ -1,0 +1,222 @@
+"""A provider's failure, in our words.
+
+`classify` is the one table from what providers say (an HTTP status, a type, a code, a
+message) to `core.errors`, for failed responses and for errors inside a stream alike. Our
+message is our own; the provider's is shown, scrubbed, only where the caller must act on
+it (a request that the provider refused).
+"""
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any
+
+from streamweir.core.errors import CallerError, StreamweirError, UpstreamError, scrub
+from streamweir.wire import jsonio
+
+LONGEST_RETRY_AFTER_S = 120
+
+_STATUS_OF_WORD = {
+    # Words that stand in `type`, `code` or `status` of an error object, by provider.
+    "overloaded_error": 529,
+    "overloaded": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "timeout_error": 504,
+    "request_timeout": 504,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "permission_error": 403,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "invalid_request_error": 400,
+    "request_too_large": 413,
+    # google.rpc.Code
+    "invalid_argument": 400,
+    "failed_precondition": 400,
+    "out_of_range": 400,
+    "unauthenticated": 401,
+    "permission_denied": 403,
+    "not_found": 404,
+    "aborted": 409,
+    "resource_exhausted": 429,
+    "cancelled": 499,
+    "internal": 500,
+    "unknown": 500,
+    "unavailable": 503,
+    "deadline_exceeded": 504,
+}
+
+# What `ErrorFacts.says`: in lower case, a part of the message or one of the words.
+_TOO_LONG = (
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "context length",
+    "context limit",
+    "context size",
+    "context window",
+    "maximum context",
+    "maximum prompt length",
+    "prompt is too long",
+    "input token count",
+    "too many tokens",
+)
+# Not plain "billing": Gemini's text for a mere rate limit speaks of it too.
+_OUT_OF_CREDIT = (
+    "insufficient_quota",
+    "insufficient_balance",
+    "insufficient balance",
+    "insufficient credits",
+    "credit balance",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+)
+_FILTERED = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "input was flagged")
+_BAD_KEY = ("invalid_api_key", "invalid api key", "incorrect api key", "api key not valid")
+_NO_MODEL = ("model_not_found", "invalid_model", "is not a valid model id")
+
+
+class ErrorFacts:
+    """What an error object says, whichever of the usual shapes it has."""
+
+    def __init__(self, value: object) -> None:
+        error = value
+        if isinstance(value, Mapping) and "error" in value:
+            error = value["error"]
+            if isinstance(error, str):
+                error = {**value, "message": error}
+        if isinstance(error, str):
+            error = {"message": error}
+        members: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+        self.message = _first_text(members, "message", "msg", "detail", "error_description")
+        self.words = tuple(
+            word.lower()
+            for word in (members.get(name) for name in ("code", "type", "status", "reason"))
+            if isinstance(word, str)
+        )
+        param = members.get("param")
+        self.param = (scrub(param) or None) if isinstance(param, str) else None
+        self.status = _status_of(members, self.words)
+
+    def says(self, *needles: str) -> bool:
+        text = self.message.lower()
+        return any(needle in text or needle in self.words for needle in needles)
+
+
+def classify(facts: ErrorFacts, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
+    """The error for a failed response (`status` given) or for an error object inside a stream (None)."""
+    code = status if status is not None and status >= 300 else (facts.status or 500)
+    if facts.says(*_FILTERED):
+        return _refused(facts)
+    # quirk: Anthropic says 400 of an account without credit, xAI of a wrong key, Mistral of an unknown
+    # model. None of them is the caller's fault.
+    if code == 402 or (code in (400, 403, 429) and facts.says(*_OUT_OF_CREDIT)):
+        return UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
+    if code in (401, 403) or (code == 400 and facts.says(*_BAD_KEY)):
+        return UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+    if code in (404, 410) or (code == 400 and facts.says(*_NO_MODEL)):
+        return UpstreamError("upstream_model_not_found", "The provider does not know this model.")
+    if code in (400, 422):
+        return _refused(facts)
+    if code == 413:
+        return CallerError("request_too_large", "The provider refused the request as too large.")
+    if code == 429:
+        message = "The provider's rate limit is reached."
+        return UpstreamError("upstream_rate_limited", message, retry_after_s=retry_after_s)
+    if code in (408, 504):
+        return UpstreamError("upstream_timeout", "The provider took too long.")
+    if code in (503, 529):
+        return UpstreamError("upstream_overloaded", "The provider is overloaded.", retry_after_s=retry_after_s)
+    if 300 <= code < 400:
+        return UpstreamError(
+            "upstream_redirect_blocked", "The provider answered with a redirect, which is not followed."
+        )
+    return UpstreamError("upstream_server_error", "The provider failed to answer.")
+
+
+def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:
+    """A failed response. The body is JSON at best; what cannot be read says nothing."""
+    try:
+        value = jsonio.decode(body)
+    except jsonio.InvalidJson:
+        value = None
+    if isinstance(value, list) and value:  # quirk: Gemini without alt=sse wraps the error in an array
+        value = value[0]
+    return classify(ErrorFacts(value), status, retry_after_s(headers))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """`Retry-After` in seconds, at most `LONGEST_RETRY_AFTER_S`; garbage is None.
+
+    A date is read against the response's own `Date`, so that neither clock has to be right.
+    """
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))
+        except (ValueError, TypeError, OverflowError):
+            return None
+        seconds = wait.total_seconds()
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S) if isfinite(seconds) else None
+
+
+def error_in_dataless_block(raw: bytes) -> StreamweirError | None:
+    """A failure that stands outside any `data` line, if the block holds one.
+
+    quirk: llama.cpp and GPUStack write `error: {...}`, Vertex a bare pretty-printed
+    `{"error": ...}` (fixtures gpustack/error_on_unknown_field, vertex/bare_json_error).
+    """
+    text = b"\n".join(line for line in raw.splitlines() if not line.startswith(b":")).strip()
+    inside = text.startswith(b"error:")
+    if inside:
+        text = text[len(b"error:") :].strip()
+    elif not text.startswith((b"{", b"[")):
+        return None
+    try:
+        value = jsonio.decode(text)
+    except jsonio.InvalidJson:
+        return classify(ErrorFacts(None)) if inside else None
+    if isinstance(value, list) and value:
+        value = value[0]
+    if inside or (isinstance(value, Mapping) and value.get("error")):
+        return classify(ErrorFacts(value))
+    return None
+
+
+def _refused(facts: ErrorFacts) -> CallerError:
+    message = scrub(facts.message) or "The provider refused the request."
+    if facts.says(*_TOO_LONG):
+        return CallerError("context_length_exceeded", message, param=facts.param)
+    if facts.says(*_FILTERED):
+        return CallerError("content_filter", message, param=facts.param)
+    return CallerError("invalid_value", message, param=facts.param)
+
+
+def _status_of(members: Mapping[str, Any], words: tuple[str, ...]) -> int | None:
+    for name in ("status_code", "code", "http_code", "status"):
+        value = members.get(name)
+        if isinstance(value, str) and value.isdecimal() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 300 <= value < 600:
+            return value
+    for word in words:
+        if word in _STATUS_OF_WORD:
+            return _STATUS_OF_WORD[word]
+    return None
+
+
+def _first_text(members: Mapping[str, Any], *names: str) -> str:
+    for name in names:
+        value = members.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""

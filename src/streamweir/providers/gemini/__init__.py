@@ -1,0 +1,45 @@
+"""Google's Gemini: AI Studio and Vertex, event streams and JSON arrays, streamed and whole.
+
+The two services speak one protocol and differ in their addresses, in how they are told who
+asks, and in a few members that only one of them takes; `Target.project` is what makes it Vertex.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import Event
+from streamweir.core.request import ChatRequest
+from streamweir.providers import base
+from streamweir.providers.gemini.decode import Decoder
+from streamweir.providers.gemini.error import read_error
+from streamweir.providers.gemini.request import build_request
+from streamweir.wire.array import ArraySplitter
+from streamweir.wire.sse import Frame
+
+
+class Gemini:
+    def build_request(self, request: ChatRequest, target: base.Target, /) -> base.UpstreamRequest:
+        return build_request(request, target)
+
+    def decoder(self) -> base.Decoder:
+        return Decoder()
+
+    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+        """One answer, or the array that a stream without `alt=sse` is."""
+        decoder = Decoder()
+        body = body.removeprefix(b"\xef\xbb\xbf")
+        frames = [Frame(body, body)]
+        if body.lstrip(b" \t\r\n")[:1] == b"[":
+            splitter = ArraySplitter(limit=len(body))
+            frames = [*splitter.feed(body), *splitter.finish()]
+        events: list[Event] = []
+        for frame in frames:
+            events += decoder.feed(frame)
+        events += decoder.finish()
+        return events
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return read_error(status, headers, body)
+
+
+PROVIDER = Gemini()

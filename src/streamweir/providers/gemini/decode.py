@@ -1,0 +1,176 @@
+"""Gemini's frames to events.
+
+A frame is a piece of every candidate's answer and a report of the usage so far. The wire has no
+terminal frame: the answer is whole when every candidate has a finish reason and the body then
+ends cleanly. A finish reason is not the end (Google's own tools run on after a first STOP, and
+old models say STOP on every frame), so choices are finished at the end of the body. A prompt
+that was blocked has no candidate at all: it is an answer that the filter ended.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import (
+    Event,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    TextDelta,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+from streamweir.providers.base import documents_in, invalid_frame, truncated
+from streamweir.providers.gemini.answer import Answer, Candidate, Report, read_answer
+from streamweir.providers.gemini.choice import MALFORMED_CALL, UNSPECIFIED, Choice
+from streamweir.providers.gemini.error import classify
+from streamweir.providers.gemini.usage import usage_of
+from streamweir.wire import jsonio
+from streamweir.wire.sse import Frame
+
+
+class Decoder:
+    def __init__(self) -> None:
+        self._choices: dict[int, Choice] = {}
+        self._report: Report | None = None
+        self._usage: Usage | None = None
+        self._has_started = False
+        self._has_ended = False
+
+    def feed(self, frame: Frame, /) -> Sequence[Event]:
+        if self._has_ended:
+            return ()
+        data = frame.data
+        if data is None:
+            return self._read_bare(frame)
+        try:
+            answer = read_answer(data)
+        except jsonio.InvalidJson:
+            if data == b"[DONE]":  # quirk: not Gemini's own, some proxies add it (fixture gemini/stray_done)
+                return ()
+            documents = documents_in(frame)
+            if documents:
+                return [event for document in documents for event in self.feed(document)]
+            return self._end(invalid_frame() if frame.terminated else truncated())
+        if answer.error:
+            return self._take_error(answer)
+        events: list[Event] = []
+        if not self._has_started:
+            self._start(answer, events)
+        failure = None
+        if answer.candidates:
+            failure = self._take_candidates(answer.candidates, events)
+        elif answer.prompt_feedback is not None:
+            self._take_block(answer.prompt_feedback.block_reason)
+        report = answer.usage_metadata
+        if report is not None and report != self._report:
+            self._take_report(report, events)
+        if failure is not None:
+            events += self._end(failure)
+        return events
+
+    def finish(self) -> Sequence[Event]:
+        if self._has_ended:
+            return ()
+        choices = [choice for _, choice in sorted(self._choices.items())]
+        if not choices or not all(choice.reason for choice in choices):
+            return self._end(truncated())
+        self._has_ended = True
+        events: list[Event] = []
+        for choice in choices:
+            choice.finish(events)
+        events.append(StreamCompleted())
+        return events
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        return () if self._has_ended else self._end(StreamFailed(error))
+
+    def _end(self, failure: StreamFailed) -> Sequence[Event]:
+        self._has_ended = True
+        return (failure,)
+
+    def _start(self, answer: Answer, events: list[Event]) -> None:
+        self._has_started = True
+        created = _seconds(answer.create_time) if answer.create_time else None
+        events.append(StreamStarted(answer.response_id or None, answer.model_version or None, created))
+
+    def _take_candidates(self, candidates: list[Candidate], events: list[Event]) -> StreamFailed | None:
+        for candidate in candidates:
+            index = candidate.index
+            choice = self._choices.get(index)
+            if choice is None:
+                choice = self._choices[index] = Choice(index)
+            text = _plain_text(candidate)
+            if text:
+                choice.text_length += len(text)
+                events.append(TextDelta(index, text))
+            else:
+                try:
+                    choice.take(candidate, events)
+                except jsonio.InvalidJson:
+                    return invalid_frame()
+            reason = candidate.finish_reason
+            if reason is not None and reason not in UNSPECIFIED:
+                choice.note_reason(reason)
+                if choice.reason == MALFORMED_CALL:
+                    message = "The model wrote a function call that cannot be read."
+                    return StreamFailed(UpstreamError("upstream_server_error", message))
+        return None
+
+    def _take_block(self, reason: str | int | None) -> None:
+        if self._choices or reason is None or reason in UNSPECIFIED:
+            return
+        choice = self._choices[0] = Choice(0)
+        choice.reason = str(reason)
+        choice.is_blocked = True
+
+    def _take_report(self, report: Report, events: list[Event]) -> None:
+        self._report = report
+        usage = usage_of(report)
+        if usage is not None and usage != self._usage:
+            self._usage = usage
+            events.append(UsageReported(usage))
+
+    def _take_error(self, answer: Answer) -> Sequence[Event]:
+        events: list[Event] = []
+        if answer.usage_metadata is not None:
+            if not self._has_started:
+                self._start(answer, events)
+            self._take_report(answer.usage_metadata, events)
+        events += self._end(StreamFailed(classify({"error": answer.error})))
+        return events
+
+    def _read_bare(self, frame: Frame) -> Sequence[Event]:
+        """A block without data. JSON in it is how Vertex tells of a failure (fixture vertex/bare_json_error)."""
+        text = frame.raw.strip()
+        if not text.startswith((b"{", b"[")):
+            return ()
+        try:
+            value = jsonio.decode(text)
+        except jsonio.InvalidJson:
+            return self._end(invalid_frame() if frame.terminated else truncated())
+        return self._end(StreamFailed(classify(value)))
+
+
+def _seconds(time: str) -> int | None:
+    """RFC 3339 to the seconds of the epoch; what cannot be read is not known."""
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return seconds if seconds > 0 else None
+
+
+def _plain_text(candidate: Candidate) -> str | None:
+    """The common case by far: one part, which is plain text, and nothing else."""
+    content = candidate.content
+    if content is None or candidate.logprobs_result is not None:
+        return None
+    parts = content.parts
+    if not parts or len(parts) > 1:
+        return None
+    part = parts[0]
+    if part.thought or part.thought_signature or part.function_call is not None:
+        return None
+    return part.text

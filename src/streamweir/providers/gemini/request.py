@@ -1,0 +1,144 @@
+"""A `ChatRequest` to a `generateContent` or `streamGenerateContent` request.
+
+Members that mean the same are translated, Gemini's own ones are taken as the caller wrote them
+where they stand in the list below, everything else is left out and named in `dropped`. A member
+with a value that asks for nothing is not worth naming. AI Studio and Vertex differ in the
+address, in the header with the key and in a few members.
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+from streamweir.core.request import ChatRequest
+from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.gemini.content import Conversation
+from streamweir.providers.gemini.thinking import Model, thinking_config
+from streamweir.providers.gemini.tool import plan_tools
+from streamweir.wire import jsonio
+
+MOST_STOP_SEQUENCES = 5
+LARGEST_SEED = 2**31 - 1
+
+# Spelling in a request -> Gemini's member, and whether it is Vertex's alone.
+_OWN_MEMBERS = {
+    "safetySettings": ("safetySettings", False),
+    "safety_settings": ("safetySettings", False),
+    "cachedContent": ("cachedContent", False),
+    "cached_content": ("cachedContent", False),
+    "labels": ("labels", True),
+}
+_SERVICE_TIERS = {"flex": "flex", "priority": "priority", "default": "standard", "standard": "standard"}
+_MODALITIES = {"text": "TEXT", "image": "IMAGE", "audio": "AUDIO"}
+_NOT_TAKEN = (
+    "logit_bias",
+    "user",
+    "audio",
+    "prediction",
+    "verbosity",
+    "store",
+    "metadata",
+    "web_search_options",
+    "prompt_cache_key",
+    "safety_identifier",
+)
+
+
+def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
+    is_vertex = target.project is not None
+    model = Model(target.model)
+    dropped: list[str] = []
+    conversation = Conversation(request, is_vertex=is_vertex, demands_signatures=model.has_levels)
+    dropped += conversation.dropped
+    body: dict[str, Any] = {"contents": conversation.contents}
+    if conversation.system:
+        body["systemInstruction"] = {"parts": conversation.system}
+    body |= plan_tools(request, dropped)
+    config = _sampling(request, dropped) | _output(request, dropped)
+    thinking, unmet = thinking_config(request.reasoning, model)
+    dropped += [_reasoning_path(request, member) for member in unmet]
+    if thinking:
+        config["thinkingConfig"] = thinking
+    if config:
+        body["generationConfig"] = config
+    _add_the_rest(request, body, is_vertex, dropped)
+    return UpstreamRequest(
+        path=_path(target, request.stream),
+        headers=(
+            ("content-type", "application/json"),
+            ("authorization", f"Bearer {target.api_key}") if is_vertex else ("x-goog-api-key", target.api_key),
+        ),
+        body=jsonio.encode(body),
+        dropped=tuple(dropped),
+    )
+
+
+def _path(target: Target, stream: bool) -> str:
+    model = quote(target.model.removeprefix("models/"), safe="")
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    if target.project is None:
+        return f"/models/{model}:{method}"
+    project, location = quote(target.project, safe=""), quote(target.location or "global", safe="")
+    return f"/projects/{project}/locations/{location}/publishers/google/models/{model}:{method}"
+
+
+def _sampling(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
+    seed = request.seed
+    if seed is not None and not -LARGEST_SEED - 1 <= seed <= LARGEST_SEED:
+        dropped.append("seed")
+        seed = None
+    dropped += [f"stop[{number}]" for number in range(MOST_STOP_SEQUENCES, len(request.stop))]
+    members = {
+        "maxOutputTokens": request.max_output_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "topK": request.top_k or None,  # 0 turns it off, which is what leaving it out does
+        "seed": seed,
+        "stopSequences": list(request.stop[:MOST_STOP_SEQUENCES]) or None,
+        "presencePenalty": request.presence_penalty,
+        "frequencyPenalty": request.frequency_penalty,
+        "candidateCount": request.n if request.n > 1 else None,
+        "responseLogprobs": request.logprobs or None,
+        "logprobs": request.top_logprobs if request.logprobs else None,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _output(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    wanted = request.response_format
+    if wanted is not None and wanted.type != "text":
+        members["responseMimeType"] = "application/json"
+        if wanted.json_schema is not None and wanted.json_schema.schema is not None:
+            members["responseJsonSchema"] = wanted.json_schema.schema
+    modalities = []
+    for number, modality in enumerate(request.modalities):
+        if modality in _MODALITIES:
+            modalities.append(_MODALITIES[modality])
+        else:
+            dropped.append(f"modalities[{number}]")
+    if modalities and modalities != ["TEXT"]:
+        members["responseModalities"] = modalities
+    return members
+
+
+def _add_the_rest(request: ChatRequest, body: dict[str, Any], is_vertex: bool, dropped: list[str]) -> None:
+    tier = request.service_tier
+    if tier in _SERVICE_TIERS and not is_vertex:
+        body["serviceTier"] = _SERVICE_TIERS[tier]
+    elif tier not in (None, "auto"):
+        dropped.append("service_tier")
+    if request.parallel_tool_calls is False:
+        dropped.append("parallel_tool_calls")
+    dropped += [name for name in _NOT_TAKEN if getattr(request, name)]
+    for name in request.unknown_members:
+        member, of_vertex_alone = _OWN_MEMBERS.get(name, (None, False))
+        if member is None or (of_vertex_alone and not is_vertex):
+            dropped.append(name)
+        else:
+            body[member] = request.body[name]
+
+
+def _reasoning_path(request: ChatRequest, member: str) -> str:
+    reasoning = request.body.get("reasoning")
+    is_long = isinstance(reasoning, dict) and reasoning.get(member) is not None
+    return f"reasoning.{member}" if is_long else "reasoning_effort"

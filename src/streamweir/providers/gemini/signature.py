@@ -1,0 +1,80 @@
+"""Thought signatures: out as entries of `reasoning_details`, and back to the parts they came with.
+
+A signature belongs to one part of an answer, and must come back on that part. A message in
+OpenAI's shape has no parts but one text and a list of calls, so an entry says in its `id` where
+it belongs: the id of a call; `call:0` for a call that has none, by its ordinal; `text:5-9` for
+the piece of text between two offsets; `part` for a part that is not carried at all (code that
+Google ran). Each entry has an index of its own, so that nobody merges two of them.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+FORMAT = "google-gemini-v1"
+UNCARRIED = "part"
+
+SKIPS_VALIDATION = "skip_thought_signature_validator"
+"""What Google documents for a call that no Gemini model made, where a signature is demanded."""
+
+_CALL = re.compile(r"call:(\d{1,6})")
+_TEXT = re.compile(r"text:(\d{1,9})-(\d{1,9})")
+
+
+def entry(signature: str, index: int, place: str) -> dict[str, Any]:
+    return {"type": "reasoning.encrypted", "data": signature, "format": FORMAT, "id": place, "index": index}
+
+
+def call_place(ordinal: int, id: str | None) -> str:
+    return id or f"call:{ordinal}"
+
+
+def text_place(start: int, end: int) -> str:
+    return f"text:{start}-{end}"
+
+
+class Signatures(Struct):
+    """The signatures of one message, by the part that each belongs to."""
+
+    calls: dict[int, str] = field(default_factory=dict)
+    texts: list[tuple[int, int, str]] = field(default_factory=list)
+    """Where the piece of text begins and ends, in the order of the text."""
+    unplaced: list[int] = field(default_factory=list)
+    """Which entries hold something that cannot be given back here: another vendor's, or of no part."""
+
+
+def read_signatures(details: Sequence[dict[str, Any]], call_ids: Sequence[str], text_length: int) -> Signatures:
+    """Entries as they went out, or as another gateway writes them (the id of a call, or no place at all)."""
+    found = Signatures()
+    for number, detail in enumerate(details):
+        data = detail.get("data")
+        if not isinstance(data, str) or not data:
+            if detail.get("signature"):
+                found.unplaced.append(number)
+        elif detail.get("format") != FORMAT or not _put(found, data, detail.get("id"), call_ids, text_length):
+            found.unplaced.append(number)
+    found.texts.sort(key=lambda piece: piece[:2])
+    return found
+
+
+def _put(found: Signatures, data: str, place: object, call_ids: Sequence[str], text_length: int) -> bool:
+    if isinstance(place, str) and place:
+        if place in call_ids:
+            found.calls[call_ids.index(place)] = data
+            return True
+        text = _TEXT.fullmatch(place)
+        if text:
+            end = min(int(text[2]), text_length)
+            found.texts.append((min(int(text[1]), end), end, data))
+            return True
+        call = _CALL.fullmatch(place)
+        if call is None or int(call[1]) >= len(call_ids):
+            return False
+        found.calls[int(call[1])] = data
+    elif call_ids and 0 not in found.calls:
+        found.calls[0] = data
+    else:
+        found.texts.append((text_length, text_length, data))
+    return True

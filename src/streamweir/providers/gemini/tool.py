@@ -1,0 +1,67 @@
+"""Tools and the choice among them: `tools` and `toolConfig`.
+
+A function's schema goes out as JSON Schema, as it came: both services take it whole under
+`parametersJsonSchema`. Tools that Google runs itself are asked for by their type.
+"""
+
+from typing import Any
+
+from streamweir.core.request import ChatRequest, Function
+
+# Our callers' spellings of Google's own tools; a member of the same name holds their settings.
+_OWN_TOOLS = {
+    "google_search": "googleSearch",
+    "googleSearch": "googleSearch",
+    "code_execution": "codeExecution",
+    "codeExecution": "codeExecution",
+    "url_context": "urlContext",
+    "urlContext": "urlContext",
+    "google_maps": "googleMaps",
+    "googleMaps": "googleMaps",
+}
+_MODES = {"none": "NONE", "auto": "AUTO", "required": "ANY", "function": "ANY"}
+
+
+def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
+    """The members `tools` and `toolConfig`, each only where there is something to say."""
+    member = "functions" if request.uses_legacy_functions else "tools"
+    choice = request.tool_choice
+    declarations = []
+    own = []
+    for number, tool in enumerate(request.tools):
+        where = f"{member}[{number}]"
+        function = tool.function
+        if tool.cache_control is not None:
+            dropped.append(f"{where}.cache_control")
+        if function is None:
+            name = _OWN_TOOLS.get(tool.type)
+            if name is None:
+                dropped.append(where)
+            else:
+                settings = request.body["tools"][number].get(tool.type)
+                own.append({name: settings if isinstance(settings, dict) else {}})
+            continue
+        if function.strict:
+            dropped.append(f"{where}.strict" if request.uses_legacy_functions else f"{where}.function.strict")
+        # Gemini can only limit a call that must be made; for one that may be made, the others are not shown.
+        if choice is None or choice.mode != "auto" or not choice.allowed or function.name in choice.allowed:
+            declarations.append(_declaration(function))
+    planned: dict[str, Any] = {}
+    if declarations or own:
+        planned["tools"] = [*([{"functionDeclarations": declarations}] if declarations else []), *own]
+    if choice is not None and declarations:
+        config: dict[str, Any] = {"mode": _MODES[choice.mode]}
+        names = [choice.name] if choice.name is not None else list(choice.allowed)
+        if names and choice.mode in ("required", "function"):
+            config["allowedFunctionNames"] = names
+        planned["toolConfig"] = {"functionCallingConfig": config}
+    return planned
+
+
+def _declaration(function: Function) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": function.name}
+    if function.description is not None:
+        made["description"] = function.description
+    if function.parameters:
+        made["parametersJsonSchema"] = function.parameters
+    return made

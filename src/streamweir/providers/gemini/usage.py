@@ -1,0 +1,56 @@
+"""`usageMetadata` sorted into our buckets.
+
+Every report is cumulative and stands alone: the newest one counts, nothing is added up. Cached
+input lies inside the prompt's count, thoughts beside the candidates' count, and the prompts of
+Google's own tools beside the prompt's, as input. A count that is missing is 0 so far; a report
+without any count says nothing.
+"""
+
+from collections.abc import Sequence
+
+from streamweir.core.usage import Usage
+from streamweir.providers.gemini.answer import Modality, Report
+
+_AUDIO = ("AUDIO", 4)
+"""The word, and its number in the enum `MediaModality`."""
+
+
+def usage_of(report: Report) -> Usage | None:
+    prompt = report.prompt_token_count
+    output = report.candidates_token_count
+    if output is None:
+        output = report.response_token_count
+    thoughts = report.thoughts_token_count
+    total = report.total_token_count
+    if prompt is None and output is None and thoughts is None and total is None:
+        return None  # quirk: `trafficType` alone on all frames but the last (fixture vertex/traffic_type_alone)
+    uncached = (prompt or 0) + (report.tool_use_prompt_token_count or 0)
+    output = output or 0
+    if total and total > uncached + output + (thoughts or 0):
+        output = total - uncached - (thoughts or 0)
+    cached = report.cached_content_token_count
+    if cached:
+        uncached = uncached - cached if uncached > cached else 0
+    heard = _audio(report.prompt_tokens_details) if report.prompt_tokens_details else None
+    if heard is not None:
+        heard = max(0, heard - (_audio(report.cache_tokens_details or ()) or 0))
+        uncached = max(0, uncached - heard)
+    details = report.candidates_tokens_details or report.response_tokens_details
+    spoken = _audio(details) if details else None
+    if spoken is not None:
+        output = max(0, output - spoken)
+    return Usage(
+        input_uncached=uncached,
+        cache_read=cached,
+        audio_input=heard,
+        output=output,
+        reasoning=thoughts,
+        audio_output=spoken,
+    )
+
+
+def _audio(details: Sequence[Modality]) -> int | None:
+    for detail in details:
+        if detail.modality in _AUDIO:
+            return detail.token_count
+    return None

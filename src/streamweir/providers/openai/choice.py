@@ -1,0 +1,124 @@
+"""One choice of an OpenAI-style answer: what is remembered of it between frames.
+
+Takes the deltas that hold more than plain text (the decoder gives plain text out by itself,
+for speed) and turns them into events in the order in which a reader wants them: reasoning,
+text, refusal, calls, then whatever is only carried along.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from streamweir.core.events import ChoiceFinished, Event, Extra, FinishReason, ReasoningDelta, RefusalDelta, TextDelta
+from streamweir.providers.openai.call import CallTable
+from streamweir.providers.openai.chunk import Delta
+
+
+class ChoiceState:
+    __slots__ = ("_calls", "_extras", "_may_replace", "_raw", "closed", "finish", "index", "logprobs", "spoke")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.logprobs: dict[str, Any] | None | UnsetType = UNSET
+        """As last given out; an object is never the same twice, so it always is."""
+        self.finish: FinishReason | None = None
+        """Held from the frame that says it until `close`."""
+        self.closed = False
+        self.spoke = False
+        """Content came in this frame, while a finish was held."""
+        self._may_replace = True  # the held finish, with a newer one
+        self._raw = ""
+        self._calls: CallTable | None = None
+        self._extras: dict[str, Any] = {}
+
+    def hold(self, reason: FinishReason, raw: str) -> None:
+        """The first finish counts, unless content came after it."""
+        if self._may_replace:
+            self.finish = reason
+            self._raw = raw
+            self._may_replace = False
+
+    def hold_unsaid(self) -> None:
+        """The finish of a vendor that sends none."""
+        self.hold(FinishReason.TOOL_CALLS if self._calls is not None else FinishReason.STOP, "")
+
+    def close(self, events: list[Event]) -> None:
+        """Gives the held finish out: nothing of this choice follows it."""
+        if self._calls is not None:
+            self._calls.close(events)
+        events.append(ChoiceFinished(self.index, self.finish or FinishReason.OTHER, self._raw))
+        self.closed = True
+
+    def read_delta(self, delta: Delta, events: list[Event]) -> bool:
+        """Adds the delta's events. False, and none of them: it has content although the choice is closed."""
+        before = len(events)
+        self._read_reasoning(delta, events)
+        if delta.content:
+            if isinstance(delta.content, str):
+                events.append(TextDelta(self.index, delta.content))
+            else:
+                self._read_parts(delta.content, events)
+        if delta.refusal:
+            events.append(RefusalDelta(self.index, delta.refusal))
+        if delta.tool_calls or delta.function_call is not None:
+            if self._calls is None:
+                self._calls = CallTable(self.index)
+            self._calls.feed(delta.tool_calls or (), events)
+            if delta.function_call is not None:
+                self._calls.feed_legacy(delta.function_call, events)
+        if len(events) > before:
+            if self.closed:
+                del events[before:]
+                return False
+            if self.finish is not None:
+                self.spoke = self._may_replace = True
+        self._read_extras(delta, events)
+        return True
+
+    def carry(self, name: str, value: Any, events: list[Event]) -> None:
+        """An extra of this choice, unless it is what was given out last."""
+        if value and not self.closed and self._extras.get(name) != value:
+            self._extras[name] = value
+            events.append(Extra(self.index, {name: value}))
+
+    def _read_reasoning(self, delta: Delta, events: list[Event]) -> None:
+        # quirk: one text under up to three names, in one frame; it is counted once
+        # (fixture doubleword/reasoning_under_three_names).
+        details = tuple(delta.reasoning_details or ())
+        text = delta.reasoning_content or delta.reasoning or _text_of(details)
+        if text or details:
+            events.append(ReasoningDelta(self.index, text, details))
+
+    def _read_parts(self, parts: Sequence[Any], events: list[Event]) -> None:
+        """quirk: content as a list, with the reasoning in it (fixture mistral/thinking_parts)."""
+        for part in parts:
+            if isinstance(part, str):
+                part = {"text": part}
+            if not isinstance(part, Mapping):
+                continue
+            text = part.get("text")
+            if isinstance(text, str) and text:
+                events.append(TextDelta(self.index, text))
+            thinking = part.get("thinking")
+            if isinstance(thinking, list):
+                thinking = "".join(_text_member(piece, "text") for piece in thinking)
+            if isinstance(thinking, str) and thinking:
+                events.append(ReasoningDelta(self.index, thinking))
+
+    def _read_extras(self, delta: Delta, events: list[Event]) -> None:
+        self.carry("annotations", delta.annotations, events)
+        self.carry("images", delta.images, events)
+        self.carry("reasoning_encrypted", delta.reasoning_encrypted, events)
+        if delta.audio and not self.closed:
+            # Pieces of sound: two that are the same are not a repetition.
+            events.append(Extra(self.index, {"audio": delta.audio}))
+
+
+def _text_of(details: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(_text_member(entry, "text") or _text_member(entry, "summary") for entry in details)
+
+
+def _text_member(value: Any, name: str) -> str:
+    member = value.get(name) if isinstance(value, Mapping) else None
+    return member if isinstance(member, str) else ""

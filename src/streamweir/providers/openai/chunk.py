@@ -1,0 +1,153 @@
+"""What an OpenAI-style frame holds, as far as we read it.
+
+One typed decode per frame into the Structs below; members that are not named here are
+skipped unread. Vendors put wrong types where they like: a frame that does not fit is read
+again without types, and `_usable` keeps member by member what can be used. A whole answer
+is the same thing with `message` in the place of `delta`. Nothing here knows what a frame
+means: that is the decoder's part.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar, get_args
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from streamweir.wire import jsonio
+
+S = TypeVar("S", bound=Struct)
+
+MOST_CHOICES = 1024
+"""A choice's index beyond this is as good as none."""
+
+
+class FunctionPiece(Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | list[Any] | None = None
+    """quirk: some vendors send the object itself (fixture openai-compatible/tool_arguments_as_object)."""
+
+
+class CustomPiece(Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
+class CallPiece(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionPiece | None = None
+    custom: CustomPiece | None = None
+
+
+class Delta(Struct, gc=False):
+    content: str | list[Any] | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    tool_calls: list[CallPiece] | None = None
+    function_call: FunctionPiece | None = None
+    annotations: list[Any] | None = None
+    audio: dict[str, Any] | None = None
+    images: list[Any] | None = None
+    reasoning_encrypted: Any = None
+
+
+class Choice(Struct, gc=False):
+    index: Annotated[int, Meta(ge=0, le=MOST_CHOICES)] = 0
+    delta: Delta | None = None
+    message: Delta | None = None
+    """The whole of it so far, beside the delta (Perplexity, Writer) or instead of it."""
+    finish_reason: str | None = None
+    logprobs: dict[str, Any] | None | UnsetType = UNSET
+    content_filter_results: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    """quirk: Moonshot reports it here (fixture moonshot/usage_inside_a_choice)."""
+    error: Any = None
+
+
+class Chunk(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    created: int | None = None
+    system_fingerprint: str | None | UnsetType = UNSET
+    service_tier: str | None | UnsetType = UNSET
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    x_groq: dict[str, Any] | None = None
+    error: Any = None
+    type: Any = None
+    code: Any = None
+    message: Any = None
+    citations: list[Any] | None = None
+    search_results: list[Any] | None = None
+    prompt_filter_results: list[Any] | None = None
+    moderation: Any = None
+
+
+def read_chunk(value: Any) -> Chunk:
+    """A chunk from an untyped document, streamed or whole."""
+    if not isinstance(value, Mapping):
+        raise jsonio.InvalidJson("a frame is not an object")
+    return _usable(Chunk, value, {"choices": lambda choices: _each(choices, _choice)})
+
+
+decode_chunk = jsonio.typed(Chunk, read_chunk)
+
+
+def _choice(value: Mapping[str, Any]) -> Choice:
+    return _usable(Choice, value, {"delta": _delta, "message": _delta})
+
+
+def _delta(value: Any) -> Delta | None:
+    if not isinstance(value, Mapping):
+        return None
+    readers = {"content": _content, "tool_calls": lambda calls: _each(calls, _call), "reasoning_details": _objects}
+    return _usable(Delta, value, readers)
+
+
+def _call(value: Mapping[str, Any]) -> CallPiece:
+    return _usable(CallPiece, value, {"function": lambda function: _object(FunctionPiece, function)})
+
+
+def _content(value: Any) -> str | list[Any] | None:
+    if isinstance(value, Mapping):
+        return [value]
+    return value if isinstance(value, str | list) else None
+
+
+def _objects(value: Any) -> list[dict[str, Any]] | None:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else None
+
+
+def _object(model: type[S], value: Any) -> S | None:
+    return _usable(model, value, {}) if isinstance(value, Mapping) else None
+
+
+def _each(value: Any, read: Callable[[Mapping[str, Any]], S]) -> list[S] | None:
+    """The objects of a list, or of an object in the place of a list of one."""
+    if isinstance(value, Mapping):
+        value = [value]
+    return [read(item) for item in value if isinstance(item, Mapping)] if isinstance(value, list) else None
+
+
+def _usable(model: type[S], value: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> S:
+    """The Struct of the members that have their type, or that their reader can make something of."""
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(model):
+        if field.name not in value:
+            continue
+        member = value[field.name]
+        reader = readers.get(field.name)
+        if reader is not None:
+            kept[field.name] = reader(member)
+        elif isinstance(member, str):
+            # Not for msgspec: half of a surrogate pair is a text like any other (fixture openai/lone_surrogate).
+            if field.type is Any or str in get_args(field.type):
+                kept[field.name] = member
+        else:
+            try:
+                kept[field.name] = msgspec.convert(member, field.type)
+            except (msgspec.ValidationError, UnicodeEncodeError):
+                continue
+    return model(**kept)

@@ -1,0 +1,341 @@
+"""OpenAI-style frames to events.
+
+The one decoder of every OpenAI-style vendor: what differs between them is either tolerated
+from all of them or a field of the vendor's row. Its rules beyond those of `core.events`:
+
+- nothing is taken from a place in a list: choices go by their index, calls by theirs;
+- a finish is held until a later frame, `[DONE]` or the end shows that no content of that
+  choice follows, so late content is not lost and a repeated finish is one event;
+- the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice
+  that never finished makes the stream truncated, unless the vendor sends no finish reasons.
+
+It must not know which dialect reads the events, nor guess at what was not sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import (
+    Event,
+    Extra,
+    FinishReason,
+    LogprobsDelta,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    StreamTagged,
+    TextDelta,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+from streamweir.providers.base import documents_in, invalid_frame, truncated
+from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
+from streamweir.providers.openai.choice import ChoiceState
+from streamweir.providers.openai.chunk import Choice, Chunk, decode_chunk
+from streamweir.providers.openai.finish import failure_of, read_finish
+from streamweir.providers.openai.usage import read_usage
+from streamweir.wire import jsonio
+from streamweir.wire.sse import Frame
+
+_STREAM_EXTRAS = ("citations", "search_results", "prompt_filter_results", "moderation")
+
+
+class OpenAIDecoder:
+    """See `providers.base.Decoder`."""
+
+    def __init__(self, sends_finish: bool = True) -> None:
+        self._sends_finish = sends_finish
+        self._ended = False
+        self._saw_data = False
+        self._identity: StreamStarted | None = StreamStarted()  # None once it was given out
+        self._fingerprint: str | None | UnsetType = UNSET
+        self._tier: str | None | UnsetType = UNSET
+        self._choices: dict[int, ChoiceState] = {}
+        self._held: list[ChoiceState] = []  # finished, and not given out yet
+        self._usage: Usage | None = None
+        self._extras: dict[str, Any] = {}  # as last given out
+        self._early: list[Event] = []  # extras that came before the stream had an id
+
+    @property
+    def awaits_only_its_end(self) -> bool:
+        """Every choice has finished, though the events may not say so yet: only usage and `[DONE]` can come."""
+        return bool(self._choices) and all(state.finish is not None for state in self._choices.values())
+
+    def feed(self, frame: Frame, /) -> Sequence[Event]:
+        if self._ended:
+            return ()
+        data = frame.data
+        if data is None:
+            return self._read_dataless(frame)
+        if frame.event and frame.event == b"error":
+            return self._read_error_event(data)
+        try:
+            chunk = decode_chunk(data)
+        except jsonio.InvalidJson:
+            return self._read_unreadable(frame, data)
+        if self._identity is not None:
+            return self._read_early(chunk, self._identity)
+        return self._read(chunk)
+
+    def finish(self) -> Sequence[Event]:
+        if self._ended:
+            return ()
+        if not self._saw_data:
+            return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer is empty."))
+        return self._end()
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        return () if self._ended else self._fail([], StreamFailed(error))
+
+    def read_whole(self, chunk: Chunk) -> Sequence[Event]:
+        """An answer that was not streamed. It is whole by itself, so a finish reason may be missing."""
+        for choice in chunk.choices or ():
+            # quirk: an empty delta beside the message (fixture perplexity/whole_with_empty_delta).
+            choice.delta = choice.message or choice.delta
+        events = [*self._read_early(chunk, self._identity or StreamStarted())]
+        if self._ended:
+            return events
+        for state in self._choices.values():
+            if state.finish is None and self._sends_finish:
+                state.hold(FinishReason.OTHER, "")
+                self._held = [*self._held, state]
+        return [*events, *self._end(is_done=True)]
+
+    def _read(self, chunk: Chunk) -> list[Event]:
+        """The hot path: one frame, most often one choice with one piece of text."""
+        events: list[Event] = []
+        if chunk.system_fingerprint != self._fingerprint or chunk.service_tier != self._tier:
+            self._tag(chunk, events)
+        choices = chunk.choices
+        if choices is None or chunk.error or chunk.x_groq is not None:
+            error = error_in(chunk)
+            if error is not None:
+                return self._read_failure(chunk, events, StreamFailed(error))
+            choices = choices or []
+        held = self._held  # of earlier frames: `_read_choice` makes a new list
+        for choice in choices:
+            delta = choice.delta
+            state = self._choices.get(choice.index)
+            if (
+                state is None
+                or delta is None
+                or delta.tool_calls
+                or delta.reasoning_content
+                or delta.reasoning
+                or delta.reasoning_details
+                or delta.refusal
+                or delta.function_call is not None
+                or delta.annotations
+                or delta.images
+                or delta.audio
+                or delta.reasoning_encrypted
+                or choice.finish_reason
+                or choice.logprobs is not state.logprobs
+                or choice.content_filter_results
+                or choice.usage
+                or choice.error
+                or state.finish is not None
+                or delta.content.__class__ is list
+            ):
+                failure = self._read_choice(choice, state, events)
+                if failure is not None:
+                    return self._read_failure(chunk, events, failure)
+            elif delta.content:
+                events.append(TextDelta(choice.index, delta.content))  # type: ignore[arg-type]  # no list: see above
+        if held:
+            self._release(held, events)
+        if chunk.usage is not None or chunk.x_groq is not None:
+            self._report(chunk, events)
+        if chunk.citations or chunk.search_results or chunk.prompt_filter_results or chunk.moderation:
+            self._carry(chunk, events)
+        return events
+
+    def _read_choice(self, choice: Choice, state: ChoiceState | None, events: list[Event]) -> StreamFailed | None:
+        """A choice that is new, or holds more than plain text."""
+        delta = choice.delta
+        if state is None:
+            state = self._choices[choice.index] = ChoiceState(choice.index)
+            # quirk: a whole answer in the place of a stream (fixture openai-compatible/whole_message_in_a_frame).
+            delta = delta or choice.message
+        if delta is not None:
+            if choice.logprobs is not state.logprobs and not state.closed:
+                state.logprobs = choice.logprobs
+                events.append(LogprobsDelta(choice.index, choice.logprobs))
+            if not state.read_delta(delta, events):
+                return invalid_frame()
+        if choice.content_filter_results:
+            state.carry("content_filter_results", choice.content_filter_results, events)
+        if choice.usage:
+            self._report_usage(choice.usage, events)
+        if choice.error:
+            return StreamFailed(classify(ErrorFacts(choice.error)))
+        word = choice.finish_reason
+        if word:
+            error = failure_of(word)
+            if error is not None:
+                return StreamFailed(error)
+            if state.finish is None:
+                self._held = [*self._held, state]
+            state.hold(read_finish(word), word)
+        return None
+
+    def _read_early(self, chunk: Chunk, known: StreamStarted) -> list[Event]:
+        """A frame before the stream was started, which the first event that cannot wait does.
+
+        quirk: Azure's first frame has neither id nor model, but has filter results, which wait for
+        the next frame (fixture azure/prompt_filter_first).
+        """
+        self._saw_data = True
+        self._fingerprint = _newest(chunk.system_fingerprint, known.system_fingerprint)
+        self._tier = _newest(chunk.service_tier, known.service_tier)
+        self._identity = StreamStarted(
+            known.id or chunk.id or None,
+            known.model or chunk.model or None,
+            known.created or chunk.created or None,
+            self._fingerprint,
+            self._tier,
+        )
+        events = self._read(chunk)
+        if not self._ended and all(_may_wait(event) for event in events):
+            self._early += events
+            return []
+        return self._started(events)
+
+    def _started(self, events: list[Event]) -> list[Event]:
+        """The events, led by the start where it is still due. A failure without usage needs no start."""
+        identity = self._identity
+        is_failure = bool(events) and isinstance(events[0], StreamFailed)
+        if identity is None or (is_failure and self._usage is None):
+            return events
+        self._identity = None
+        return [identity, *self._early, *events]
+
+    def _read_error_event(self, data: bytes) -> list[Event]:
+        """quirk: an error by the name of its event (fixture groq/error_event)."""
+        try:
+            value = jsonio.decode(data)
+        except jsonio.InvalidJson:
+            value = None
+        events: list[Event] = []
+        if isinstance(value, Mapping):
+            self._report_usage(value.get("usage"), events)
+        return self._fail(events, StreamFailed(classify(ErrorFacts(value))))
+
+    def _read_dataless(self, frame: Frame) -> Sequence[Event]:
+        error = error_in_dataless_block(frame.raw)
+        if error is not None:
+            return self.fail(error)
+        if not frame.terminated and not frame.raw.startswith(b":"):
+            return self._fail([], truncated())  # the beginning of a line: the body was cut (spec/failures.md, U17)
+        return ()
+
+    def _read_unreadable(self, frame: Frame, data: bytes) -> list[Event]:
+        documents = documents_in(frame)
+        if documents:
+            return [event for document in documents for event in self.feed(document)]
+        data = data.strip()
+        if not data and frame.terminated:  # a keep-alive of some servers
+            return []
+        if data == b"[DONE]":
+            return self._end(is_done=True)
+        return self._fail([], invalid_frame() if frame.terminated else truncated())
+
+    def _read_failure(self, chunk: Chunk, events: list[Event], failure: StreamFailed) -> list[Event]:
+        """The stream ends here; usage of the same frame is reported first."""
+        self._report(chunk, events)
+        return self._fail(events, failure)
+
+    def _fail(self, events: list[Event], failure: StreamFailed) -> list[Event]:
+        self._ended = True
+        return self._started([*events, failure])
+
+    def _release(self, held: list[ChoiceState], events: list[Event]) -> None:
+        """Gives out the finishes of earlier frames whose choices said nothing more in this one.
+
+        They come before this frame's events, but for what was carried beside the choice itself
+        (fixture azure/choice_without_delta).
+        """
+        finishes: list[Event] = []
+        for state in held:
+            if state.spoke:
+                state.spoke = False
+            else:
+                carried = any(isinstance(event, Extra) and event.choice == state.index for event in events)
+                state.close(events if carried else finishes)
+        events[:0] = finishes
+        self._held = [state for state in self._held if not state.closed]
+
+    def _tag(self, chunk: Chunk, events: list[Event]) -> None:
+        fingerprint, tier = chunk.system_fingerprint, chunk.service_tier
+        if fingerprint == self._fingerprint:
+            fingerprint = UNSET
+        if tier == self._tier:
+            tier = UNSET
+        if fingerprint is UNSET and tier is UNSET:
+            return
+        self._fingerprint = _newest(fingerprint, self._fingerprint)
+        self._tier = _newest(tier, self._tier)
+        events.append(StreamTagged(fingerprint, tier))
+
+    def _report(self, chunk: Chunk, events: list[Event]) -> None:
+        if not self._report_usage(chunk.usage, events) and chunk.x_groq is not None:
+            self._report_usage(chunk.x_groq.get("usage"), events)
+
+    def _report_usage(self, report: object, events: list[Event]) -> bool:
+        """Whether there was a valid report; it is told where it says something new."""
+        usage = read_usage(report) if isinstance(report, Mapping) else None
+        if usage is not None and usage != self._usage:
+            self._usage = usage
+            events.append(UsageReported(usage))
+        return usage is not None
+
+    def _carry(self, chunk: Chunk, events: list[Event]) -> None:
+        """quirk: Perplexity repeats its citations on each frame (fixture perplexity/citations_on_every_frame)."""
+        fields: dict[str, Any] = {}
+        for name in _STREAM_EXTRAS:
+            value = getattr(chunk, name)
+            if value and self._extras.get(name) != value:
+                fields[name] = self._extras[name] = value
+        if fields:
+            events.append(Extra(None, fields))
+
+    def _end(self, is_done: bool = False) -> list[Event]:
+        """`[DONE]`, or the end of the body."""
+        self._ended = True
+        unfinished = [state for state in self._choices.values() if state.finish is None]
+        if unfinished and is_done and not self._sends_finish:
+            # quirk: no finish reason in the whole stream (fixture snowflake/no_finish_reason).
+            for state in unfinished:
+                state.hold_unsaid()
+            self._held = [*self._held, *unfinished]
+            unfinished = []
+        if unfinished or not self._choices:
+            return self._fail([], truncated())
+        events: list[Event] = []
+        for state in self._held:
+            state.close(events)
+        return self._started([*events, StreamCompleted()])
+
+
+def _may_wait(event: Event) -> bool:
+    """Whether it says nothing of a choice: a better id, model or time may still come before one does."""
+    return isinstance(event, UsageReported) or (isinstance(event, Extra) and event.choice is None)
+
+
+def _newest(value: str | None | UnsetType, before: str | None | UnsetType) -> str | None | UnsetType:
+    return before if value is UNSET else value
+
+
+def error_in(chunk: Chunk) -> StreamweirError | None:
+    """The failure that a frame, or a whole answer, tells beside or instead of its choices."""
+    if chunk.error:
+        return classify(ErrorFacts({"error": chunk.error}))
+    if chunk.x_groq is not None and chunk.x_groq.get("error"):
+        return classify(ErrorFacts(chunk.x_groq))
+    if chunk.choices is None and chunk.message:
+        # quirk: the error is the document itself (fixture vllm/error_object).
+        return classify(ErrorFacts({"code": chunk.code, "type": chunk.type, "message": chunk.message}))
+    return None

@@ -1,0 +1,55 @@
+"""Why a choice ended: the vendors' words, and ours.
+
+A word that we do not know is `OTHER` and is kept as it was. Some words do not say that an
+answer ended but that it was broken off: those are failures, for a broken answer must never
+look whole.
+"""
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import FinishReason
+from streamweir.providers.failure import ErrorFacts, classify
+
+_REASONS = {
+    "stop": FinishReason.STOP,
+    "eos": FinishReason.STOP,
+    "eos_token": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "stop_token": FinishReason.STOP,
+    "complete": FinishReason.STOP,
+    "completed": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "max_length": FinishReason.LENGTH,
+    "max_output_tokens": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "tool_call": FinishReason.TOOL_CALLS,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.FUNCTION_CALL,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "content_filtered": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "sensitive": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+}
+
+_FAILURES = {
+    # What the interruption amounts to, as an HTTP status.
+    "error": 500,
+    "abort": 500,
+    "network_error": 500,
+    "insufficient_system_resource": 503,
+}
+
+
+def read_finish(word: str) -> FinishReason:
+    return _REASONS.get(word.lower(), FinishReason.OTHER)
+
+
+def failure_of(word: str) -> StreamweirError | None:
+    """The failure that a finish word stands for, if it does."""
+    status = _FAILURES.get(word.lower())
+    return None if status is None else classify(ErrorFacts(None), status)

@@ -1,0 +1,62 @@
+"""The provider of a vendor's row: the OpenAI wire with that vendor's differences.
+
+Stateless: whatever belongs to one answer lives in the decoder that is made for it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import Event, StreamFailed
+from streamweir.core.request import ChatRequest
+from streamweir.providers import failure
+from streamweir.providers.base import Decoder, Target, UpstreamRequest
+from streamweir.providers.openai.chunk import read_chunk
+from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
+from streamweir.providers.openai.request import write_body
+from streamweir.providers.openai.vendor import Vendor
+from streamweir.wire import jsonio
+
+
+class OpenAIProvider:
+    """See `providers.base.Provider`."""
+
+    def __init__(self, vendor: Vendor) -> None:
+        self.vendor = vendor
+
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        body, dropped = write_body(request, target, self.vendor)
+        key = (("authorization", f"Bearer {target.api_key}"),) if target.api_key else ()
+        return UpstreamRequest(
+            path=self.vendor.path, headers=(*key, *json_headers(request)), body=body, dropped=dropped
+        )
+
+    def decoder(self) -> Decoder:
+        return OpenAIDecoder(self.vendor.sends_finish)
+
+    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+        if not body.strip():
+            return _failed("upstream_empty_response", "The upstream's answer is empty.")
+        try:
+            value = jsonio.decode(body)
+        except jsonio.InvalidJson:
+            value = None
+        if not isinstance(value, Mapping):
+            return _failed("upstream_bad_response", "The upstream's answer cannot be read.")
+        decoder = OpenAIDecoder(self.vendor.sends_finish)
+        chunk = read_chunk(value)
+        error = error_in(chunk)
+        if error is None and not chunk.choices:
+            return _failed("upstream_bad_response", "The upstream's answer holds no choices.")
+        return decoder.read_whole(chunk) if error is None else decoder.fail(error)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return failure.read_error(status, headers, body)
+
+
+def json_headers(request: ChatRequest) -> tuple[tuple[str, str], ...]:
+    accept = "text/event-stream" if request.stream else "application/json"
+    return (("content-type", "application/json"), ("accept", accept))
+
+
+def _failed(code: str, message: str) -> Sequence[Event]:
+    return [StreamFailed(UpstreamError(code, message))]

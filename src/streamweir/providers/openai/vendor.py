@@ -1,0 +1,62 @@
+"""A vendor that speaks the OpenAI wire, as data.
+
+Every field is a way in which vendors were seen or are documented to differ; the defaults are
+those of a careful guess at an unknown server. Adding a vendor is adding a row to
+`providers.compatible`; a difference that no field can say becomes a new field here, never an
+`if` on a name.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Effort(StrEnum):
+    """How a vendor is asked for more or less reasoning."""
+
+    WORD = "word"
+    """`reasoning_effort: "low"`, as OpenAI does."""
+    OBJECT = "object"
+    """`reasoning: {effort, max_tokens, exclude, ...}`, as OpenRouter does."""
+    SWITCH = "switch"
+    """`thinking: {"type": "enabled" | "disabled"}`, with `reasoning_effort` beside it for the level."""
+    ENABLE = "enable"
+    """`enable_thinking: true | false`, with `thinking_budget` beside it for a number of tokens."""
+    NONE = "none"
+    """It cannot be asked."""
+
+
+class Vendor(Struct, frozen=True, kw_only=True):
+    name: str
+    base_url: str
+    """The public address with its version prefix; for self-hosted servers, where they listen by default."""
+    path: str = "/chat/completions"
+    canonical_for: frozenset[str] = frozenset()
+    """Dialects whose frames this vendor writes itself, so that they may be passed on as they came."""
+
+    sends_finish: bool = True
+    """False: no finish reason ever comes; `[DONE]` alone ends the answer."""
+    abort_stops_billing: bool = False
+    """Closing the connection ends the work and the bill. False: both are known to go on, or nothing is known."""
+    takes_stream_options: bool = True
+    """False: it refuses `stream_options`, and reports usage unasked if at all."""
+
+    takes_developer_role: bool = False
+    """False: `developer` messages are sent as `system`."""
+    takes_names: bool = True
+    """False: `name` is refused on messages."""
+    limit_member: str | None = None
+    """The one name under which the limit of the answer is taken; None: under either."""
+    renames: tuple[tuple[str, str], ...] = ()
+    """Members that go under another name: ours, theirs."""
+    refuses: frozenset[str] = frozenset()
+    """Members that the vendor answers with an error, or is documented to ignore: left out and named."""
+    most_temperature: float = 2.0
+    takes_json_schema: bool = True
+    """False: `response_format` may be `json_object` at most."""
+    effort: Effort = Effort.WORD
+    takes_cache_control: bool = False
+    """False: `cache_control` is refused on messages, parts and tools."""
+    reasoning_text: str = ""
+    """The member of an assistant message in which its reasoning is taken back; none: it is not."""
+    takes_reasoning_details: bool = False

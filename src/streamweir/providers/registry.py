@@ -1,0 +1,37 @@
+"""Which provider answers to which name.
+
+The names are the `kind`s of the configuration: the protocols, and every row of
+`providers.compatible`. Modules are imported when they are asked for, so that a command that
+needs one protocol does not pay for the others at its start. A module of a protocol gives its
+one stateless provider as `PROVIDER`.
+"""
+
+from importlib import import_module
+
+from streamweir.providers.base import Provider
+
+_MODULES = {
+    "anthropic": "anthropic",
+    "azure": "azure",
+    "gemini": "gemini",
+    "vertex": "gemini",
+}
+
+
+def provider_named(name: str) -> Provider:
+    """The provider, or `KeyError` where nobody has this name."""
+    module = _MODULES.get(name)
+    if module is not None:
+        provider: Provider = import_module(f"streamweir.providers.{module}").PROVIDER
+        return provider
+    compatible = import_module("streamweir.providers.compatible")
+    vendor: Provider = compatible.provider_of(compatible.VENDORS[name])
+    return vendor
+
+
+def canonical_dialects(name: str) -> frozenset[str]:
+    """The dialects whose own frames this provider writes, so that they may be passed on as they are."""
+    if name in _MODULES:
+        return frozenset()
+    canonical: frozenset[str] = import_module("streamweir.providers.compatible").VENDORS[name].canonical_for
+    return canonical

@@ -1,0 +1,28 @@
+"""Names to providers."""
+
+import pytest
+
+from streamweir.providers.compatible import VENDORS
+from streamweir.providers.registry import canonical_dialects, provider_named
+
+
+@pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
+def test_every_name_has_a_provider(name: str) -> None:
+    provider = provider_named(name)
+    assert provider.decoder() is not provider.decoder(), "one decoder per answer"
+    assert provider_named(name) is provider, "providers hold no state"
+
+
+def test_vertex_is_geminis_wire() -> None:
+    assert provider_named("vertex") is provider_named("gemini")
+
+
+@pytest.mark.parametrize("name", ["", "nobody", "OpenAI", "base"])
+def test_an_unknown_name(name: str) -> None:
+    with pytest.raises(KeyError):
+        provider_named(name)
+
+
+def test_only_openai_itself_writes_a_dialect_of_ours() -> None:
+    assert canonical_dialects("openai") == {"openai"}
+    assert not any(canonical_dialects(name) for name in ("anthropic", "azure", "gemini", "groq", "openai-compatible"))
