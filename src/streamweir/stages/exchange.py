@@ -1,0 +1,217 @@
+"""One answer: a provider's bytes in, the caller's bytes out. All the steps in one chain.
+
+    bytes -> intake -Frame-> decoder -Event-> commit gate -> meter -> encoder -> bytes   TRANSLATE
+                        \\--> tap ---------------------------------------------> bytes   PASS, FILTER
+
+The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `release`), whether
+anything may have been written (`committed`) and whether all is said (`ended`). A failure before
+the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
+elsewhere. `WholeExchange` is the same for a caller who did not ask for a stream.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from streamweir.core.completion import Accumulator
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import Event, StreamCompleted, StreamFailed, TextDelta
+from streamweir.dialects.base import Dialect, Reply
+from streamweir.dialects.chat import Encoder
+from streamweir.dialects.whole import encode_whole
+from streamweir.providers.base import Provider
+from streamweir.stages.commit import CommitGate
+from streamweir.stages.intake import Intake
+from streamweir.stages.meter import Meter
+from streamweir.stages.plan import Mode
+from streamweir.stages.tap import Tap
+from streamweir.wire import jsonio
+from streamweir.wire.sse import EventTooLarge, Frame
+
+
+class Exchange:
+    """A streamed answer. One per attempt."""
+
+    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+        self._is_over = False
+        self._is_flowing = False  # committed: looked up for every frame
+        self._meter = meter
+        self._reply = structs.replace(reply, count_usage=meter.count_usage)
+        self._dialect = dialect
+        self._intake = Intake(provider)
+        self._split, self._decode = self._intake.split, self._intake.decode
+        self._gate = CommitGate()
+        self._encoder = Encoder(dialect, self._reply)
+        self._tap = None if mode is Mode.TRANSLATE else Tap(meter.record, include_usage=reply.include_usage)
+        # Frames that may pass, with the bytes that go out for them, until the commit.
+        self._waiting: list[tuple[Frame, bytes]] = []
+
+    @property
+    def committed(self) -> bool:
+        return self._gate.committed
+
+    @property
+    def ended(self) -> bool:
+        """The terminator was written, or the stream failed before the commit: nothing more goes out."""
+        return self._is_over or (self._tap is not None and self._tap.ended)
+
+    @property
+    def failure(self) -> StreamweirError | None:
+        return self._gate.failure
+
+    @property
+    def passes(self) -> bool:
+        """Frames still go out as they came."""
+        return self._tap is not None
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        try:
+            frames = self._split(chunk)
+        except EventTooLarge as reason:
+            before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
+            return before if self.ended else before + self._write(self._intake.end_of_split())
+        if self._is_flowing and len(frames) == 1:  # nearly every read
+            tap = self._tap
+            if tap is None:
+                return self._send(self._decode(frames[0]))
+            passed = tap.feed(frames[0])
+            return passed if passed is not None else self._take_refused(tap, frames[0])
+        self._split = self._intake.split
+        return b"".join([self._take(frame) for frame in frames])
+
+    def finish(self) -> bytes:
+        """The body ended cleanly."""
+        rest = b"".join([self._take(frame) for frame in self._intake.rest()]) + self._stop_passing()
+        return rest if self.ended else rest + self._write(self._intake.end())
+
+    def fail(self, error: StreamweirError, /) -> bytes:
+        """The body will not go on: a reset, a timeout, an order to stop."""
+        if self.ended:
+            return b""
+        return self._stop_passing() + self._write(self._intake.fail(error))
+
+    def release(self) -> bytes:
+        """Commit now: the status cannot be held back any longer."""
+        if self.committed or self.ended:
+            return b""
+        waiting = b"".join([passed for _, passed in self._waiting])
+        self._waiting.clear()
+        self._is_flowing = True
+        return waiting + self._send(self._gate.release())
+
+    def _take(self, frame: Frame) -> bytes:
+        tap = self._tap
+        if tap is None:
+            return self._write(self._decode(frame))
+        passed = tap.feed(frame)
+        if passed is None:
+            return self._take_refused(tap, frame)
+        if self._is_flowing:
+            return passed
+        self._waiting.append((frame, passed))
+        record = tap.record
+        return self.release() if record.delivered.tell() or record.finishes else b""
+
+    def _take_refused(self, tap: Tap, frame: Frame) -> bytes:
+        """A frame that may not pass: the first that is translated, unless the answer is over."""
+        return b"" if tap.ended else self._stop_passing() + self._write(self._decode(frame))
+
+    def _stop_passing(self) -> bytes:
+        """From here on the stream is translated; gives what that makes of the frames still waiting.
+
+        Frames that went out are gone. Decoder and encoder are shown a short answer that leaves the
+        same traces, and what the encoder writes of it is thrown away.
+        """
+        tap = self._tap
+        if tap is None or tap.ended:
+            return b""
+        self._tap = None
+        waiting, self._waiting = self._waiting, []
+        if not self.committed:
+            tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
+            return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
+        if tap.passed_usage:
+            self._encoder = Encoder(self._dialect, structs.replace(self._reply, include_usage=False))
+        for frame in _traces(tap):
+            for event in self._decode(frame):
+                self._encoder.feed(event)
+        return b""
+
+    def _write(self, events: Sequence[Event]) -> bytes:
+        if self._is_flowing:
+            return self._send(events)
+        out = b""
+        for event in events:
+            out += self._send(self._gate.feed(event))
+        self._is_flowing = self._gate.committed
+        if self._gate.failure is not None:
+            self._is_over = True
+        return out
+
+    def _send(self, events: Sequence[Event]) -> bytes:
+        if len(events) == 1 and type(events[0]) is TextDelta:  # nearly every read
+            self._meter.feed(events[0])
+            out = self._encoder.feed(events[0])
+            return out[0] if len(out) == 1 else b"".join(out)
+        out = []
+        for event in events:
+            self._meter.feed(event)
+            out += self._encoder.feed(event)
+            if type(event) is StreamCompleted or type(event) is StreamFailed:
+                self._is_over = True
+        return b"".join(out)
+
+
+class WholeExchange:
+    """A buffered answer: nothing goes out before the end, then one body, or a `failure`."""
+
+    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, meter: Meter) -> None:
+        self.ended = False
+        self.failure: StreamweirError | None = None
+        self._meter = meter
+        self._reply = structs.replace(reply, count_usage=meter.count_usage)
+        self._dialect = dialect
+        self._intake = Intake(provider)
+        self._accumulator = Accumulator()
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        return self._take(self._intake.feed(chunk))
+
+    def finish(self) -> bytes:
+        return self._take(self._intake.finish())
+
+    def fail(self, error: StreamweirError, /) -> bytes:
+        return self._take(self._intake.fail(error))
+
+    def _take(self, events: Iterable[Event]) -> bytes:
+        for event in events:
+            self._meter.feed(event)
+            self._accumulator.feed(event)
+            if type(event) is StreamFailed:
+                self.ended, self.failure = True, event.error
+            elif type(event) is StreamCompleted:
+                self.ended = True
+                return encode_whole(self._accumulator.fold(), self._dialect, self._reply)
+        return b""
+
+
+def _traces(tap: Tap) -> Iterator[Frame]:
+    """Frames of a short answer after which a decoder knows what the tap knows."""
+    head = {"id": tap.record.completion_id, "created": tap.created, "model": tap.record.model}
+    for index, seen in tap.choices.items():
+        delta: dict[str, Any] = {"role": "assistant", "content": "."}
+        if seen.legacy_call:
+            delta["function_call"] = {"name": "f", "arguments": ""}
+        if seen.calls:
+            delta["tool_calls"] = [
+                {"index": call, "id": f"call_{call}", "type": "function", "function": {"name": "f", "arguments": ""}}
+                for call in range(seen.calls)
+            ]
+        yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": seen.finish}]})
+    yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
+
+
+def _frame(document: dict[str, Any]) -> Frame:
+    data = jsonio.encode(document)
+    return Frame(data, data)

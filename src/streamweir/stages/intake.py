@@ -1,0 +1,76 @@
+"""Bytes to events: the left half of the chain, for one answer of one provider.
+
+It puts the body splitter before the provider's decoder and turns what can go wrong between
+them (an event beyond the limit, an empty body, an answer that came whole) into events as well.
+"""
+
+from collections.abc import Callable, Sequence
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import Event
+from streamweir.providers.base import Decoder, Provider
+from streamweir.wire.body import BodySplitter, Form
+from streamweir.wire.sse import EventTooLarge, Frame
+
+
+class Intake:
+    """`feed` and `finish`; or `split`, `rest`, `decode` and `end`, for one who wants to see the frames between.
+
+    `split` and `decode` are called for every read: they are the splitter's and the decoder's own
+    `feed`, with nothing between. `split` raises `EventTooLarge`; `end_of_split` is the answer to it.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._body = BodySplitter()
+        self._decoder: Decoder = provider.decoder()
+        self._is_cut = False
+        self.split: Callable[[bytes], list[Frame]] = self._split_first
+        self.decode = self._decoder.feed
+
+    def _split_first(self, chunk: bytes, /) -> list[Frame]:
+        frames = self._body.feed(chunk)
+        events = self._body.events
+        if events is not None:
+            self.split = events.feed
+        return frames
+
+    def end_of_split(self) -> Sequence[Event]:
+        self._is_cut = True
+        return self.fail(UpstreamError("upstream_frame_too_large", "The upstream sent an event that is too large."))
+
+    def rest(self) -> list[Frame]:
+        """What was left at the end of the body."""
+        return self._body.finish()
+
+    def feed(self, chunk: bytes, /) -> list[Event]:
+        events: list[Event] = []
+        try:
+            frames = self.split(chunk)
+        except EventTooLarge as reason:
+            for frame in reason.frames:
+                events += self.decode(frame)
+            events += self.end_of_split()
+            return events
+        for frame in frames:
+            events += self.decode(frame)
+        return events
+
+    def finish(self) -> list[Event]:
+        """The body ended cleanly."""
+        events: list[Event] = []
+        for frame in self.rest():
+            events += self.decode(frame)
+        events += self.end()
+        return events
+
+    def end(self) -> Sequence[Event]:
+        """The events of the end itself, after those of the rest."""
+        if self._body.form is None:
+            return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer was empty."))
+        if self._body.form is Form.WHOLE and not self._is_cut:
+            return self._provider.decode_whole(self._body.whole)
+        return self._decoder.finish()
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        return self._decoder.fail(error)

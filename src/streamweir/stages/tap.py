@@ -1,0 +1,286 @@
+"""The tap: reads frames that are passed on as they came, and sees to it that they may be.
+
+Each frame gets one small typed decode. What the books need goes into the meter's record; what
+the dialect promises is checked, and a frame that deviates is not passed: `feed` says None, and
+the stream goes on translated. Only the `openai` dialect's own frames can pass: the struct below
+is that promise, and a member that it leaves out is one that the promise does not speak of.
+"""
+
+from io import StringIO
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from streamweir.core.events import FinishReason
+from streamweir.core.usage import Usage
+from streamweir.providers.openai.usage import read_usage
+from streamweir.stages.meter import Record
+from streamweir.wire.sse import DONE, Frame
+
+NULL_USAGE = b',"usage":null'
+"""Unescaped, it cannot stand inside a JSON string, so cutting it out of a frame is safe."""
+
+MOST_CHOICES = 128
+
+ABSENT: Literal["absent"] = "absent"
+_NoError = Literal["absent"]
+"""The type of a member that must not be there: no upstream sends this word."""
+
+_Word = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+
+
+class _Function(Struct, gc=False, forbid_unknown_fields=True):
+    name: str | UnsetType = UNSET
+    arguments: str | UnsetType = UNSET
+
+
+class _Call(Struct, gc=False, forbid_unknown_fields=True):
+    index: int
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
+    function: _Function | UnsetType = UNSET
+
+
+class _Delta(Struct, gc=False, forbid_unknown_fields=True):
+    role: Literal["assistant"] | UnsetType = UNSET
+    content: str | None | UnsetType = UNSET
+    refusal: str | None | UnsetType = UNSET
+    tool_calls: tuple[_Call] | UnsetType = UNSET
+    function_call: _Function | UnsetType = UNSET
+
+
+class _Choice(Struct, gc=False):
+    index: int
+    delta: _Delta
+    finish_reason: _Word | None
+
+
+class _Chunk(Struct, gc=False):
+    choices: list[_Choice]
+    usage: dict[str, Any] | None | UnsetType = UNSET
+    error: _NoError = ABSENT
+
+
+class _FullChunk(_Chunk, gc=False, kw_only=True):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+
+
+class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+
+
+class _TextChoice(Struct, gc=False):
+    index: int
+    delta: _TextDelta
+    finish_reason: None
+
+
+class _TextChunk(Struct, gc=False):
+    """A frame of text and nothing else: nearly every frame."""
+
+    choices: tuple[_TextChoice]
+    usage: None
+    error: _NoError = ABSENT
+
+
+_EMPTY = _Delta()
+
+_decode_text = msgspec.json.Decoder(_TextChunk).decode
+_decode = msgspec.json.Decoder(_Chunk).decode
+_decode_full = msgspec.json.Decoder(_FullChunk).decode
+
+
+class SeenChoice(Struct):
+    """What a choice has shown so far."""
+
+    calls: int = 0
+    legacy_call: bool = False
+    finish: str | None = None
+
+
+class Tap:
+    """Frames to the bytes that go out for them. None: this frame deviates, and nothing of it was taken."""
+
+    def __init__(self, record: Record, *, include_usage: bool) -> None:
+        self.record = record
+        self.choices: dict[int, SeenChoice] = {}
+        self.created = 0
+        self.ended = False
+        self.passed_usage = False
+        self._include_usage = include_usage
+        # The members before `choices`, as bytes. A frame that begins with them has the same id, model
+        # and time as the one that was checked: one comparison in place of four members to decode.
+        self._head = b"\n"
+        self._expects_text = False
+        self._open: set[int] = set()  # choices that have begun and not finished
+        self._deliver = record.delivered.write
+
+    def feed(self, frame: Frame, /) -> bytes | None:
+        raw, data = frame.raw, frame.data
+        if data is None or not frame.is_plain:
+            return None
+        if not data.isascii() and not _is_utf8(data):
+            return None
+        if self._expects_text and raw.startswith(self._head):
+            try:
+                choice = _decode_text(data).choices[0]
+            except (msgspec.DecodeError, RecursionError):
+                self._expects_text = False  # a tool call, say: then the next frame is likely one, too
+            else:
+                passed = raw if self._include_usage else _without_null_usage(raw)
+                if choice.index not in self._open or not passed:
+                    return None
+                self._deliver(choice.delta.content)
+                return passed
+        return self._feed_any(raw, data)
+
+    def _feed_any(self, raw: bytes, data: bytes) -> bytes | None:
+        try:
+            chunk = _decode(data) if raw.startswith(self._head) else self._decode_checked(data, raw)
+        except (msgspec.DecodeError, RecursionError):
+            return self._end() if data == b"[DONE]" else None
+        if isinstance(chunk.usage, dict):
+            return None if chunk.choices else self._take_usage(chunk.usage, raw)
+        passed = raw
+        if chunk.usage is None and not self._include_usage:
+            passed = _without_null_usage(raw)
+        elif chunk.usage is UNSET and self._include_usage:
+            return None
+        if len(chunk.choices) != 1 or not passed or not self._take(chunk.choices[0]):
+            return None
+        delta = chunk.choices[0].delta
+        self._expects_text = chunk.usage is None and (bool(delta.content) or delta.role is not UNSET)
+        return passed
+
+    def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
+        """A frame that begins in another way: it must still have the id, the model and the time of the others."""
+        chunk = _decode_full(data)
+        record = self.record
+        if record.completion_id is None:
+            head, found, _ = raw.partition(b'"choices":')
+            is_compact = b" " not in head[6:]
+            if not found or not is_compact or not chunk.id.startswith("chatcmpl-") or not chunk.created:
+                raise msgspec.DecodeError("not a beginning that may stand")
+            record.completion_id, record.model, self.created = chunk.id, chunk.model, chunk.created
+            self._head = head + found
+        elif (chunk.id, chunk.model, chunk.created) != (record.completion_id, record.model, self.created):
+            raise msgspec.DecodeError("another id, model or time")
+        return chunk
+
+    def _take(self, choice: _Choice) -> bool:
+        """Whether the choice's delta is as promised; if so, its facts are taken."""
+        index, delta, word = choice.index, choice.delta, choice.finish_reason
+        seen = self.choices.get(index)
+        if seen is None:
+            # The opening delta: the role, and no text yet; a call may open in it.
+            if delta.role is UNSET or delta.content or delta.refusal not in (None, UNSET):
+                return False
+            if word is not None or not 0 <= index < MOST_CHOICES:
+                return False
+            seen = SeenChoice()
+        elif delta.role is not UNSET or index not in self._open:
+            return False
+        if word is not None:
+            if delta != _EMPTY:
+                return False
+            seen.finish = word
+            self._open.discard(index)
+            self.record.finishes[index] = FinishReason(word)
+            return True
+        if not self._take_delta(seen, delta):
+            return False
+        self.choices[index] = seen
+        self._open.add(index)
+        return True
+
+    def _take_delta(self, seen: SeenChoice, delta: _Delta) -> bool:
+        says = [m for m in (delta.content, delta.refusal, delta.tool_calls, delta.function_call) if m]
+        if len(says) > 1:
+            return False
+        if delta.function_call is not UNSET:
+            return _take_function(seen, delta.function_call, self.record.delivered)
+        if delta.tool_calls is not UNSET:
+            return _take_call(seen, delta.tool_calls[0], self.record.delivered)
+        self._deliver(delta.content or delta.refusal or "")
+        return True
+
+    def _take_usage(self, usage: dict[str, Any], raw: bytes) -> bytes | None:
+        """The usage frame is the last before `[DONE]`, after every choice has finished."""
+        if self.passed_usage or not self._all_finished():
+            return None
+        report = read_usage(usage)
+        if report is None or not _adds_up(report, usage):
+            return None
+        self.record.usage = report
+        self.passed_usage = True
+        return raw if self._include_usage else b""
+
+    def _end(self) -> bytes | None:
+        if self.ended:
+            return b""
+        if not self._all_finished() or (self._include_usage and not self.passed_usage):
+            return None
+        self.ended = self.record.completed = True
+        return DONE
+
+    def _all_finished(self) -> bool:
+        return bool(self.choices) and not self._open
+
+
+def _is_utf8(data: bytes) -> bool:
+    """msgspec does not look into the members that it skips, and these go out as well."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_null_usage(raw: bytes) -> bytes:
+    """The frame less the member; empty where it does not stand there exactly once."""
+    around = raw.split(NULL_USAGE)
+    return around[0] + around[1] if len(around) == 2 else b""
+
+
+def _adds_up(report: Usage, usage: dict[str, Any]) -> bool:
+    return (report.prompt_tokens, report.completion_tokens, report.total_tokens) == (
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        usage.get("total_tokens"),
+    )
+
+
+def _take_call(seen: SeenChoice, call: _Call, delivered: StringIO) -> bool:
+    function = call.function
+    if function is UNSET or function.arguments is UNSET:
+        return False
+    if call.index == seen.calls:
+        if not call.id or call.type is UNSET or not function.name or function.arguments:
+            return False
+        seen.calls += 1
+        delivered.write(function.name)
+        return True
+    is_piece = call.id is UNSET and call.type is UNSET and function.name is UNSET
+    if not is_piece or not 0 <= call.index < seen.calls:
+        return False
+    delivered.write(function.arguments)
+    return True
+
+
+def _take_function(seen: SeenChoice, function: _Function, delivered: StringIO) -> bool:
+    if function.arguments is UNSET:
+        return False
+    if not seen.legacy_call:
+        if not function.name or function.arguments:
+            return False
+        seen.legacy_call = True
+        delivered.write(function.name)
+        return True
+    if function.name is not UNSET:
+        return False
+    delivered.write(function.arguments)
+    return True
