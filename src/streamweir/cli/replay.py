@@ -1,0 +1,138 @@
+"""`streamweir replay`: a recorded upstream body, to exactly the bytes that a caller would get.
+
+The same chain as in the gateway, with a file in place of the socket. What the chain is handed
+elsewhere (an id, the time) comes from the options, else from the recording, else from the
+recording's hash and 0, so that a run can be repeated.
+Exit status: 0 the answer completed, 3 it ended as a failure, 2 wrong use.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from streamweir.core.events import Event, StreamFailed, StreamStarted
+from streamweir.dialects.base import Dialect, Reply
+from streamweir.dialects.chat import Encoder
+from streamweir.dialects.failure import envelope
+from streamweir.dialects.table import DIALECTS
+from streamweir.providers.base import Provider
+from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.stages.exchange import Exchange, WholeExchange
+from streamweir.stages.intake import Intake
+from streamweir.stages.meter import Meter
+from streamweir.stages.plan import plan
+from streamweir.wire import jsonio
+
+FAILED = 3
+
+
+class WrongUse(Exception):
+    """The arguments do not go together. The text is for the person who typed them."""
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--from", "source", required=True, metavar="PROVIDER", help="openai, anthropic, gemini or a vendor.")
+@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect to write.")
+@click.option("--model", metavar="M", help="The model as the caller named it.")
+@click.option("--usage", is_flag=True, help="The caller asked for usage (stream_options.include_usage).")
+@click.option("--buffered", is_flag=True, help="The caller did not ask for a stream.")
+@click.option("--id", "completion_id", metavar="ID", help="The id in the chunks.")
+@click.option("--created", type=int, metavar="T", help="The time in the chunks, in Unix seconds.")
+def command(
+    file: Path,
+    source: str,
+    target: str,
+    model: str | None,
+    usage: bool,
+    buffered: bool,
+    completion_id: str | None,
+    created: int | None,
+) -> NoReturn:
+    """Turn FILE, a recorded upstream body, into the bytes that a caller would get.
+
+    FILE is an event stream, Gemini's JSON array, or a whole JSON answer.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as reason:
+        raise click.UsageError(f"cannot read {file}: {reason.strerror}") from reason
+    try:
+        out, completed = replay(
+            data,
+            source=source,
+            dialect=target,
+            model=model,
+            usage=usage,
+            buffered=buffered,
+            id=completion_id,
+            created=created,
+        )
+    except WrongUse as reason:
+        raise click.UsageError(str(reason)) from reason
+    sys.stdout.buffer.write(out)
+    sys.stdout.buffer.flush()
+    sys.exit(0 if completed else FAILED)
+
+
+def replay(
+    data: bytes,
+    *,
+    source: str,
+    dialect: str,
+    model: str | None = None,
+    usage: bool = False,
+    buffered: bool = False,
+    id: str | None = None,
+    created: int | None = None,
+) -> tuple[bytes, bool]:
+    """The caller's bytes, and whether the upstream's answer completed."""
+    try:
+        provider = provider_named(source)
+    except KeyError:
+        raise WrongUse(f"no provider is named {source!r}") from None
+    form = DIALECTS[dialect]
+    if buffered and form.whole_object is None:
+        raise WrongUse(f"{dialect} always streams: it has no buffered answer")
+    reply = _reply(data, provider, form, model, usage, id, created)
+    if buffered:
+        whole = WholeExchange(provider, form, reply, Meter())
+        out = whole.feed(data) + whole.finish()
+        return (out, True) if whole.failure is None else (jsonio.encode(envelope(whole.failure, form)), False)
+    meter = Meter()
+    exchange = Exchange(provider, form, reply, plan(canonical_dialects(source), form, reply), meter)
+    out = exchange.feed(data) + exchange.finish()
+    if exchange.failure is not None:  # nothing was sent yet: the gateway would answer with a status instead
+        out = b"".join(Encoder(form, reply).feed(StreamFailed(exchange.failure)))
+    return out, meter.record.completed
+
+
+def _reply(
+    data: bytes,
+    provider: Provider,
+    dialect: Dialect,
+    model: str | None,
+    usage: bool,
+    id: str | None,
+    created: int | None,
+) -> Reply:
+    time = created
+    if time is None:
+        started = next((event for event in _events(provider, data) if isinstance(event, StreamStarted)), None)
+        time = (started.created if started is not None else None) or 0
+    return Reply(
+        id=id if id is not None else dialect.id_form.make(hashlib.sha256(data).digest()),
+        pinned=id is not None,
+        created=created,
+        now=lambda: time,
+        model=model,
+        include_usage=usage,
+    )
+
+
+def _events(provider: Provider, data: bytes) -> list[Event]:
+    intake = Intake(provider)
+    return [*intake.feed(data), *intake.finish()]

@@ -1,0 +1,127 @@
+"""`streamweir replay`: what it writes, what it is handed, and how it ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamweir import __version__
+from streamweir.cli.main import main
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+TEXT = FIXTURES / "openai" / "text_and_usage" / "response.sse"
+CUT = FIXTURES / "openai" / "truncated_before_finish" / "response.sse"
+CLAUDE = FIXTURES / "anthropic" / "ping_and_padding" / "response.sse"
+ARRAY = FIXTURES / "gemini" / "json_array" / "response.json"
+WHOLE = FIXTURES / "openai" / "whole_text" / "response.json"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["replay", *map(str, arguments)])
+
+
+def documents(result: Result) -> list[Any]:
+    blocks = [block.removeprefix("data: ") for block in result.output.split("\n\n") if block]
+    return [json.loads(block) for block in blocks if block != "[DONE]"]
+
+
+def test_a_complete_answer_exits_with_0() -> None:
+    result = run(TEXT, "--from", "openai", "--to", "openai")
+    assert result.exit_code == 0
+    assert result.output.endswith("data: [DONE]\n\n")
+
+
+def test_a_failure_exits_with_3_and_ends_in_the_error_frame_and_the_terminator() -> None:
+    result = run(CUT, "--from", "openai", "--to", "openai")
+    assert result.exit_code == 3
+    assert documents(result)[-1]["error"]["code"] == "upstream_stream_truncated"
+    assert result.output.endswith("data: [DONE]\n\n")
+
+
+def test_a_failure_before_the_first_output_is_an_error_frame_too(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    result = run(empty, "--from", "anthropic", "--to", "opentoken")
+    assert result.exit_code == 3
+    assert [d["error"]["code"] for d in documents(result)] == ["stream_error"]
+
+
+def test_a_buffered_failure_is_the_error_envelope() -> None:
+    result = run(CUT, "--from", "openai", "--to", "openai", "--buffered")
+    assert result.exit_code == 3
+    assert json.loads(result.output)["error"]["type"] == "upstream_error"
+
+
+@pytest.mark.parametrize(("path", "source"), [(CLAUDE, "anthropic"), (ARRAY, "gemini"), (WHOLE, "openai")])
+def test_every_form_of_body(path: Path, source: str) -> None:
+    assert run(path, "--from", source, "--to", "aivene").exit_code == 0
+
+
+def test_a_vendors_row_is_a_source() -> None:
+    path = FIXTURES / "snowflake" / "no_finish_reason" / "response.sse"
+    assert run(path, "--from", "snowflake", "--to", "openai").exit_code == 0
+    assert run(path, "--from", "openai", "--to", "openai").exit_code == 3
+
+
+def test_id_and_created_come_from_the_options_else_the_recording_else_its_hash_and_0() -> None:
+    given = documents(run(TEXT, "--from", "openai", "--to", "openai", "--id", "mine", "--created", "0"))
+    assert {(d["id"], d["created"]) for d in given} == {("mine", 0)}
+    recorded = documents(run(TEXT, "--from", "openai", "--to", "openai"))
+    assert {(d["id"], d["created"]) for d in recorded} == {("chatcmpl-Fx0001", 1750000000)}
+    hashed = documents(run(CLAUDE, "--from", "anthropic", "--to", "openai"))
+    assert hashed == documents(run(CLAUDE, "--from", "anthropic", "--to", "openai"))
+    assert len({d["id"] for d in hashed}) == 1
+    assert {d["created"] for d in hashed} == {0}
+    bitseek = documents(run(TEXT, "--from", "openai", "--to", "bitseek"))
+    assert {d["created"] for d in bitseek} == {1750000000}
+    assert {d["created"] for d in documents(run(TEXT, "--from", "openai", "--to", "bitseek", "--created", "9"))} == {9}
+
+
+def test_model_and_usage() -> None:
+    asked = documents(run(TEXT, "--from", "openai", "--to", "aivene", "--model", "a/b", "--usage"))
+    assert {d["model"] for d in asked} == {"a/b"}
+    assert "usage" in asked[-1]
+    assert all("usage" not in d for d in documents(run(TEXT, "--from", "openai", "--to", "aivene")))
+
+
+def test_buffered_has_usage_always() -> None:
+    result = run(TEXT, "--from", "openai", "--to", "openai", "--buffered")
+    assert json.loads(result.output)["usage"]["total_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((TEXT, "--from", "openai", "--to", "bitseek", "--buffered"), "bitseek always streams"),
+        ((TEXT, "--from", "nobody", "--to", "openai"), "no provider is named 'nobody'"),
+        ((TEXT, "--from", "openai", "--to", "klingon"), "'klingon' is not one of"),
+        ((TEXT, "--from", "openai"), "Missing option '--to'"),
+        ((FIXTURES / "none", "--from", "openai", "--to", "openai"), "No such file or directory"),
+        ((FIXTURES, "--from", "openai", "--to", "openai"), "Is a directory"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_says_why(arguments: tuple[object, ...], says: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_the_program() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"streamweir {__version__}\n"
+    assert "replay" in CliRunner().invoke(main, ["--help"]).output
+    assert CliRunner().invoke(main, ["nothing"]).exit_code == 2
+
+
+def test_a_command_loads_no_protocol_that_it_does_not_need() -> None:
+    """Start-up time is the benchmark's business; what is imported is ours."""
+    code = (
+        "import sys; from streamweir.cli.replay import replay;"
+        f"replay(open({str(TEXT)!r}, 'rb').read(), source='openai', dialect='openai');"
+        "print([name for name in sys.modules if 'anthropic' in name or 'gemini' in name or name == 'asyncio'])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,76 @@
+"""Every fixture through every dialect: the bytes that a caller would get.
+
+Where a case has a `<dialect>.sse`, these are its exact bytes (`STREAMWEIR_UPDATE_FIXTURES=1`
+writes them anew, to be read before they are kept). Every output is held to the rules of
+spec/dialects.md by the tests' own reading, and the streamed one to the buffered one.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streamweir.cli.replay import replay
+from support.comparison import joined
+from support.dialect_output import Output, passed_frames, read_stream, read_whole
+from support.dialect_rules import DIALECTS, Rules
+from support.expected import Choice
+
+ROOT = Path(__file__).parent / "fixtures"
+BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
+GOLDEN = sorted(path for rules in DIALECTS for path in ROOT.glob(f"*/*/{rules.name}.sse"))
+UPDATES = os.environ.get("STREAMWEIR_UPDATE_FIXTURES") == "1"
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.parent.name}/{path.parent.name}"
+
+
+def body_of(case: Path) -> bytes:
+    return next(path for path in (case / "response.sse", case / "response.json") if path.exists()).read_bytes()
+
+
+def source_of(case: Path) -> str:
+    return case.parent.name
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{named(path)}/{path.stem}")
+def test_bytes_are_those_of_the_fixture(path: Path) -> None:
+    case = path.parent
+    out, _ = replay(body_of(case), source=source_of(case), dialect=path.stem, model="vendor/model", usage=True)
+    if UPDATES:
+        path.write_bytes(out)
+    assert out == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", BODIES, ids=named)
+@pytest.mark.parametrize("rules", DIALECTS, ids=lambda rules: rules.name)
+def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
+    body, source = path.read_bytes(), source_of(path.parent)
+    passed = passed_frames(body)
+    for asked in (True, False):
+        out, completed = replay(body, source=source, dialect=rules.name, model="vendor/model", usage=asked)
+        streamed = read_stream(out, rules, asked, passed)
+        assert (streamed.error is None) is completed
+        if rules.is_bitseek:
+            continue
+        out, also_completed = replay(
+            body, source=source, dialect=rules.name, model="vendor/model", usage=asked, buffered=True
+        )
+        assert completed is also_completed
+        buffered = read_whole(out, rules, passed)
+        if completed:
+            assert told(streamed) == told(buffered), "the deltas concatenate to the buffered message"
+            assert streamed.usage in (None, buffered.usage)
+
+
+def calls(choice: Choice) -> list[object]:
+    return [(call.id, call.name, joined(str(call.arguments)), call.legacy) for call in choice.calls]
+
+
+def told(output: Output) -> list[object]:
+    """What an answer says, whichever way it was sent."""
+    return [
+        (index, joined(choice.text), choice.reasoning, choice.refusal, choice.finish, choice.logprobs, calls(choice))
+        for index, choice in sorted(output.choices.items())
+    ]
