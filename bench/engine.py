@@ -22,9 +22,15 @@ from streamweir.stages.exchange import Exchange
 from streamweir.stages.meter import Meter
 from streamweir.stages.plan import Mode
 
-WORDS = [" the", " stream", " of", " tokens", " runs", ",", " and", " weirs", " measure", " it", ".", " Grüße", " 水"]
+TEXT = (
+    " A weir is a low wall across a river. It holds the water back a little, keeps its level steady, and lets it run"
+    " over the top, where it can be measured: so much and no more, hour by hour. Boats go round it, fish climb it,"
+    " and the mill below it never stands still — not even in August, when the meadows are dry."
+)
+WORDS = [f" {word}" for word in TEXT.split()]
 WORDS_PER_FRAME = {"openai": 1, "anthropic": 3, "gemini": 18}
-"""So that a piece of text has about the length that it has in recorded streams of the provider."""
+"""So that pieces have about the length that they have in recorded streams of the provider, and a few of them
+more than ASCII."""
 FRAMES = 2000
 
 OPENAI_HEAD = (

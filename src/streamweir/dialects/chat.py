@@ -35,6 +35,8 @@ from streamweir.dialects.failure import stream_envelope
 from streamweir.dialects.usage import usage_object
 from streamweir.wire import jsonio, sse
 
+_NONE = -1
+
 
 class _ChunkChoice(Struct, gc=False):
     index: int
@@ -69,6 +71,8 @@ class _Call(Struct):
 class _Choice(Struct):
     shell: list[_ChunkChoice]
     """The chunk's `choices` whenever it speaks of this choice: filled anew for each frame."""
+    text: dict[str, str]
+    """The delta of a piece of text; between two frames it lies in the shell."""
     null_logprobs: UnsetType | None = UNSET
     """The `logprobs` member of a frame that has none to show."""
     has_logprobs: bool = False
@@ -100,19 +104,15 @@ class Encoder:
             [],
             None if asked_null else UNSET,
         )
-        self._is_plain = not dialect.created_per_chunk
+        self._ready = _NONE  # the choice whose next piece of text needs nothing but the text itself
+        self._text: dict[str, str] = {}  # where that text goes
         self._is_started = False
         self._is_ended = False
 
     def feed(self, event: Event, /) -> list[bytes]:
-        if type(event) is TextDelta:  # nearly every event
-            choice = self._choices.get(event.choice)
-            if choice is not None and self._is_plain and not choice.has_logprobs:
-                shell = choice.shell
-                shell[0].delta = {"content": event.text}
-                if self._chunk.choices is not shell:
-                    self._chunk.choices = shell
-                return [sse.write_frame(jsonio.encode(self._chunk))]
+        if type(event) is TextDelta and event.choice == self._ready:  # nearly every event
+            self._text["content"] = event.text
+            return [sse.write_frame(jsonio.encode(self._chunk))]
         if self._is_ended:
             return []
         return _WRITE[type(event)](self, event)
@@ -204,6 +204,7 @@ class Encoder:
             waiting = shell.logprobs if choice.has_logprobs and isinstance(shell.logprobs, dict) else {}
             shell.logprobs = _both_logprobs(waiting, event.logprobs) if waiting else event.logprobs
             choice.has_logprobs = True
+            self._ready = _NONE
         else:
             choice.null_logprobs = event.logprobs
             if not choice.has_logprobs:
@@ -231,7 +232,7 @@ class Encoder:
             return []
         if event.choice is None:
             self._extras.update(fields)
-            self._is_plain = False
+            self._ready = _NONE
             return []
         return self._opened(event.choice, fields)
 
@@ -266,7 +267,7 @@ class Encoder:
 
     def _end(self, frames: list[bytes]) -> list[bytes]:
         self._is_ended = True
-        self._choices = {}
+        self._ready = _NONE
         if self._dialect.terminator:
             frames.append(self._dialect.terminator)
         return frames
@@ -288,7 +289,7 @@ class Encoder:
             return []
         if not self._is_started:
             self._write_start(StreamStarted())
-        choice = self._choices[index] = _Choice([_ChunkChoice(index, {}, UNSET, None)])
+        choice = self._choices[index] = _Choice([_ChunkChoice(index, {}, UNSET, None)], {})
         if logprobs is None:
             choice.null_logprobs = choice.shell[0].logprobs = None
         if self._dialect.first_delta is None:
@@ -322,21 +323,20 @@ class Encoder:
         return self._delta_frame(choice, dict(self._dialect.finish_delta), word)
 
     def _delta_frame(self, choice: _Choice, delta: dict[str, Any], finish_word: str | None = None) -> bytes:
-        # A Struct's members are dear to set: only what differs from the frame before is.
-        chunk, shell = self._chunk, choice.shell
-        shell[0].delta = delta
-        if finish_word is not None:
-            shell[0].finish_reason = finish_word
-        if chunk.choices is not shell:
-            chunk.choices = shell
-        frame = sse.write_frame(jsonio.encode(chunk)) if self._is_plain else self._frame()
+        """The frame of a delta. It leaves the chunk ready for a piece of text of the same choice."""
+        chunk, shown = self._chunk, choice.shell[0]
+        shown.delta, shown.finish_reason = delta, finish_word
+        chunk.choices = choice.shell
+        frame = self._frame()
+        shown.delta, shown.finish_reason = choice.text, None
         if choice.has_logprobs:
             choice.has_logprobs = False
-            shell[0].logprobs = choice.null_logprobs
+            shown.logprobs = choice.null_logprobs
+        if not self._dialect.created_per_chunk:
+            self._ready, self._text = shown.index, choice.text
         return frame
 
     def _frame(self) -> bytes:
-        """A frame of the chunk as it is now, with what a plain one does not have: a new time, more members."""
         chunk = self._chunk
         if self._dialect.created_per_chunk:
             chunk.created = self._reply.now()
@@ -344,7 +344,6 @@ class Encoder:
             return sse.write_frame(jsonio.encode(chunk))
         document = {**jsonio.to_members(chunk), **self._extras}
         self._extras = {}
-        self._is_plain = not self._dialect.created_per_chunk
         return sse.write_frame(jsonio.encode(document))
 
 

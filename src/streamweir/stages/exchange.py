@@ -37,6 +37,7 @@ class Exchange:
         self._is_over = False
         self._is_flowing = False  # committed: looked up for every frame
         self._meter = meter
+        self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = structs.replace(reply, count_usage=meter.count_usage)
         self._dialect = dialect
         self._intake = Intake(provider)
@@ -74,7 +75,12 @@ class Exchange:
         if self._is_flowing and len(frames) == 1:  # nearly every read
             tap = self._tap
             if tap is None:
-                return self._send(self._decode(frames[0]))
+                events = self._decode(frames[0])
+                if len(events) == 1 and type(event := events[0]) is TextDelta:
+                    self._deliver(event.text)
+                    out = self._encoder.feed(event)
+                    return out[0] if len(out) == 1 else b"".join(out)
+                return self._send(events)
             passed = tap.feed(frames[0])
             return passed if passed is not None else self._take_refused(tap, frames[0])
         self._split = self._intake.split
@@ -150,11 +156,7 @@ class Exchange:
         return out
 
     def _send(self, events: Sequence[Event]) -> bytes:
-        if len(events) == 1 and type(events[0]) is TextDelta:  # nearly every read
-            self._meter.feed(events[0])
-            out = self._encoder.feed(events[0])
-            return out[0] if len(out) == 1 else b"".join(out)
-        out = []
+        out: list[bytes] = []
         for event in events:
             self._meter.feed(event)
             out += self._encoder.feed(event)

@@ -20,6 +20,7 @@ from streamweir.wire.sse import DONE, Frame
 
 NULL_USAGE = b',"usage":null'
 """Unescaped, it cannot stand inside a JSON string, so cutting it out of a frame is safe."""
+_LAST_NULL_USAGE = NULL_USAGE + b"}\n\n"
 
 MOST_CHOICES = 128
 
@@ -88,6 +89,7 @@ class _TextChunk(Struct, gc=False):
 
 
 _EMPTY = _Delta()
+_NEVER = b"\n"  # no frame begins with it
 
 _decode_text = msgspec.json.Decoder(_TextChunk).decode
 _decode = msgspec.json.Decoder(_Chunk).decode
@@ -111,31 +113,32 @@ class Tap:
         self.created = 0
         self.ended = False
         self.passed_usage = False
-        self._include_usage = include_usage
+        self._cuts_usage = not include_usage
         # The members before `choices`, as bytes. A frame that begins with them has the same id, model
         # and time as the one that was checked: one comparison in place of four members to decode.
-        self._head = b"\n"
-        self._expects_text = False
+        self._head = _NEVER
+        self._text_head = _NEVER  # the same, while the next frame is likely to be text
         self._open: set[int] = set()  # choices that have begun and not finished
         self._deliver = record.delivered.write
 
     def feed(self, frame: Frame, /) -> bytes | None:
         raw, data = frame.raw, frame.data
-        if data is None or not frame.is_plain:
+        if not frame.is_plain or data is None or not (data.isascii() or _is_utf8(data)):
             return None
-        if not data.isascii() and not _is_utf8(data):
-            return None
-        if self._expects_text and raw.startswith(self._head):
+        if raw.startswith(self._text_head):
             try:
                 choice = _decode_text(data).choices[0]
             except (msgspec.DecodeError, RecursionError):
-                self._expects_text = False  # a tool call, say: then the next frame is likely one, too
+                self._text_head = _NEVER  # a tool call, say: then the next frame is likely one, too
             else:
-                passed = raw if self._include_usage else _without_null_usage(raw)
-                if choice.index not in self._open or not passed:
+                if choice.index not in self._open:
                     return None
+                if self._cuts_usage:
+                    raw = _without_null_usage(raw)
+                    if not raw:
+                        return None
                 self._deliver(choice.delta.content)
-                return passed
+                return raw
         return self._feed_any(raw, data)
 
     def _feed_any(self, raw: bytes, data: bytes) -> bytes | None:
@@ -146,14 +149,15 @@ class Tap:
         if isinstance(chunk.usage, dict):
             return None if chunk.choices else self._take_usage(chunk.usage, raw)
         passed = raw
-        if chunk.usage is None and not self._include_usage:
+        if chunk.usage is None and self._cuts_usage:
             passed = _without_null_usage(raw)
-        elif chunk.usage is UNSET and self._include_usage:
+        elif chunk.usage is UNSET and not self._cuts_usage:
             return None
         if len(chunk.choices) != 1 or not passed or not self._take(chunk.choices[0]):
             return None
         delta = chunk.choices[0].delta
-        self._expects_text = chunk.usage is None and (bool(delta.content) or delta.role is not UNSET)
+        if chunk.usage is None and (delta.content or delta.role is not UNSET):
+            self._text_head = self._head
         return passed
 
     def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
@@ -217,12 +221,12 @@ class Tap:
             return None
         self.record.usage = report
         self.passed_usage = True
-        return raw if self._include_usage else b""
+        return b"" if self._cuts_usage else raw
 
     def _end(self) -> bytes | None:
         if self.ended:
             return b""
-        if not self._all_finished() or (self._include_usage and not self.passed_usage):
+        if not self._all_finished() or (not self._cuts_usage and not self.passed_usage):
             return None
         self.ended = self.record.completed = True
         return DONE
@@ -241,7 +245,9 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _without_null_usage(raw: bytes) -> bytes:
-    """The frame less the member; empty where it does not stand there exactly once."""
+    """The frame less the member; empty where that cannot be cut without a doubt."""
+    if raw.endswith(_LAST_NULL_USAGE):  # the document's last member: there is no other place for it
+        return raw[: -len(_LAST_NULL_USAGE)] + b"}\n\n"
     around = raw.split(NULL_USAGE)
     return around[0] + around[1] if len(around) == 2 else b""
 
