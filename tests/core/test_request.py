@@ -347,7 +347,11 @@ MESSAGES: list[tuple[dict[str, Any], Message]] = [
     ({"role": "assistant", "reasoning_content": "r"}, Message(role="assistant", reasoning_content="r")),
     (
         {"role": "assistant", "content": "a", "reasoning": "r"},
-        Message(role="assistant", content="a", reasoning_content="r"),
+        Message(role="assistant", content="a", reasoning_content="r", reasoning_member="reasoning"),
+    ),
+    (
+        {"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": ""},
+        Message(role="assistant", content="a", reasoning_content="r", reasoning_member="reasoning"),
     ),
     (
         {"role": "assistant", "content": "a", "reasoning": "x", "reasoning_content": "r"},
@@ -464,12 +468,26 @@ def test_wrong_part(sent: dict[str, Any], code: str, member: str) -> None:
     assert message_refused(role="user", content=content) == (code, f"messages[1].content[1].{member}")
 
 
-def test_the_content_as_parts_and_as_text() -> None:
+def test_the_content_as_parts() -> None:
     assert Message(role="assistant").parts == ()
     assert Message(role="user", content="x", cache_control=CACHE).parts == (TextPart("x", CACHE),)
     mixed = Message(role="user", content=(TextPart("a"), ImagePart(ImageUrl("u")), TextPart("b")))
     assert mixed.parts == mixed.content
-    assert mixed.text == "ab"
+
+
+def test_a_schema_takes_its_description_in() -> None:
+    schema = {"type": "object"}
+    assert JsonSchema("n", schema, "What it is.").described_schema == {"type": "object", "description": "What it is."}
+    own = {"type": "object", "description": "Its own."}
+    for unchanged in (JsonSchema("n", own, "d"), JsonSchema("n", own), JsonSchema("n")):
+        assert unchanged.described_schema is unchanged.schema
+    assert schema == {"type": "object"}
+
+
+def test_where_the_reasoning_was_asked_for() -> None:
+    request = read_request(body_of(reasoning={"max_tokens": 5}, reasoning_effort="low"))
+    assert request.reasoning_path("max_tokens") == "reasoning.max_tokens"
+    assert request.reasoning_path("effort") == "reasoning_effort"
 
 
 def test_what_dialects_allow() -> None:

@@ -67,6 +67,16 @@ BODIES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         },
         {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object", "properties": {}}}}},
     ),
+    (
+        "a schema with a description beside it",
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "description": "An x.", "schema": {"type": "object"}},
+            }
+        },
+        {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object", "description": "An x."}}}},
+    ),
     ("plain text", {"response_format": {"type": "text"}}, {}),
     ("what asks for nothing", {"n": 1, "presence_penalty": 0, "logprobs": False, "store": False, "seed": None}, {}),
     ("modalities of text", {"modalities": ["text"]}, {}),
@@ -128,7 +138,26 @@ DROPPED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ),
     ("an unknown member", {"made_up": 1, "speed": "fast"}, ("made_up", "speed")),
     ("JSON without a schema", {"response_format": {"type": "json_object"}}, ("response_format",)),
-    ("metadata of the caller's", {"metadata": {"a": "b", "user_id": "u"}}, ("metadata",)),
+    ("metadata of the caller's", {"metadata": {"a": "b", "user_id": "u"}}, ("metadata.a",)),
+    (
+        "more than one name of the user",
+        {"user": "u", "safety_identifier": "s", "metadata": {"user_id": "u"}},
+        ("safety_identifier",),
+    ),
+    ("verbosity as it is anyway", {"verbosity": "medium"}, ()),
+    (
+        "what the typed view has no field for",
+        {
+            "messages": [
+                {"role": "assistant", "content": "x", "audio": {"id": "a"}, "annotations": []},
+                {"role": "assistant", "content": "y", "reasoning": "Hm."},
+                USER,
+            ],
+            "stream": True,
+            "stream_options": {"include_obfuscation": True},
+        },
+        ("messages[1].reasoning", "messages[0].audio", "stream_options.include_obfuscation"),
+    ),
     ("a tier of another vendor", {"service_tier": "flex"}, ("service_tier",)),
     ("a blank stop", {"stop": " "}, ("stop",)),
     ("a blank stop in a list", {"stop": ["a", "\n"]}, ("stop[1]",)),
@@ -322,6 +351,8 @@ def test_pictures_and_files() -> None:
         {"type": "file", "file": {"file_data": NOTE, "filename": "a.md"}},
         {"type": "file", "file": {"file_data": "data:image/gif;base64,R0lG", "filename": "a.gif"}},
         {"type": "file", "file": {"file_data": "https://x.test/a.pdf"}},
+        {"type": "image_url", "image_url": {"url": PDF}},
+        {"type": "file", "file": {"file_data": "data:text/plain,Hi%20there"}},
     ) == [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
         {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"}},
@@ -342,6 +373,8 @@ def test_pictures_and_files() -> None:
         },
         {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}},
         {"type": "document", "source": {"type": "url", "url": "https://x.test/a.pdf"}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}},
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Hi there"}},
     ]
 
 

@@ -49,7 +49,13 @@ PLANS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...]]] = [
     (BUDGETED, {"reasoning_effort": "high", "max_tokens": 1024}, {"max_tokens": 1024}, ("reasoning_effort",)),
     (BUDGETED, {"reasoning_effort": "none"}, {"max_tokens": 32_000}, ()),
     ("claude-3-5-haiku-latest", {"reasoning_effort": "low"}, {"max_tokens": 8192}, ("reasoning_effort",)),
-    ("claude-3-5-haiku-latest", {"reasoning": {"effort": "low"}}, {"max_tokens": 8192}, ("reasoning",)),
+    ("claude-3-5-haiku-latest", {"reasoning": {"effort": "low"}}, {"max_tokens": 8192}, ("reasoning.effort",)),
+    (
+        "claude-3-5-haiku-latest",
+        {"reasoning": {"max_tokens": 9, "exclude": True}, "reasoning_effort": "low"},
+        {"max_tokens": 8192},
+        ("reasoning_effort", "reasoning.max_tokens"),
+    ),
     (
         EITHER,
         {"reasoning_effort": "high"},
@@ -117,6 +123,12 @@ PLANS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...]]] = [
         {"thinking": budget(2000), "reasoning_effort": "high"},
         {"max_tokens": 34_000, "thinking": budget(2000)},
         ("reasoning_effort",),
+    ),
+    (
+        BUDGETED,
+        {"thinking": budget(2000), "reasoning": {"exclude": True}},
+        {"max_tokens": 34_000, "thinking": budget(2000)},
+        (),
     ),
     (
         ADAPTIVE,

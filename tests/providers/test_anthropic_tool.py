@@ -156,6 +156,13 @@ def test_tools_of_anthropics_own_are_taken_as_they_are() -> None:
     assert dict(request.headers)["anthropic-beta"] == "code-execution-2025-08-25"
 
 
+def test_a_tool_that_calls_another_model_is_left_out() -> None:
+    advisor = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-5"}
+    request = build({"tools": [advisor, F]})
+    assert json.loads(request.body)["tools"] == [F_TOOL]
+    assert request.dropped == ("tools[0]",)
+
+
 BETAS: list[tuple[dict[str, Any], str]] = [
     ({"mcp_servers": [{"type": "url"}]}, "mcp-client-2025-04-04"),
     (
@@ -172,6 +179,11 @@ BETAS: list[tuple[dict[str, Any], str]] = [
         {"container": {"skills": [{"type": "anthropic", "skill_id": "pptx"}]}},
         "code-execution-2025-08-25,skills-2025-10-02",
     ),
+    (
+        {"thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}},
+        "thinking-binding-controls-2026-08-01",
+    ),
+    ({"output_config": {"task_budget": {"type": "tokens", "total": 20_000}}}, "task-budgets-2026-03-13"),
 ]
 
 

@@ -52,6 +52,15 @@ TABLE: list[tuple[int | None, Any, str]] = [
     (429, {"error": {"message": "m", "code": "insufficient_quota"}}, "upstream_quota_exhausted"),
     (403, {"error": {"message": "m", "type": "billing_error"}}, "upstream_quota_exhausted"),
     (400, {"error": {"message": "Your credit balance is too low", "type": "x"}}, "upstream_quota_exhausted"),
+    (429, {"error": {"message": "m", "type": "exceeded_current_quota_error"}}, "upstream_quota_exhausted"),
+    (
+        403,
+        {
+            "code": "c",
+            "error": "Your team has either used all available credits or reached its monthly spending limit.",
+        },
+        "upstream_quota_exhausted",
+    ),
     (429, {"error": {"message": "check your plan and billing details"}}, "upstream_rate_limited"),
     # a wrong key of ours is never the caller's fault, nor is a model that only the operator can name
     (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, "upstream_auth_failed"),
@@ -65,6 +74,8 @@ TABLE: list[tuple[int | None, Any, str]] = [
     (None, {"error": {"http_code": 401}}, "upstream_auth_failed"),
     (None, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "upstream_overloaded"),
     (None, {"error": {"type": "rate_limit_error"}}, "upstream_rate_limited"),
+    (None, {"error": {"type": "rate_limit_reached_error"}}, "upstream_rate_limited"),
+    (None, {"error": {"type": "engine_overloaded_error"}}, "upstream_overloaded"),
     (None, {"error": {"type": "invalid_request_error", "code": "invalid_api_key"}}, "upstream_auth_failed"),
     (None, {"error": {"status": "RESOURCE_EXHAUSTED"}}, "upstream_rate_limited"),
     (None, {"error": {"status": "DEADLINE_EXCEEDED"}}, "upstream_timeout"),

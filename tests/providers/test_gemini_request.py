@@ -49,6 +49,11 @@ def contents_of(*messages: dict[str, Any], target: Target = STUDIO) -> list[Any]
             ":streamGenerateContent?alt=sse",
         ),
         (
+            Target(model="publishers/google/models/g", project="p"),
+            False,
+            "/projects/p/locations/global/publishers/google/models/g:generateContent",
+        ),
+        (
             Target(model="g", project="p"),
             False,
             "/projects/p/locations/global/publishers/google/models/g:generateContent",
@@ -60,8 +65,11 @@ def test_addresses(target: Target, stream: bool, path: str) -> None:
 
 
 def test_keys() -> None:
-    assert build().headers == (("content-type", "application/json"), ("x-goog-api-key", "studio-key"))
-    assert build(VERTEX).headers == (("content-type", "application/json"), ("authorization", "Bearer token"))
+    whole = (("content-type", "application/json"), ("accept", "application/json"))
+    assert build().headers == (("x-goog-api-key", "studio-key"), *whole)
+    assert build(VERTEX).headers == (("authorization", "Bearer token"), *whole)
+    assert build(Target(model="g")).headers == whole
+    assert dict(build(stream=True).headers)["accept"] == "text/event-stream"
 
 
 def test_the_least_request() -> None:
@@ -171,9 +179,9 @@ def test_legacy_calls_and_results() -> None:
         ("", {}),
         (" ", {}),
         ('{"a": [1]}', {"a": [1]}),
-        ("[1]", {"arguments": "[1]"}),
-        ('{"a":', {"arguments": '{"a":'}),
-        ("[" * 5000, {"arguments": "[" * 5000}),
+        ("[1]", {"INVALID_JSON": "[1]"}),
+        ('{"a":', {"INVALID_JSON": '{"a":'}),
+        ("[" * 5000, {"INVALID_JSON": "[" * 5000}),
     ],
 )
 def test_arguments_are_an_object(arguments: str, args: dict[str, Any]) -> None:
@@ -212,7 +220,6 @@ def at(uri: str, kind: str | None = None) -> dict[str, Any]:
         (image("data:,hi"), inline("text/plain", "aGk="), None),
         (image("https://x.example/a.PNG?size=1"), at("https://x.example/a.PNG?size=1", "image/png"), None),
         (image("https://x.example/a"), at("https://x.example/a"), at("https://x.example/a", "image/jpeg")),
-        (image("gs://bucket/a.webp"), at("gs://bucket/a.webp", "image/webp"), None),
         ({"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}, inline("audio/wav", "AA"), None),
         ({"type": "input_audio", "input_audio": {"data": "AA", "format": "pcm16"}}, inline("audio/pcm", "AA"), None),
         (file(file_data="data:application/pdf;base64,AA"), inline("application/pdf", "AA"), None),
@@ -235,6 +242,7 @@ def test_media(part: dict[str, Any], studio: dict[str, Any], vertex: dict[str, A
         ([{"role": "user", "content": [file()]}], ("messages[0].content[0]",)),
         ([{"role": "user", "content": [image("data:image/png")]}], ("messages[0].content[0]",)),
         ([{"role": "user", "content": [image("a.png")]}], ("messages[0].content[0]",)),
+        ([{"role": "user", "content": [image("gs://bucket/a.webp")]}], ("messages[0].content[0]",)),
         ([{"role": "user", "content": [{"type": "video_url", "video_url": {}}]}], ("messages[0].content[0]",)),
         ([{"role": "system", "content": [image(PIXEL)]}], ("messages[0].content[0]",)),
         ([{"role": "user", "content": [image(PIXEL, detail="low")]}], ("messages[0].content[0].image_url.detail",)),
@@ -337,7 +345,7 @@ def test_tool_choice(choice: Any, config: dict[str, Any], shown: list[str]) -> N
         ({"top_k": 0}, {}),
         ({"seed": 7}, {"seed": 7}),
         ({"seed": -(2**31)}, {"seed": -(2**31)}),
-        ({"presence_penalty": 0.5, "frequency_penalty": -1}, {"presencePenalty": 0.5, "frequencyPenalty": -1}),
+        ({"presence_penalty": 0, "frequency_penalty": 0.0}, {}),
         ({"n": 3}, {"candidateCount": 3}),
         ({"n": 1}, {}),
         ({"stop": "END"}, {"stopSequences": ["END"]}),
@@ -355,6 +363,18 @@ def test_tool_choice(choice: Any, config: dict[str, Any], shown: list[str]) -> N
             {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
             {"responseMimeType": "application/json"},
         ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "description": "An x.", "schema": {"type": "object"}},
+                }
+            },
+            {
+                "responseMimeType": "application/json",
+                "responseJsonSchema": {"type": "object", "description": "An x."},
+            },
+        ),
         ({"modalities": ["text"]}, {}),
         ({"modalities": ["text", "image"]}, {"responseModalities": ["TEXT", "IMAGE"]}),
         ({"modalities": ["audio"]}, {"responseModalities": ["AUDIO"]}),
@@ -368,9 +388,31 @@ def test_generation_config(members: dict[str, Any], config: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(
+    ("target", "are_taken"),
+    [
+        (STUDIO, False),
+        (Target(model="gemini-flash-latest"), False),
+        (Target(model="gemini-2.0-flash"), True),
+        (VERTEX, True),
+    ],
+)
+def test_penalties(target: Target, are_taken: bool) -> None:
+    built = build(target, presence_penalty=0.5, frequency_penalty=-1)
+    assert config_of(built) == ({"presencePenalty": 0.5, "frequencyPenalty": -1} if are_taken else {})
+    assert built.dropped == (() if are_taken else ("presence_penalty", "frequency_penalty"))
+
+
+@pytest.mark.parametrize(
     ("members", "dropped"),
     [
         ({"seed": 2**31}, ("seed",)),
+        ({"web_search_options": {}}, ("web_search_options",)),
+        ({"top_logprobs": 2}, ("top_logprobs",)),
+        ({"top_logprobs": 0, "verbosity": "medium", "made_up": None}, ()),
+        ({"tool_choice": "required"}, ("tool_choice",)),
+        ({"function_call": {"name": "f"}}, ("function_call",)),
+        ({"tool_choice": "none"}, ()),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, ("stream_options.include_obfuscation",)),
         ({"stop": list("abcdefg")}, ("stop[5]", "stop[6]")),
         ({"modalities": ["text", "smell"]}, ("modalities[1]",)),
         ({"parallel_tool_calls": False}, ("parallel_tool_calls",)),
@@ -413,7 +455,9 @@ def test_service_tier(tier: str | None, sent: str | None) -> None:
     built = build(service_tier=tier)
     assert body_of(built).get("serviceTier") == sent
     assert built.dropped == ()
-    assert build(VERTEX, service_tier=tier).dropped == (() if sent is None else ("service_tier",))
+    on_vertex = build(VERTEX, service_tier=tier)
+    assert "serviceTier" not in body_of(on_vertex)
+    assert on_vertex.dropped == (("service_tier",) if tier in ("flex", "priority") else ())
 
 
 THINKING: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...]]] = [
@@ -439,7 +483,15 @@ THINKING: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...]]] = [
     ),
     ("gemini-2.5-pro", {"reasoning": {"max_tokens": 99999, "exclude": True}}, {"thinkingBudget": 32768}, ()),
     ("gemini-2.5-flash-lite", {"reasoning": {"max_tokens": 3, "exclude": True}}, {"thinkingBudget": 512}, ()),
-    ("gemini-flash-latest", {"reasoning_effort": "high"}, {"thinkingBudget": 24576, "includeThoughts": True}, ()),
+    ("gemini-robotics-er-1.5", {"reasoning_effort": "high"}, {"thinkingBudget": 24576, "includeThoughts": True}, ()),
+    ("gemini-flash-latest", {"reasoning_effort": "high"}, {"thinkingLevel": "high", "includeThoughts": True}, ()),
+    ("gemini-flash-latest", {"reasoning_effort": "minimal"}, {"thinkingLevel": "low", "includeThoughts": True}, ()),
+    (
+        "gemini-flash-lite-latest",
+        {"reasoning_effort": "minimal"},
+        {"thinkingLevel": "minimal", "includeThoughts": True},
+        (),
+    ),
     ("gemini-2.5-flash", {"reasoning": {"enabled": True}}, {"includeThoughts": True}, ()),
     ("gemini-2.5-flash", {"reasoning": {"enabled": True, "exclude": True}}, {}, ()),
     ("gemini-2.5-flash", {"reasoning_effort": "fierce"}, {"includeThoughts": True}, ("reasoning_effort",)),

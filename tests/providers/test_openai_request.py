@@ -9,25 +9,8 @@ from streamweir.providers.azure import PROVIDER as AZURE
 from streamweir.providers.base import Target
 from streamweir.providers.compatible import VENDORS, Vendor, provider_of
 from streamweir.providers.openai.request import write_body
-from streamweir.providers.openai.vendor import Effort
 from streamweir.wire import jsonio
-
-HELLO: dict[str, Any] = {"role": "user", "content": "hello"}
-
-
-def sent_by(vendor: Vendor | str, body: dict[str, Any], **target: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The body that goes to a vendor for a caller's body, and what was dropped."""
-    row = VENDORS[vendor] if isinstance(vendor, str) else vendor
-    request = read_request({"model": "asked/for", "messages": [HELLO], **body})
-    before = jsonio.encode(request.body)
-    written, dropped = write_body(request, Target(model="their-name", **target), row)
-    assert jsonio.encode(request.body) == before, "the caller's body is never touched"
-    return jsonio.decode(written), dropped
-
-
-def plain(**fields: Any) -> Vendor:
-    return Vendor(name="x", base_url="https://x.example/v1", **fields)
-
+from support.openai_body import HELLO, plain, sent_by
 
 EVERYTHING: dict[str, Any] = {
     "stream": True,
@@ -63,15 +46,27 @@ LEFT_OUT = {
     "openai": ("top_k",),
     "openai-compatible": (),
     "openrouter": (),
-    "groq": ("logit_bias", "logprobs", "metadata", "n", "prediction", "store", "top_logprobs"),
+    "groq": (
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "metadata",
+        "n",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "safety_identifier",
+        "store",
+        "top_logprobs",
+        "verbosity",
+    ),
     "mistral": (
         "logit_bias",
         "logprobs",
-        "prompt_cache_key",
+        "reasoning_effort",
         "safety_identifier",
         "service_tier",
         "store",
-        "stream_options.include_obfuscation",
         "top_k",
         "top_logprobs",
         "user",
@@ -88,7 +83,6 @@ LEFT_OUT = {
         "n",
         "parallel_tool_calls",
         "seed",
-        "stream_options.include_obfuscation",
         "tool_choice",
         "tools",
         "top_logprobs",
@@ -105,7 +99,6 @@ LEFT_OUT = {
         "presence_penalty",
         "response_format",
         "seed",
-        "stream_options.include_obfuscation",
         "tool_choice",
         "top_logprobs",
     ),
@@ -117,10 +110,10 @@ LEFT_OUT = {
         "parallel_tool_calls",
         "prediction",
         "prompt_cache_key",
+        "reasoning_effort",
         "safety_identifier",
         "service_tier",
         "store",
-        "stream_options.include_obfuscation",
         "top_logprobs",
         "user",
         "verbosity",
@@ -194,6 +187,12 @@ class TestUsage:
         assert "stream_options" not in body
         assert dropped == ()
 
+    def test_only_other_options_are_lost_where_it_cannot_be_asked_for(self) -> None:
+        options = {"include_usage": True, "include_obfuscation": False, "continuous_usage_stats": True}
+        body, dropped = sent_by("mistral", {"stream": True, "stream_options": options})
+        assert "stream_options" not in body
+        assert dropped == ("stream_options.continuous_usage_stats",)
+
     def test_is_not_asked_for_without_a_stream(self) -> None:
         body, dropped = sent_by("openai", {"stream": False})
         assert body == {"model": "their-name", "messages": [HELLO]}
@@ -225,6 +224,75 @@ class TestMembers:
         assert body == {"model": "their-name", "messages": [HELLO], taken or sent: 5}
         assert dropped == ()
 
+    def test_one_limit_is_sent_where_both_were(self) -> None:
+        body, dropped = sent_by(plain(), {"max_tokens": 5, "max_completion_tokens": 7})
+        assert body == {"model": "their-name", "messages": [HELLO], "max_completion_tokens": 7}
+        assert dropped == ()
+
+    def test_json_is_dropped_where_only_a_schema_is_taken(self) -> None:
+        schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}
+        assert sent_by("perplexity", {"response_format": schema})[0]["response_format"] == schema
+        body, dropped = sent_by("perplexity", {"response_format": {"type": "json_object"}})
+        assert "response_format" not in body
+        assert dropped == ("response_format",)
+        text = {"type": "text"}
+        assert sent_by("perplexity", {"response_format": text})[0]["response_format"] == text
+
+    @pytest.mark.parametrize(
+        ("sent", "written"),
+        [
+            ("any", "required"),
+            ({"type": "tool", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
+            ({"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
+            ({"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}),
+            ({"type": "custom", "custom": {"name": "f"}}, {"type": "custom", "custom": {"name": "f"}}),
+        ],
+    )
+    def test_a_choice_in_the_words_of_another_wire_is_written_in_openais(self, sent: Any, written: Any) -> None:
+        assert sent_by("openai", {"tool_choice": sent})[0]["tool_choice"] == written
+
+    @pytest.mark.parametrize("name", ["openrouter", "litellm-proxy", "openai-compatible"])
+    def test_a_router_is_not_told_of_other_models(self, name: str) -> None:
+        body, dropped = sent_by(name, {"models": ["dear"], "route": "fallback", "fallbacks": [{"model": "dear"}]})
+        assert body == {"model": "their-name", "messages": [HELLO]}
+        assert dropped == ("models", "route", "fallbacks")
+
+    @pytest.mark.parametrize(
+        ("vendor", "model", "dropped"),
+        [
+            ("moonshot", "kimi-k2.6", ("temperature", "top_p", "n", "presence_penalty")),
+            ("moonshot", "moonshot-v1-8k", ()),
+            ("xai", "grok-4.5", ("presence_penalty", "stop")),
+            ("xai", "grok-3-mini", ("presence_penalty", "stop")),
+            ("xai", "grok-3", ()),
+            ("xai", "grok-4-1-fast-non-reasoning", ("reasoning.effort",)),
+            ("xai", "grok-4.20-reasoning", ("reasoning.effort", "presence_penalty", "stop")),
+            ("xai", "grok-4", ("reasoning.effort", "presence_penalty", "stop")),
+        ],
+    )
+    def test_some_models_refuse_more_than_their_vendor(self, vendor: str, model: str, dropped: tuple[str, ...]) -> None:
+        asked = {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "n": 2,
+            "presence_penalty": 1,
+            "stop": "x",
+            "reasoning": {"effort": "low"},
+        }
+        request = read_request({"model": "m", "messages": [HELLO], **asked})
+        written, left_out = write_body(request, Target(model=model), VENDORS[vendor])
+        assert left_out == dropped
+        assert (
+            not {path.replace("reasoning.effort", "reasoning_effort") for path in dropped}
+            & jsonio.decode(written).keys()
+        )
+
+    def test_a_fixed_temperature_is_not_worth_a_word_where_it_was_asked_for(self) -> None:
+        request = read_request({"model": "m", "messages": [HELLO], "temperature": 1, "top_p": 1.0})
+        written, dropped = write_body(request, Target(model="kimi-k3"), VENDORS["moonshot"])
+        assert jsonio.decode(written).keys() == {"model", "messages"}
+        assert dropped == ()
+
     def test_a_schema_is_dropped_where_only_json_is_taken(self) -> None:
         schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}
         assert sent_by("deepseek", {"response_format": schema})[1] == ("response_format",)
@@ -240,123 +308,6 @@ class TestMembers:
         body, dropped = sent_by("zai", {"tools": tools, "tool_choice": "auto"})
         assert body["tools"] == tools
         assert dropped == ()
-
-
-class TestReasoning:
-    @pytest.mark.parametrize(
-        ("effort", "asked", "members", "dropped"),
-        [
-            (Effort.WORD, {"reasoning_effort": "low"}, {"reasoning_effort": "low"}, ()),
-            (Effort.WORD, {"reasoning": {"effort": "high"}}, {"reasoning_effort": "high"}, ()),
-            (Effort.WORD, {"reasoning": {"enabled": False}}, {"reasoning_effort": "none"}, ()),
-            (Effort.WORD, {"reasoning": {"enabled": True, "exclude": True}}, {}, ()),
-            (Effort.WORD, {"reasoning": {"max_tokens": 9, "summary": "auto"}}, {}, ("max_tokens", "summary")),
-            (Effort.OBJECT, {"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}, ()),
-            (
-                Effort.OBJECT,
-                {"reasoning": {"max_tokens": 9, "exclude": True, "their_own": 1}},
-                {"reasoning": {"max_tokens": 9, "exclude": True, "their_own": 1}},
-                (),
-            ),
-            (
-                Effort.SWITCH,
-                {"reasoning_effort": "high"},
-                {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
-                (),
-            ),
-            (Effort.SWITCH, {"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}, ()),
-            (Effort.SWITCH, {"reasoning": {"enabled": True}}, {"thinking": {"type": "enabled"}}, ()),
-            (Effort.SWITCH, {"reasoning": {"max_tokens": 9}}, {}, ("max_tokens",)),
-            (
-                Effort.SWITCH,
-                {"reasoning": {"enabled": True}, "thinking": {"type": "disabled"}},
-                {"thinking": {"type": "disabled"}},
-                (),
-            ),
-            (Effort.ENABLE, {"reasoning_effort": "none"}, {"enable_thinking": False}, ()),
-            (Effort.ENABLE, {"reasoning": {"max_tokens": 9}}, {"enable_thinking": True, "thinking_budget": 9}, ()),
-            (Effort.ENABLE, {"reasoning": {"effort": "low"}}, {"enable_thinking": True}, ("effort",)),
-            (Effort.NONE, {"reasoning": {"effort": "low", "enabled": True}}, {}, ("effort",)),
-            (Effort.NONE, {"reasoning": {"enabled": False}}, {}, ("enabled",)),
-        ],
-    )
-    def test_is_asked_for_in_the_vendors_way(
-        self, effort: Effort, asked: dict[str, Any], members: dict[str, Any], dropped: tuple[str, ...]
-    ) -> None:
-        body, left_out = sent_by(plain(effort=effort), asked)
-        assert body == {"model": "their-name", "messages": [HELLO], **members}
-        assert left_out == tuple(f"reasoning.{name}" for name in dropped)
-
-    def test_the_short_form_is_named_as_it_was_sent(self) -> None:
-        assert sent_by(plain(effort=Effort.NONE), {"reasoning_effort": "low"})[1] == ("reasoning_effort",)
-
-
-class TestMessages:
-    def test_a_developer_is_a_system_where_there_is_no_developer(self) -> None:
-        messages = [{"role": "developer", "content": "be brief"}, HELLO]
-        assert sent_by("groq", {"messages": messages})[0]["messages"][0]["role"] == "system"
-        assert sent_by("openai", {"messages": messages})[0]["messages"][0]["role"] == "developer"
-
-    def test_cache_marks_are_kept_only_where_they_are_taken(self) -> None:
-        mark = {"cache_control": {"type": "ephemeral"}}
-        asked: dict[str, Any] = {
-            "messages": [
-                {"role": "system", "content": "s", **mark},
-                {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", **mark}]},
-            ],
-            "tools": [{"type": "function", "function": {"name": "f"}, **mark}],
-        }
-        body, dropped = sent_by("openrouter", asked)
-        assert (body["messages"], body["tools"]) == (asked["messages"], asked["tools"])
-        assert dropped == ()
-        body, dropped = sent_by("openai", asked)
-        assert b"cache_control" not in jsonio.encode(body)
-        assert dropped == (
-            "messages[0].cache_control",
-            "messages[1].content[1].cache_control",
-            "tools[0].cache_control",
-        )
-
-    def test_reasoning_goes_back_where_it_is_taken(self) -> None:
-        details = [{"type": "reasoning.text", "text": "hm", "signature": "s", "index": 0}]
-        said = {"role": "assistant", "content": "4", "reasoning_content": "hm", "reasoning_details": details}
-        asked = {"messages": [HELLO, said, HELLO]}
-
-        body, dropped = sent_by("openrouter", asked)
-        assert body["messages"][1] == {
-            "role": "assistant",
-            "content": "4",
-            "reasoning": "hm",
-            "reasoning_details": details,
-        }
-        assert dropped == ()
-
-        body, dropped = sent_by("deepseek", asked)
-        assert body["messages"][1] == {"role": "assistant", "content": "4", "reasoning_content": "hm"}
-        assert dropped == ("messages[1].reasoning_details",)
-
-        body, dropped = sent_by("openai", asked)
-        assert body["messages"][1] == {"role": "assistant", "content": "4"}
-        assert dropped == ("messages[1].reasoning_details", "messages[1].reasoning_content")
-
-    def test_empty_reasoning_is_dropped_without_a_word(self) -> None:
-        said = {"role": "assistant", "content": "4", "reasoning_content": "", "reasoning": None}
-        body, dropped = sent_by("openai", {"messages": [said]})
-        assert body["messages"] == [{"role": "assistant", "content": "4"}]
-        assert dropped == ()
-
-    def test_a_failed_tool_result_has_no_word_on_this_wire(self) -> None:
-        result = {"role": "tool", "tool_call_id": "c", "content": "boom", "is_error": True}
-        body, dropped = sent_by("openai", {"messages": [HELLO, result]})
-        assert body["messages"][1] == {"role": "tool", "tool_call_id": "c", "content": "boom"}
-        assert dropped == ("messages[1].is_error",)
-
-    def test_names_are_dropped_where_they_are_refused(self) -> None:
-        named = {"role": "user", "content": "hi", "name": "ann"}
-        assert sent_by("openai", {"messages": [named]})[0]["messages"] == [named]
-        body, dropped = sent_by("groq", {"messages": [named]})
-        assert body["messages"] == [{"role": "user", "content": "hi"}]
-        assert dropped == ("messages[0].name",)
 
 
 class TestAddress:

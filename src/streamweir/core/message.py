@@ -93,6 +93,8 @@ class Message(Struct, frozen=True, kw_only=True):
     function_call: FunctionCall | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
+    reasoning_member: str = "reasoning_content"
+    """The name under which the reasoning was sent: vendors have two."""
     reasoning_details: tuple[dict[str, Any], ...] = ()
     cache_control: dict[str, Any] | None = None
     is_error: bool = False
@@ -106,11 +108,6 @@ class Message(Struct, frozen=True, kw_only=True):
         if isinstance(self.content, str):
             return (TextPart(self.content, self.cache_control),)
         return self.content
-
-    @property
-    def text(self) -> str:
-        """The text parts alone, joined."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 class _SentMessage(Struct, kw_only=True):
@@ -156,6 +153,7 @@ def read_message(value: dict[str, Any], path: str) -> Message:
         content = tuple(_read_part(part, f"{path}.content[{i}]") for i, part in enumerate(sent.content))
     else:
         content = sent.content
+    is_alias = not sent.reasoning_content and bool(sent.reasoning)
     return Message(
         role=sent.role,
         content=content,
@@ -164,14 +162,15 @@ def read_message(value: dict[str, Any], path: str) -> Message:
         tool_call_id=sent.tool_call_id,
         function_call=sent.function_call,
         refusal=sent.refusal,
-        reasoning_content=sent.reasoning_content if sent.reasoning_content is not None else sent.reasoning,
+        reasoning_content=sent.reasoning if is_alias else sent.reasoning_content,
+        reasoning_member="reasoning" if is_alias else "reasoning_content",
         reasoning_details=tuple(sent.reasoning_details or ()),
         cache_control=sent.cache_control,
         is_error=bool(sent.is_error),
     )
 
 
-_PART_TYPES: dict[str, type[Part]] = {
+PART_TYPES: dict[str, type[Part]] = {
     "text": TextPart,
     "image_url": ImagePart,
     "input_audio": AudioPart,
@@ -186,7 +185,7 @@ def _read_part(value: dict[str, Any], path: str) -> Part:
         raise missing(f"{path}.type")
     if not isinstance(kind, str):
         raise CallerError("invalid_type", "The type of a content part must be a string.", param=f"{path}.type")
-    model = _PART_TYPES.get(kind)
+    model = PART_TYPES.get(kind)
     if model is None:
         return OtherPart(kind, value)
     return convert(value, model, path)

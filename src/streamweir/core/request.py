@@ -116,6 +116,13 @@ class JsonSchema(Struct, frozen=True):
     description: str | None = None
     strict: bool | None = None
 
+    @property
+    def described_schema(self) -> dict[str, Any] | None:
+        """The schema with its description inside, for providers that have no place for one beside it."""
+        if self.schema is None or not self.description or "description" in self.schema:
+            return self.schema
+        return {**self.schema, "description": self.description}
+
 
 class ResponseFormat(Struct, frozen=True):
     type: Literal["text", "json_object", "json_schema"]
@@ -228,6 +235,12 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     def unknown_members(self) -> tuple[str, ...]:
         """Members of the body that this class has no field for."""
         return tuple(name for name in self.body if name not in KNOWN_MEMBERS)
+
+    def reasoning_path(self, member: str) -> str:
+        """Where the caller said this of `reasoning`: the effort may stand in a member of its own."""
+        sent = self.body.get("reasoning")
+        is_long = isinstance(sent, dict) and sent.get(member) is not None
+        return f"reasoning.{member}" if is_long else "reasoning_effort"
 
 
 KNOWN_MEMBERS = frozenset(_Body.__struct_fields__) | {"stream_options", "tool_choice", "function_call"}

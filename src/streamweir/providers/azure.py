@@ -8,8 +8,8 @@ answers are OpenAI's with content filter results around them, which the decoder 
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
-from streamweir.providers.base import Target, UpstreamRequest
-from streamweir.providers.openai.provider import OpenAIProvider, json_headers
+from streamweir.providers.base import Target, UpstreamRequest, json_headers
+from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.request import write_body
 from streamweir.providers.openai.vendor import Vendor
 

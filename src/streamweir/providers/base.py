@@ -1,4 +1,4 @@
-"""What every provider gives, and what all of their decoders share.
+"""What every provider gives, and what their request builders and their decoders share.
 
 A provider turns a `ChatRequest` into the request that its service understands, and the
 service's answer, streamed or whole, into events. Everything here is pure: the bytes are
@@ -7,7 +7,7 @@ stream with `StreamFailed`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -16,6 +16,29 @@ from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    # Values that ask for nothing: leaving them out changes nothing.
+    "n": (1,),
+    "temperature": (1,),
+    "top_p": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "parallel_tool_calls": (True,),
+    "tools": ([],),
+    "tool_choice": ("auto",),
+    "store": (False,),
+    "metadata": ({},),
+    "modalities": ([], ["text"]),
+    "service_tier": ("auto", "default"),
+    "verbosity": ("medium",),
+    "user": ("",),
+    "prompt_cache_key": ("",),
+    "safety_identifier": ("",),
+}
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -67,6 +90,33 @@ class Provider(Protocol):
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         """A response with a failure status. `headers` have lower-case names."""
         ...
+
+
+def asks_for_nothing(name: str, value: object) -> bool:
+    """A member of the body whose loss is not worth naming: it is absent, or has the value that absence means."""
+    return value is None or value in _NEUTRAL.get(name, ())
+
+
+def json_headers(request: ChatRequest) -> tuple[tuple[str, str], ...]:
+    accept = "text/event-stream" if request.stream else "application/json"
+    return (("content-type", "application/json"), ("accept", accept))
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None where it is none."""
+    try:
+        value = jsonio.decode(text.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
+    if not text.strip():
+        return {}
+    arguments = object_in(text)
+    return {"INVALID_JSON": text} if arguments is None else arguments
 
 
 def documents_in(frame: Frame) -> list[Frame]:

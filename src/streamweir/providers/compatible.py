@@ -30,6 +30,22 @@ _OPENAI_ONLY = frozenset(
     }
 )
 """Members that strict vendors refuse as unknown."""
+_OTHER_MODELS = frozenset(
+    {
+        "content_policy_fallbacks",
+        "context_window_fallback_dict",
+        "context_window_fallbacks",
+        "fallbacks",
+        "model_list",
+        "models",
+        "preset",
+        "route",
+        "user_config",
+    }
+)
+"""By these a router would let the caller choose another model than the one that was allowed and is paid for."""
+_MESSAGE = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+"""What every vendor takes on a message."""
 _LOGPROBS = frozenset({"logit_bias", "logprobs", "top_logprobs"})
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
 _TOOLS = frozenset({"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"})
@@ -46,22 +62,25 @@ OPENAI = Vendor(
 
 _ROWS = (
     OPENAI,
-    # Any other server: what it takes is not known, so nothing but our own members is left out.
-    Vendor(name="openai-compatible", base_url="http://localhost:8000/v1"),
+    # Any other server: what it takes is not known, so nothing but our own members and a router's are left out.
+    Vendor(name="openai-compatible", base_url="http://localhost:8000/v1", refuses=_OTHER_MODELS),
     Vendor(
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
         takes_developer_role=True,
+        refuses=_OTHER_MODELS,
         effort=Effort.OBJECT,
         takes_cache_control=True,
         reasoning_text="reasoning",
         takes_reasoning_details=True,
     ),
     Vendor(
+        # Unknown members are answered with 400, in messages too; the penalties are documented as ignored.
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         takes_names=False,
-        refuses=_LOGPROBS | {"metadata", "n", "prediction", "store"},
+        refuses=(_OPENAI_ONLY - {"function_call", "functions", "service_tier"}) | _LOGPROBS | _PENALTIES | {"n"},
+        message_members=_MESSAGE | {"function_call"},
     ),
     Vendor(
         # Unknown members are answered with 422, in messages too; usage comes on the finish frame unasked.
@@ -71,8 +90,11 @@ _ROWS = (
         takes_names=False,
         limit_member="max_tokens",
         renames=(("seed", "random_seed"),),
-        refuses=(_OPENAI_ONLY - {"metadata", "prediction"}) | _LOGPROBS | {"top_k", "user"},
+        refuses=(_OPENAI_ONLY - {"metadata", "prediction", "prompt_cache_key"}) | _LOGPROBS | {"top_k", "user"},
+        message_members=_MESSAGE | {"prefix"},
+        call_id_length=9,
         most_temperature=1.5,
+        efforts=frozenset({"none", "high"}),
     ),
     Vendor(
         name="deepseek",
@@ -80,15 +102,20 @@ _ROWS = (
         abort_stops_billing=True,
         limit_member="max_tokens",
         refuses=frozenset({"logit_bias", "n", "seed"}),
-        takes_json_schema=False,
+        formats=frozenset({"json_object"}),
         effort=Effort.SWITCH,
         reasoning_text="reasoning_content",
     ),
     Vendor(
+        # Models that reason refuse the penalties and `stop`; only the newer ones can be told how much.
         name="xai",
         base_url="https://api.x.ai/v1",
         abort_stops_billing=True,
         refuses=frozenset({"logit_bias", "metadata", "store"}),
+        model_refuses=(
+            (r"grok-(?!2|3(?!-mini))(?!.*non-reasoning)", _PENALTIES | {"stop"}),
+            (r"grok-(4$|4-|4\.20|code|build)", frozenset({"reasoning_effort"})),
+        ),
         reasoning_text="reasoning_content",
     ),
     Vendor(
@@ -108,6 +135,8 @@ _ROWS = (
         base_url="https://api.cerebras.ai/v1",
         limit_member="max_completion_tokens",
         refuses=_PENALTIES | {"logit_bias", "parallel_tool_calls", "service_tier"},
+        message_members=_MESSAGE | {"name", "reasoning"},
+        most_temperature=1.5,
         reasoning_text="reasoning",
     ),
     Vendor(
@@ -117,12 +146,15 @@ _ROWS = (
         takes_stream_options=False,
         limit_member="max_tokens",
         refuses=_TOOLS | _LOGPROBS | {"n", "seed"},
+        formats=frozenset({"json_schema"}),
     ),
     Vendor(name="nvidia", base_url="https://integrate.api.nvidia.com/v1", limit_member="max_tokens"),
     Vendor(name="huggingface", base_url="https://router.huggingface.co/v1", limit_member="max_tokens"),
     Vendor(
+        # How its kimi models are sampled is fixed: any other value is answered with 400.
         name="moonshot",
         base_url="https://api.moonshot.ai/v1",
+        model_refuses=((r"kimi-", _PENALTIES | {"n", "temperature", "top_p"}),),
         most_temperature=1.0,
         effort=Effort.SWITCH,
         reasoning_text="reasoning_content",
@@ -135,7 +167,7 @@ _ROWS = (
         limit_member="max_tokens",
         refuses=_LOGPROBS | _PENALTIES | {"n", "parallel_tool_calls", "seed", "tool_choice"},
         most_temperature=1.0,
-        takes_json_schema=False,
+        formats=frozenset({"json_object"}),
         effort=Effort.SWITCH,
         reasoning_text="reasoning_content",
     ),
@@ -154,6 +186,7 @@ _ROWS = (
         limit_member="max_tokens",
         refuses=_OPENAI_ONLY | {"logit_bias", "n", "parallel_tool_calls", "top_logprobs", "user"},
         most_temperature=1.0,
+        efforts=frozenset({"none", "high"}),
     ),
     Vendor(
         # The penalties and biases are documented as ignored.
@@ -209,6 +242,7 @@ _ROWS = (
         name="litellm-proxy",
         base_url="http://localhost:4000/v1",
         takes_developer_role=True,
+        refuses=_OTHER_MODELS,
         takes_cache_control=True,
         reasoning_text="reasoning_content",
     ),

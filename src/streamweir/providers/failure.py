@@ -20,8 +20,10 @@ _STATUS_OF_WORD = {
     # Words that stand in `type`, `code` or `status` of an error object, by provider.
     "overloaded_error": 529,
     "overloaded": 529,
+    "engine_overloaded_error": 529,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "rate_limit_reached_error": 429,
     "too_many_requests": 429,
     "api_error": 500,
     "server_error": 500,
@@ -77,6 +79,8 @@ _OUT_OF_CREDIT = (
     "billing_error",
     "billing_hard_limit_reached",
     "billing_not_active",
+    "exceeded_current_quota_error",  # Moonshot
+    "used all available credits",  # xAI, with 403
 )
 _FILTERED = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "input was flagged")
 _BAD_KEY = ("invalid_api_key", "invalid api key", "incorrect api key", "api key not valid")

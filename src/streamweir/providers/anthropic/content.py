@@ -7,15 +7,13 @@ and says nothing: it is left out. What has no block (audio, unknown parts) is le
 
 import base64
 import binascii
-import re
 from typing import Any
 
 from streamweir.core.request import AudioPart, FilePart, ImagePart, OtherPart, Part, RefusalPart, TextPart
+from streamweir.providers.dataurl import read_data_url
 
 FILES_BETA = "files-api-2025-04-14"
 """Blocks that name an uploaded file are refused without it."""
-
-_DATA_URL = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
 
 
 class Drops:
@@ -80,8 +78,7 @@ def _image_block(part: ImagePart) -> dict[str, Any] | None:
     url = part.image_url.url
     if _is_address(url):
         return {"type": "image", "source": {"type": "url", "url": url}}
-    media_type, data = _read_data_url(url)
-    return _base64_block("image", media_type, data) if media_type else None
+    return _data_block(url)
 
 
 def _file_block(part: FilePart, drops: Drops) -> dict[str, Any] | None:
@@ -93,13 +90,15 @@ def _file_block(part: FilePart, drops: Drops) -> dict[str, Any] | None:
     elif file.file_data and _is_address(file.file_data):
         block = {"type": "document", "source": {"type": "url", "url": file.file_data}}
     elif file.file_data:
-        block = _data_block(*_read_data_url(file.file_data))
+        block = _data_block(file.file_data)
     if block is not None and block["type"] == "document" and file.filename:
         block["title"] = file.filename
     return block
 
 
-def _data_block(media_type: str, data: str) -> dict[str, Any] | None:
+def _data_block(url: str) -> dict[str, Any] | None:
+    """A block for what the address holds, by its media type and not by the part that it came in."""
+    media_type, data = read_data_url(url) or ("", "")
     if media_type == "application/pdf":
         return _base64_block("document", media_type, data)
     if media_type.startswith("image/"):
@@ -114,16 +113,8 @@ def _data_block(media_type: str, data: str) -> dict[str, Any] | None:
 
 
 def _base64_block(kind: str, media_type: str, data: str) -> dict[str, Any]:
-    if media_type == "image/jpg":  # a common misspelling that Anthropic refuses
-        media_type = "image/jpeg"
     return {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
 def _is_address(url: str) -> bool:
     return url[:8].lower().startswith(("https://", "http://"))
-
-
-def _read_data_url(url: str) -> tuple[str, str]:
-    """The media type and the base64 text; two empty strings where it is no such address."""
-    head = _DATA_URL.match(url)
-    return (head["type"].lower(), url[head.end() :]) if head else ("", "")

@@ -13,7 +13,7 @@ from typing import Any
 from streamweir.core.request import Message, ToolCall
 from streamweir.providers.anthropic.block import FORMAT
 from streamweir.providers.anthropic.content import Drops, blocks_of, text_block, text_blocks_of
-from streamweir.wire import jsonio
+from streamweir.providers.base import read_arguments
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -99,7 +99,7 @@ def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: Drops)
     calls = [_call_block(call) for call in message.tool_calls]
     if message.function_call is not None:
         call = message.function_call
-        calls.append({"type": "tool_use", "id": legacy_id, "name": call.name, "input": _input_of(call.arguments)})
+        calls.append({"type": "tool_use", "id": legacy_id, "name": call.name, "input": read_arguments(call.arguments)})
     _marked(said or calls, message)
     # What was said is one place, also where it is blank and not sent; see `block.py` for places.
     rest: list[Blocks] = [*([said] if message.content or said else []), *([call] for call in calls)]
@@ -142,28 +142,17 @@ def _thinking_blocks(message: Message, path: str, drops: Drops) -> list[tuple[ob
     kept = [thought for thought in thoughts if thought[1].get("signature") != ""]
     drops.paths += [at for at, thought in zip(paths, thoughts, strict=True) if thought[1].get("signature") == ""]
     if message.reasoning_content and not thoughts:
-        drops.paths.append(f"{path}.reasoning_content")  # without a signature it is not taken
+        drops.paths.append(f"{path}.{message.reasoning_member}")  # without a signature it is not taken
     return kept
 
 
 def _call_block(call: ToolCall) -> dict[str, Any]:
     if call.function is not None:
-        name, arguments = call.function.name, _input_of(call.function.arguments)
+        name, arguments = call.function.name, read_arguments(call.function.arguments)
     else:
         # A free-form call that another model made: Anthropic's calls have an object for their input.
         name, arguments = (call.custom.name, {"input": call.custom.input}) if call.custom is not None else ("", {})
     return {"type": "tool_use", "id": _id_of(call.id), "name": name, "input": arguments}
-
-
-def _input_of(arguments: str) -> dict[str, Any]:
-    """The object. Arguments that are none (cut off by a length) are shown to the model as what they are."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = jsonio.decode(arguments.encode("utf-8", "surrogatepass"))
-    except jsonio.InvalidJson:
-        value = None
-    return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
 
 
 def _result_block(message: Message, call_id: str, path: str, drops: Drops) -> dict[str, Any]:

@@ -8,12 +8,13 @@ A member with a value that asks for nothing (n of 1, a penalty of 0) is not wort
 from typing import Any
 
 from streamweir.core.request import ChatRequest
+from streamweir.core.unread import unread_paths
 from streamweir.providers.anthropic.content import Drops
 from streamweir.providers.anthropic.message import read_messages
 from streamweir.providers.anthropic.model import Traits, traits_of
 from streamweir.providers.anthropic.thinking import ThinkingPlan, plan_sampling, plan_thinking
 from streamweir.providers.anthropic.tool import MCP_TOOLSET, plan_tool_choice, plan_tools
-from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.base import Target, UpstreamRequest, asks_for_nothing, json_headers
 from streamweir.wire import jsonio
 
 VERSION = "2023-06-01"
@@ -30,6 +31,23 @@ _SERVICE_TIERS = {
     "default": "standard_only",
     "standard_only": "standard_only",
 }
+_NOT_TAKEN = (
+    "n",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "modalities",
+    "audio",
+    "prediction",
+    "verbosity",
+    "store",
+    "web_search_options",
+    "prompt_cache_key",
+)
+"""Members of the OpenAI body for which Anthropic has nothing."""
 
 
 def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
@@ -55,7 +73,8 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
         body["output_config"] = output
     body |= plan_sampling(request, traits, plan, drops.paths)
     _add_the_rest(request, body, drops)
-    drops.paths += _not_taken(request)
+    drops.paths += [name for name in _NOT_TAKEN if not asks_for_nothing(name, request.body.get(name))]
+    drops.paths += unread_paths(request)
     if request.stream:
         body["stream"] = True
     return UpstreamRequest(
@@ -74,7 +93,7 @@ def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, dro
     wanted = request.response_format
     if wanted is None or wanted.type == "text":
         return output
-    schema = wanted.json_schema.schema if wanted.json_schema is not None else None
+    schema = wanted.json_schema.described_schema if wanted.json_schema is not None else None
     if schema is not None and traits.takes_schema:
         output.setdefault("format", {"type": "json_schema", "schema": schema})
     else:
@@ -93,12 +112,7 @@ def _add_the_rest(request: ChatRequest, body: dict[str, Any], drops: Drops) -> N
             drops.paths.append("stop" if isinstance(request.body.get("stop"), str) else f"stop[{i}]")
     if stops:
         body["stop_sequences"] = stops
-    metadata = request.metadata or {}
-    user = request.user or request.safety_identifier or metadata.get("user_id")
-    if user:
-        body["metadata"] = {"user_id": user}
-    if metadata.keys() - {"user_id"}:
-        drops.paths.append("metadata")
+    _add_user(request, body, drops)
     if request.service_tier in _SERVICE_TIERS:
         body["service_tier"] = _SERVICE_TIERS[request.service_tier]
     elif request.service_tier is not None:
@@ -110,34 +124,24 @@ def _add_the_rest(request: ChatRequest, body: dict[str, Any], drops: Drops) -> N
             drops.paths.append(name)
 
 
-def _not_taken(request: ChatRequest) -> list[str]:
-    """Members of the OpenAI body for which Anthropic has nothing."""
-    asked: dict[str, object] = {
-        "n": request.n > 1,
-        "seed": request.seed is not None,
-        "presence_penalty": request.presence_penalty,
-        "frequency_penalty": request.frequency_penalty,
-        "logit_bias": request.logit_bias,
-        "logprobs": request.logprobs,
-        "top_logprobs": request.top_logprobs,
-        "modalities": set(request.modalities) - {"text"},
-        "audio": request.audio is not None,
-        "prediction": request.prediction is not None,
-        "verbosity": request.verbosity is not None,
-        "store": request.store,
-        "web_search_options": request.web_search_options is not None,
-        "prompt_cache_key": request.prompt_cache_key,
+def _add_user(request: ChatRequest, body: dict[str, Any], drops: Drops) -> None:
+    """Anthropic has one name for who is asking, and no other metadata."""
+    metadata = request.metadata or {}
+    names = {
+        "user": request.user,
+        "safety_identifier": request.safety_identifier,
+        "metadata.user_id": metadata.get("user_id"),
     }
-    return [name for name, value in asked.items() if value]
+    given = [path for path, name in names.items() if name]
+    if given:
+        body["metadata"] = {"user_id": names[given[0]]}
+    drops.paths += [path for path in given[1:] if names[path] != names[given[0]]]
+    drops.paths += [f"metadata.{name}" for name in metadata if name != "user_id"]
 
 
 def _headers(request: ChatRequest, target: Target, drops: Drops) -> tuple[tuple[str, str], ...]:
     headers = [("x-api-key", target.api_key)] if target.api_key else []
-    headers += [
-        ("anthropic-version", VERSION),
-        ("content-type", "application/json"),
-        ("accept", "text/event-stream" if request.stream else "application/json"),
-    ]
+    headers += [("anthropic-version", VERSION), *json_headers(request)]
     for beta in _betas(request):
         drops.need(beta)
     if drops.betas:
@@ -157,6 +161,11 @@ def _betas(request: ChatRequest) -> list[str]:
     edits = management.get("edits") if isinstance(management, dict) else None
     if any(str(edit.get("type")).startswith("compact_") for edit in edits or () if isinstance(edit, dict)):
         betas.append("compact-2026-01-12")
+    thinking, output = request.body.get("thinking"), request.body.get("output_config")
+    if isinstance(thinking, dict) and "block_binding" in thinking:
+        betas.append("thinking-binding-controls-2026-08-01")
+    if isinstance(output, dict) and "task_budget" in output:
+        betas.append("task-budgets-2026-03-13")
     container = request.body.get("container")
     if isinstance(container, dict) and container.get("skills"):
         betas += ["code-execution-2025-08-25", "skills-2025-10-02"]

@@ -20,6 +20,8 @@ DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT = 64_000
 LEAST_BUDGET = 1024
 _LEAST_TOP_P_WHILE_THINKING = 0.95
 
+_ASKING = ("effort", "max_tokens", "enabled")
+"""The members of `reasoning` that ask for thinking: `exclude` and `summary` alone do not."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_000, "max": 32_000}
 _NEAREST_EFFORT = {"minimal": "low", "xhigh": "high", "max": "high"}
 
@@ -40,8 +42,8 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
     native = request.body.get("thinking")
     reasoning = request.reasoning
     if isinstance(native, dict):  # Anthropic's own member, as the caller wrote it
-        if reasoning is not None:
-            dropped.append(_path_of(request))
+        if reasoning is not None and not _says_nothing(reasoning):
+            dropped += _asked_paths(request)
         budget = native.get("budget_tokens")
         return ThinkingPlan(max_tokens=_max_tokens(asked, traits, budget=budget), thinking=native)
     plain = ThinkingPlan(max_tokens=_max_tokens(asked, traits))
@@ -50,7 +52,7 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
     if reasoning.effort == "none" or reasoning.enabled is False or reasoning.max_tokens == 0:
         return _turned_off(request, traits, plain, dropped)
     if traits.thinking is Thinking.NONE:
-        dropped.append(_path_of(request))
+        dropped += _asked_paths(request)
         return plain
     wants_budget = traits.thinking is Thinking.EITHER and reasoning.max_tokens is not None and may_use_budget
     if traits.thinking is not Thinking.BUDGET and not wants_budget:
@@ -65,7 +67,7 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
         )
     budget = _budget_of(reasoning, asked, traits) if may_use_budget else None
     if budget is None:
-        dropped.append(_path_of(request))
+        dropped += _asked_paths(request)
         return plain
     return ThinkingPlan(
         max_tokens=_max_tokens(asked, traits, budget=budget),
@@ -99,14 +101,13 @@ def _turned_off(request: ChatRequest, traits: Traits, plain: ThinkingPlan, dropp
         return plain
     if traits.off is None:
         # The least that this model can be told; that it thinks all the same is said.
-        dropped.append(_path_of(request))
+        dropped += _asked_paths(request)
         return ThinkingPlan(max_tokens=plain.max_tokens, effort="low")
     return ThinkingPlan(max_tokens=plain.max_tokens, thinking={"type": traits.off})
 
 
 def _says_nothing(reasoning: Reasoning) -> bool:
-    """`exclude` and `summary` alone ask for no thinking."""
-    return reasoning.effort is None and reasoning.max_tokens is None and reasoning.enabled is None
+    return all(getattr(reasoning, name) is None for name in _ASKING)
 
 
 def _effort_of(effort: str | None, traits: Traits) -> str | None:
@@ -134,6 +135,7 @@ def _max_tokens(asked: int | None, traits: Traits, *, budget: object = None, eff
     return min(wanted, traits.most_output_tokens)
 
 
-def _path_of(request: ChatRequest) -> str:
-    """The member in which the caller asked for it."""
-    return "reasoning" if request.body.get("reasoning") is not None else "reasoning_effort"
+def _asked_paths(request: ChatRequest) -> list[str]:
+    """The members in which the caller asked for thinking, or for none."""
+    asked = request.reasoning or Reasoning()
+    return [request.reasoning_path(name) for name in _ASKING if getattr(asked, name) is not None]

@@ -1,8 +1,9 @@
 """Tools and the choice among them.
 
 Functions become Anthropic's tools; tools of Anthropic's own (their types end in a date) are
-taken as the caller wrote them, so that the answer of a server tool stays possible. Tools of
-other vendors and free-form ones are left out and named.
+taken as the caller wrote them, so that the answer of a server tool stays possible; but not one
+that calls another model (the advisor), for which model is asked is not the caller's to choose.
+Tools of other vendors and free-form ones are left out and named.
 """
 
 import re
@@ -40,7 +41,7 @@ def plan_tools(request: ChatRequest, traits: Traits, drops: Drops) -> list[dict[
                 tools.append(
                     planned if tool.cache_control is None else {**planned, "cache_control": tool.cache_control}
                 )
-        elif _OWN_TYPE.fullmatch(tool.type) or tool.type == MCP_TOOLSET:
+        elif (_OWN_TYPE.fullmatch(tool.type) or tool.type == MCP_TOOLSET) and "model" not in members:
             if tool.type in _BETAS:
                 drops.need(_BETAS[tool.type])
             tools.append(members)

@@ -19,9 +19,9 @@ from streamweir.core.request import (
     TextPart,
     ToolCall,
 )
+from streamweir.providers.base import object_in, read_arguments
 from streamweir.providers.gemini import signature
 from streamweir.providers.gemini.media import media_part
-from streamweir.wire import jsonio
 
 
 class Conversation:
@@ -101,6 +101,8 @@ class Conversation:
             calls.append(ToolCall("", function=message.function_call))
         signed = signature.read_signatures(message.reasoning_details, [call.id for call in calls], len(text))
         self.dropped += [f"{path}.reasoning_details[{number}]" for number in signed.unplaced]
+        if message.reasoning_content and not (signed.calls or signed.texts):  # it goes back in the signatures alone
+            self.dropped.append(f"{path}.{message.reasoning_member}")
         parts = [*_cut_text(text, signed.texts), *others]
         for ordinal, call in enumerate(calls):
             part = self._call(call)
@@ -117,7 +119,7 @@ class Conversation:
             made: dict[str, Any] = {"name": call.custom.name, "args": {"input": call.custom.input}}
         else:
             function = call.function or FunctionCall("")
-            made = {"name": function.name, "args": _arguments(function)}
+            made = {"name": function.name, "args": read_arguments(function.arguments)}
         if call.id:
             self._names[call.id] = made["name"]
             if not self._is_vertex:  # Vertex refuses the member
@@ -129,7 +131,7 @@ class Conversation:
         text = "".join(part["text"] for part in said if "text" in part)
         id = message.tool_call_id or ""
         result: dict[str, Any] = {"name": self._names.get(id) or message.name or id}
-        response = None if message.is_error else _object(text)
+        response = None if message.is_error else object_in(text)
         result["response"] = {"error" if message.is_error else "result": text} if response is None else response
         if id and not self._is_vertex:
             result["id"] = id
@@ -149,18 +151,3 @@ def _cut_text(text: str, signed: list[tuple[int, int, str]]) -> list[dict[str, A
     if text[at:]:
         parts.append({"text": text[at:]})
     return parts
-
-
-def _arguments(function: FunctionCall) -> dict[str, Any]:
-    if not function.arguments.strip():
-        return {}
-    arguments = _object(function.arguments)
-    return {"arguments": function.arguments} if arguments is None else arguments
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = jsonio.decode(text.encode())
-    except (jsonio.InvalidJson, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -1,15 +1,16 @@
 """Images, audio and files as Gemini takes them: the bytes themselves, or the address where they are.
 
-`inlineData` is base64 with its MIME type; `fileData` is an address that Google fetches (a link,
-a Cloud Storage object, an uploaded file). Vertex demands the MIME type of an address as well, so
-it is guessed from the ending of the name where there is one.
+`inlineData` is base64 with its MIME type; `fileData` is an address that Google fetches: a link or
+an uploaded file. A Cloud Storage address is not passed on, for it would be read with the operator's
+rights, and the caller names it. Vertex demands the MIME type of an address as well, so it is guessed
+from the ending of the name where there is one.
 """
 
-from base64 import b64encode
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 from streamweir.core.request import AudioPart, FilePart, ImagePart
+from streamweir.providers.dataurl import read_data_url
 
 _KIND_OF_ENDING = {
     "png": "image/png",
@@ -53,23 +54,14 @@ def media_part(part: ImagePart | AudioPart | FilePart, *, needs_kind: bool) -> d
 
 
 def _at(address: str, otherwise: str | None = None) -> dict[str, Any] | None:
-    """What a data URL holds, or what another address points to; None where this is no address."""
-    if address[:5].lower() == "data:":
-        return _read_data_url(address)
-    if "://" not in address:
+    """What a data URL holds, or what a link points to; None where this is neither."""
+    held = read_data_url(address)
+    if held is not None:
+        return _inline(*held)
+    if not address.startswith(("https://", "http://")):
         return None
     kind = _kind_of(urlsplit(address).path) or otherwise
     return {"fileData": {"fileUri": address, **({"mimeType": kind} if kind else {})}}
-
-
-def _read_data_url(url: str) -> dict[str, Any] | None:
-    head, comma, data = url[5:].partition(",")
-    if not comma:
-        return None
-    kind, *parameters = head.split(";")
-    if "base64" in (parameter.strip().lower() for parameter in parameters):
-        return _inline(kind or "text/plain", data)
-    return _inline(kind or "text/plain", b64encode(unquote_to_bytes(data)).decode())
 
 
 def _inline(kind: str, data: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
-from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.core.unread import unread_paths
+from streamweir.providers.base import Target, UpstreamRequest, asks_for_nothing, json_headers
 from streamweir.providers.gemini.content import Conversation
 from streamweir.providers.gemini.thinking import Model, thinking_config
 from streamweir.providers.gemini.tool import plan_tools
@@ -30,6 +31,7 @@ _OWN_MEMBERS = {
 _SERVICE_TIERS = {"flex": "flex", "priority": "priority", "default": "standard", "standard": "standard"}
 _MODALITIES = {"text": "TEXT", "image": "IMAGE", "audio": "AUDIO"}
 _NOT_TAKEN = (
+    "parallel_tool_calls",
     "logit_bias",
     "user",
     "audio",
@@ -53,27 +55,26 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     if conversation.system:
         body["systemInstruction"] = {"parts": conversation.system}
     body |= plan_tools(request, dropped)
-    config = _sampling(request, dropped) | _output(request, dropped)
+    takes_penalties = is_vertex or not model.thinks
+    config = _sampling(request, takes_penalties, dropped) | _output(request, dropped)
     thinking, unmet = thinking_config(request.reasoning, model)
-    dropped += [_reasoning_path(request, member) for member in unmet]
+    dropped += [request.reasoning_path(member) for member in unmet]
     if thinking:
         config["thinkingConfig"] = thinking
     if config:
         body["generationConfig"] = config
     _add_the_rest(request, body, is_vertex, dropped)
+    key = ("authorization", f"Bearer {target.api_key}") if is_vertex else ("x-goog-api-key", target.api_key)
     return UpstreamRequest(
         path=_path(target, request.stream),
-        headers=(
-            ("content-type", "application/json"),
-            ("authorization", f"Bearer {target.api_key}") if is_vertex else ("x-goog-api-key", target.api_key),
-        ),
+        headers=(*((key,) if target.api_key else ()), *json_headers(request)),
         body=jsonio.encode(body),
         dropped=tuple(dropped),
     )
 
 
 def _path(target: Target, stream: bool) -> str:
-    model = quote(target.model.removeprefix("models/"), safe="")
+    model = quote(target.model.removeprefix("publishers/google/").removeprefix("models/"), safe="")
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     if target.project is None:
         return f"/models/{model}:{method}"
@@ -81,7 +82,13 @@ def _path(target: Target, stream: bool) -> str:
     return f"/projects/{project}/locations/{location}/publishers/google/models/{model}:{method}"
 
 
-def _sampling(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
+def _sampling(request: ChatRequest, takes_penalties: bool, dropped: list[str]) -> dict[str, Any]:
+    penalties = {"presencePenalty": request.presence_penalty, "frequencyPenalty": request.frequency_penalty}
+    if not takes_penalties:  # AI Studio answers them with 400 on every model since 2.5
+        dropped += [name for name in ("presence_penalty", "frequency_penalty") if request.body.get(name)]
+        penalties = {}
+    if request.top_logprobs and not request.logprobs:
+        dropped.append("top_logprobs")
     seed = request.seed
     if seed is not None and not -LARGEST_SEED - 1 <= seed <= LARGEST_SEED:
         dropped.append("seed")
@@ -94,8 +101,7 @@ def _sampling(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
         "topK": request.top_k or None,  # 0 turns it off, which is what leaving it out does
         "seed": seed,
         "stopSequences": list(request.stop[:MOST_STOP_SEQUENCES]) or None,
-        "presencePenalty": request.presence_penalty,
-        "frequencyPenalty": request.frequency_penalty,
+        **{name: value or None for name, value in penalties.items()},
         "candidateCount": request.n if request.n > 1 else None,
         "responseLogprobs": request.logprobs or None,
         "logprobs": request.top_logprobs if request.logprobs else None,
@@ -109,7 +115,7 @@ def _output(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
     if wanted is not None and wanted.type != "text":
         members["responseMimeType"] = "application/json"
         if wanted.json_schema is not None and wanted.json_schema.schema is not None:
-            members["responseJsonSchema"] = wanted.json_schema.schema
+            members["responseJsonSchema"] = wanted.json_schema.described_schema
     modalities = []
     for number, modality in enumerate(request.modalities):
         if modality in _MODALITIES:
@@ -125,20 +131,15 @@ def _add_the_rest(request: ChatRequest, body: dict[str, Any], is_vertex: bool, d
     tier = request.service_tier
     if tier in _SERVICE_TIERS and not is_vertex:
         body["serviceTier"] = _SERVICE_TIERS[tier]
-    elif tier not in (None, "auto"):
+    elif not asks_for_nothing("service_tier", tier):
         dropped.append("service_tier")
-    if request.parallel_tool_calls is False:
-        dropped.append("parallel_tool_calls")
-    dropped += [name for name in _NOT_TAKEN if getattr(request, name)]
+    dropped += [name for name in _NOT_TAKEN if not asks_for_nothing(name, request.body.get(name))]
+    dropped += unread_paths(request)
     for name in request.unknown_members:
+        if request.body[name] is None:
+            continue
         member, of_vertex_alone = _OWN_MEMBERS.get(name, (None, False))
         if member is None or (of_vertex_alone and not is_vertex):
             dropped.append(name)
         else:
             body[member] = request.body[name]
-
-
-def _reasoning_path(request: ChatRequest, member: str) -> str:
-    reasoning = request.body.get("reasoning")
-    is_long = isinstance(reasoning, dict) and reasoning.get(member) is not None
-    return f"reasoning.{member}" if is_long else "reasoning_effort"

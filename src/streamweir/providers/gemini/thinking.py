@@ -11,6 +11,8 @@ from typing import Any
 
 from streamweir.core.request import Reasoning
 
+_LATEST = re.compile(r"gemini-(?:pro|flash|flash-lite)-latest")
+"""Names that follow the newest generation, and tell no version."""
 _NAME = re.compile(r"gemini-(\d{1,3})(?:\.(\d{1,3}))?(?:-|$)")
 
 # Google's own table for `reasoning_effort` on its OpenAI-compatible address.
@@ -28,11 +30,11 @@ class Model:
 
     @property
     def has_levels(self) -> bool:
-        return self.version is not None and self.version >= (3, 0)
+        return bool(_LATEST.match(self._name)) or (self.version is not None and self.version >= (3, 0))
 
     @property
     def thinks(self) -> bool:
-        """True also for a name without a version (`gemini-flash-latest`): those are recent."""
+        """True also for a name without a version: those are recent."""
         return self._name.startswith("gemini") and (self.version is None or self.version >= (2, 5))
 
     @property

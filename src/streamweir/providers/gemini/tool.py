@@ -55,6 +55,8 @@ def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
         if names and choice.mode in ("required", "function"):
             config["allowedFunctionNames"] = names
         planned["toolConfig"] = {"functionCallingConfig": config}
+    elif choice is not None and choice.mode in ("required", "function"):
+        dropped.append("tool_choice" if request.body.get("tool_choice") is not None else "function_call")
     return planned
 
 

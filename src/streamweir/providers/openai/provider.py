@@ -9,7 +9,7 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.providers import failure
-from streamweir.providers.base import Decoder, Target, UpstreamRequest
+from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers
 from streamweir.providers.openai.chunk import read_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
@@ -51,11 +51,6 @@ class OpenAIProvider:
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         return failure.read_error(status, headers, body)
-
-
-def json_headers(request: ChatRequest) -> tuple[tuple[str, str], ...]:
-    accept = "text/event-stream" if request.stream else "application/json"
-    return (("content-type", "application/json"), ("accept", accept))
 
 
 def _failed(code: str, message: str) -> Sequence[Event]:

@@ -6,30 +6,13 @@ value anyway is left out without a word. Usage is always asked for. The caller's
 is never touched: another vendor may be tried with it.
 """
 
+import hashlib
 from typing import Any
 
 from streamweir.core.request import KNOWN_MEMBERS, ChatRequest, Reasoning
-from streamweir.providers.base import Target
+from streamweir.providers.base import Target, asks_for_nothing
 from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
-
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    # Values that ask for nothing: leaving them out changes nothing.
-    "n": (1,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "parallel_tool_calls": (True,),
-    "tools": ([],),
-    "tool_choice": ("auto",),
-    "store": (False,),
-    "metadata": ({},),
-    "modalities": (["text"],),
-    "service_tier": ("auto", "default"),
-    "verbosity": ("medium",),
-}
 
 _REASONING_TEXT = ("reasoning_content", "reasoning")
 
@@ -40,15 +23,17 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     body = {name: value for name, value in request.body.items() if value is not None or name not in KNOWN_MEMBERS}
     body["model"] = target.model
     _write_stream(body, request, target, vendor, dropped)
-    _write_reasoning(body, request.reasoning, vendor, dropped)
-    _drop_refused(body, vendor, dropped)
+    refused = vendor.refused_by(target.model)
+    _write_reasoning(body, request, vendor, refused, dropped)
+    _write_tool_choice(body)
+    _drop_refused(body, refused, dropped)
     _write_limit(body, request, vendor)
     for ours, theirs in vendor.renames:
         if ours in body:
             body[theirs] = body.pop(ours)
-    if request.temperature is not None and request.temperature > vendor.most_temperature:
+    if body.get("temperature", 0) > vendor.most_temperature:
         body["temperature"] = vendor.most_temperature
-    if not vendor.takes_json_schema and request.response_format and request.response_format.type == "json_schema":
+    if request.response_format is not None and request.response_format.type not in {"text", *vendor.formats}:
         del body["response_format"]
         dropped.append("response_format")
     body["messages"] = [
@@ -72,16 +57,19 @@ def _write_stream(
         body["stream_options"] = {**options, "include_usage": True}
     else:
         # Usage is reported to the caller all the same, so only the other options are lost.
-        dropped += [f"stream_options.{name}" for name in options if name != "include_usage"]
+        dropped += [f"stream_options.{name}" for name, value in options.items() if value and name != "include_usage"]
 
 
-def _write_reasoning(body: dict[str, Any], asked: Reasoning | None, vendor: Vendor, dropped: list[str]) -> None:
+def _write_reasoning(
+    body: dict[str, Any], request: ChatRequest, vendor: Vendor, refused: frozenset[str], dropped: list[str]
+) -> None:
     """`reasoning` and `reasoning_effort`, in the vendor's own way.
 
     `exclude` hides the reasoning from the caller: that is done on our side, whoever answers.
     """
     body.pop("reasoning_effort", None)
     sent = body.pop("reasoning", None)
+    asked = request.reasoning
     if asked is None:
         return
     is_off = asked.effort == "none" or asked.enabled is False
@@ -89,8 +77,10 @@ def _write_reasoning(body: dict[str, Any], asked: Reasoning | None, vendor: Vend
     if vendor.effort is Effort.OBJECT:
         body["reasoning"] = {**(sent or {}), **({"effort": asked.effort} if asked.effort is not None else {})}
         return
-    if vendor.effort is Effort.WORD and (asked.effort is not None or is_off):
-        body["reasoning_effort"] = asked.effort or "none"
+    word = asked.effort or ("none" if is_off else None)
+    takes_word = "reasoning_effort" not in refused and word in (vendor.efforts or {word})
+    if vendor.effort is Effort.WORD and word is not None and takes_word:
+        body["reasoning_effort"] = word
         told = {"effort", "enabled"}
     elif vendor.effort is Effort.SWITCH and (asked.effort is not None or asked.enabled is not None):
         body.setdefault("thinking", {"type": "disabled" if is_off else "enabled"})
@@ -105,19 +95,26 @@ def _write_reasoning(body: dict[str, Any], asked: Reasoning | None, vendor: Vend
     for name in ("effort", "max_tokens", "enabled", "summary"):
         value = getattr(asked, name)
         if value is not None and name not in told and not (name == "enabled" and value):
-            dropped.append(
-                "reasoning_effort" if name == "effort" and not (sent or {}).get(name) else f"reasoning.{name}"
-            )
+            dropped.append(request.reasoning_path(name))
+    dropped += [f"reasoning.{name}" for name in sent or () if name not in Reasoning.__struct_fields__]
 
 
-def _drop_refused(body: dict[str, Any], vendor: Vendor, dropped: list[str]) -> None:
-    if "tool_choice" in vendor.refuses and body.get("tool_choice") == "none" and "tools" in body:
+def _write_tool_choice(body: dict[str, Any]) -> None:
+    """The words of other wires that we accept (`any`, a name without an object around it), in this one's."""
+    sent = body.get("tool_choice")
+    if sent == "any":
+        body["tool_choice"] = "required"
+    elif isinstance(sent, dict) and "name" in sent and not sent.keys() & {"function", "custom"}:
+        body["tool_choice"] = {"type": "function", "function": {"name": sent["name"]}}
+
+
+def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[str]) -> None:
+    if "tool_choice" in refused and body.get("tool_choice") == "none" and "tools" in body:
         # No calls were asked for: without the word, that needs the tools gone as well.
         del body["tools"]
         dropped.append("tools")
-    for name in [name for name in body if name in vendor.refuses]:
-        value = body.pop(name)
-        if value not in _NEUTRAL.get(name, ()):
+    for name in [name for name in body if name in refused]:
+        if not asks_for_nothing(name, body.pop(name)):
             dropped.append(name)
 
 
@@ -126,12 +123,15 @@ def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor) -> 
         body.pop("max_tokens", None)
         body.pop("max_completion_tokens", None)
         body[vendor.limit_member] = request.max_output_tokens
+    elif "max_completion_tokens" in body:
+        body.pop("max_tokens", None)  # the older name of the same: together they are refused
 
 
 def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:
-    written = _without_marks(message, vendor, path, dropped)
-    if written is message:
-        written = dict(message)
+    # A client that sends back what it got sends members that were null: null is absent, except for the content.
+    written = {name: value for name, value in message.items() if value is not None or name == "content"}
+    if not vendor.takes_cache_control:
+        _drop(written, "cache_control", path, dropped)
     if not vendor.takes_developer_role and written.get("role") == "developer":
         written["role"] = "system"
     if not vendor.takes_names:
@@ -140,6 +140,10 @@ def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: 
         _drop(written, "reasoning_details", path, dropped)
     _drop(written, "is_error", path, dropped)
     _write_reasoning_text(written, vendor, path, dropped)
+    if vendor.call_id_length is not None:
+        _write_call_ids(written, vendor.call_id_length)
+    for name in [name for name in written if name not in (vendor.message_members or written)]:
+        _drop(written, name, path, dropped)
     if isinstance(written.get("content"), list):
         written["content"] = [
             _without_marks(part, vendor, f"{path}.content[{i}]", dropped) for i, part in enumerate(written["content"])
@@ -154,6 +158,20 @@ def _write_reasoning_text(message: dict[str, Any], vendor: Vendor, path: str, dr
             message.setdefault(vendor.reasoning_text, text)
         elif text:
             dropped.append(f"{path}.{name}")
+
+
+def _write_call_ids(message: dict[str, Any], length: int) -> None:
+    """Ids that another vendor made, in a form that this one takes: calls and results are changed alike."""
+    if "tool_calls" in message:
+        message["tool_calls"] = [{**call, "id": _short_id(call["id"], length)} for call in message["tool_calls"]]
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _short_id(message["tool_call_id"], length)
+
+
+def _short_id(call_id: str, length: int) -> str:
+    if len(call_id) == length and call_id.isascii() and call_id.isalnum():
+        return call_id
+    return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
 def _without_marks(value: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ those of a careful guess at an unknown server. Adding a vendor is adding a row t
 `if` on a name.
 """
 
+import re
 from enum import StrEnum
 
 from msgspec import Struct
@@ -51,12 +52,28 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """Members that go under another name: ours, theirs."""
     refuses: frozenset[str] = frozenset()
     """Members that the vendor answers with an error, or is documented to ignore: left out and named."""
+    model_refuses: tuple[tuple[str, frozenset[str]], ...] = ()
+    """The same for some of its models: a pattern for the beginning of their names, and the members."""
+    message_members: frozenset[str] | None = None
+    """All that it takes on a message, where it refuses the others; None: it does not look."""
+    call_id_length: int | None = None
+    """The ids of tool calls must be this many letters and digits; None: any id that a vendor made."""
     most_temperature: float = 2.0
-    takes_json_schema: bool = True
-    """False: `response_format` may be `json_object` at most."""
+    formats: frozenset[str] = frozenset({"json_object", "json_schema"})
+    """The types of `response_format` that it takes, besides `text`."""
     effort: Effort = Effort.WORD
+    efforts: frozenset[str] | None = None
+    """The words of `reasoning_effort` that it takes; None: it knows best."""
     takes_cache_control: bool = False
     """False: `cache_control` is refused on messages, parts and tools."""
     reasoning_text: str = ""
     """The member of an assistant message in which its reasoning is taken back; none: it is not."""
     takes_reasoning_details: bool = False
+
+    def refused_by(self, model: str) -> frozenset[str]:
+        """The members that this model of the vendor's does not take."""
+        refused = self.refuses
+        for pattern, members in self.model_refuses:
+            if re.match(pattern, model):
+                refused |= members
+        return refused

@@ -1,0 +1,73 @@
+"""What a request says beyond what we read of it.
+
+A provider that speaks a wire of its own writes its request from the typed view, `ChatRequest`: a
+member for which the view has no field is lost there, and nothing may be lost without a word. So
+such members are named here by their JSON path. Those at the top of the body are not: providers
+take some of them (`ChatRequest.unknown_members`). Knows no provider.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from streamweir.core.message import PART_TYPES, FileRef, FunctionCall, ImageUrl, InputAudio, Message, ToolCall
+from streamweir.core.request import ChatRequest, Function, JsonSchema, Reasoning, ResponseFormat, Tool
+
+_EMPTY: tuple[Any, ...] = (None, False, "", [], {})
+"""Values that say nothing, whatever the member."""
+
+_MESSAGE = {*Message.__struct_fields__, "reasoning"} - {"reasoning_member"}
+_CALL = {*ToolCall.__struct_fields__, "index"}
+"""The index is the streamed delta's; clients keep it, and the order of the list says the same."""
+_INNER: dict[str, tuple[str, ...]] = {
+    # The object that a content part holds, by its name.
+    "image_url": ImageUrl.__struct_fields__,
+    "input_audio": InputAudio.__struct_fields__,
+    "file": FileRef.__struct_fields__,
+}
+
+
+def unread_paths(request: ChatRequest) -> list[str]:
+    body = request.body
+    paths: list[str] = []
+    for i, message in enumerate(body["messages"]):
+        paths += _in_message(message, f"messages[{i}]")
+    for i, tool in enumerate(body.get("tools") or ()):
+        if isinstance(tool.get("function"), dict):  # others are taken or left out whole
+            paths += _unread(tool, Tool.__struct_fields__, f"tools[{i}]")
+            paths += _unread(tool["function"], Function.__struct_fields__, f"tools[{i}].function")
+    if request.uses_legacy_functions:
+        for i, function in enumerate(body["functions"]):
+            paths += _unread(function, Function.__struct_fields__, f"functions[{i}]")
+    elif body.get("functions"):
+        paths.append("functions")  # beside `tools`, which count
+    if body.get("tool_choice") is not None and body.get("function_call") is not None:
+        paths.append("function_call")
+    form = body.get("response_format")
+    paths += _unread(form, ResponseFormat.__struct_fields__, "response_format")
+    if isinstance(form, dict):
+        paths += _unread(form.get("json_schema"), JsonSchema.__struct_fields__, "response_format.json_schema")
+    paths += _unread(body.get("reasoning"), Reasoning.__struct_fields__, "reasoning")
+    paths += _unread(body.get("stream_options"), ("include_usage",), "stream_options")
+    return paths
+
+
+def _in_message(message: dict[str, Any], path: str) -> list[str]:
+    paths = _unread(message, _MESSAGE, path)
+    content = message.get("content")
+    for i, part in enumerate(content if isinstance(content, list) else ()):
+        model = PART_TYPES.get(part["type"])
+        if model is not None:
+            paths += _unread(part, {*model.__struct_fields__, "type"}, f"{path}.content[{i}]")
+            inner = part["type"]
+            paths += _unread(part.get(inner), _INNER.get(inner, ()), f"{path}.content[{i}].{inner}")
+    for i, call in enumerate(message.get("tool_calls") or ()):
+        paths += _unread(call, _CALL, f"{path}.tool_calls[{i}]")
+        paths += _unread(call.get("function"), FunctionCall.__struct_fields__, f"{path}.tool_calls[{i}].function")
+    return paths
+
+
+def _unread(value: object, read: Iterable[str], path: str) -> list[str]:
+    if not isinstance(value, dict):
+        return []
+    known = set(read)
+    return [f"{path}.{name}" for name, member in value.items() if name not in known and member not in _EMPTY]
