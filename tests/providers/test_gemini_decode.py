@@ -268,6 +268,7 @@ def test_whole_arguments(sent: bytes, text: str) -> None:
         [{"jsonPath": "$.a[x]", "stringValue": "x"}],
         [{"jsonPath": "$[0]", "stringValue": "x"}],
         [{"jsonPath": "$.a[10000]", "stringValue": "x"}],
+        [{"jsonPath": "$.a[5000]", "stringValue": "x"}, {"jsonPath": "$.b[5000]", "numberValue": 1}],
         [{"jsonPath": "$" + ".a" * 65, "stringValue": "x"}],
         [{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a.b", "boolValue": True}],
         [{"jsonPath": "$.a[0]", "numberValue": 1}, {"jsonPath": "$.a.b", "boolValue": True}],
@@ -291,6 +292,14 @@ def test_places_are_filled_in_any_order() -> None:
         arguments.add({"jsonPath": path, "stringValue": value})
     arguments.add({"jsonPath": "$.a[2]", "numberValue": 3})
     assert json.loads(arguments.text()) == {"a": ["a", None, 3], "it's": {"x": "q"}}
+
+
+def test_a_text_grows_from_what_was_there() -> None:
+    arguments = PartialArguments()
+    arguments.replace(b'{"a":"x"}')
+    for piece in ("y", "\ud83d", "\ude00", "z"):
+        arguments.add({"jsonPath": "$.a", "stringValue": piece})
+    assert json.loads(arguments.text()) == {"a": "xy\U0001f600z"}
 
 
 @pytest.mark.parametrize("result", [{}, {"chosenCandidates": 3}, {"topCandidates": [{}]}, {"chosenCandidates": ["x"]}])

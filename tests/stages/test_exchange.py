@@ -428,6 +428,18 @@ class TestWhole:
         assert exchange.fail(UpstreamError("upstream_stream_reset", "reset")) == b""
         assert exchange.failure.code == "upstream_stream_truncated"
 
+    @pytest.mark.parametrize("completes", [True, False])
+    def test_an_answer_that_came_whole_ends_once(self, completes: bool) -> None:
+        reset = UpstreamError("upstream_stream_reset", "reset")
+        meter = Meter()
+        exchange = self.exchange(meter)
+        exchange.feed(b'{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}')
+        out = [exchange.finish(), exchange.fail(reset)] if completes else [exchange.fail(reset), exchange.finish()]
+        assert bool(b"".join(out)) is completes
+        assert exchange.finish() == b""
+        assert exchange.failure == (None if completes else reset)
+        assert meter.record.completed is completes
+
     def test_an_event_beyond_the_limit(self) -> None:
         exchange = self.exchange(Meter())
         exchange.feed(ROLE + b"data: " + b"x" * (1 << 20))

@@ -5,6 +5,7 @@ per provider, not two, and concatenating the deltas gives the buffered message b
 Pieces are kept in lists and joined when the fold is read.
 """
 
+from itertools import chain, groupby
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -76,7 +77,7 @@ class _Choice(Struct):
     refusal: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     logprobs: dict[str, Any] | None | UnsetType = UNSET
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: list[dict[str, Any]] = field(default_factory=list)
     reason: FinishReason | None = None
     raw_reason: str = ""
 
@@ -121,7 +122,7 @@ class Accumulator:
             case Extra(choice=None):
                 self._extras.update(event.fields)
             case Extra(choice=int(index)):
-                _add_extras(self._choice(index).extras, event.fields)
+                self._choice(index).extras.append(event.fields)
             case StreamCompleted():
                 self._completed = True
             case StreamFailed():
@@ -169,24 +170,14 @@ def merge_details(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Pieces belong together when they follow each other with the same type and index.
     """
-    merged: list[dict[str, Any]] = []
-    for piece in pieces:
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and piece.get("type") in ("reasoning.text", "reasoning.summary")
-            and piece.get("type") == last.get("type")
-            and piece.get("index") is not None
-            and piece.get("index") == last.get("index")
-        ):
-            for name, value in piece.items():
-                if name in ("text", "summary") and isinstance(value, str) and isinstance(last.get(name), str):
-                    last[name] += value
-                elif value is not None:
-                    last[name] = value
-        else:
-            merged.append(dict(piece))
-    return merged
+    return [_join_object(list(group), "text", "summary") for _, group in groupby(pieces, _entry_of)]
+
+
+def _entry_of(piece: dict[str, Any]) -> object:
+    """What is equal for pieces of one entry. A piece that cannot have others is equal to nothing."""
+    kind, index = piece.get("type"), piece.get("index")
+    is_piecewise = kind in ("reasoning.text", "reasoning.summary") and index is not None
+    return (kind, index) if is_piecewise else object()
 
 
 def _fold_choice(choice: _Choice) -> FoldedChoice:
@@ -198,7 +189,7 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
         refusal=join_text(choice.refusal) if choice.refusal else None,
         calls=[FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy) for call in choice.calls],
         logprobs=choice.logprobs,
-        extras=choice.extras,
+        extras=_merge_extras(choice.extras),
         reason=choice.reason,
         raw_reason=choice.raw_reason,
     )
@@ -220,15 +211,27 @@ def _add_logprobs(choice: _Choice, logprobs: dict[str, Any] | None | UnsetType) 
         choice.logprobs = None
 
 
-def _add_extras(held: dict[str, Any], fields: dict[str, Any]) -> None:
+def _merge_extras(pieces: list[dict[str, Any]]) -> dict[str, Any]:
     """A delta's own members: lists grow, an object (audio) is filled piece by piece."""
-    for name, value in fields.items():
-        old = held.get(name)
-        if isinstance(value, list) and isinstance(old, list):
-            old.extend(value)
-        elif isinstance(value, dict) and isinstance(old, dict):
-            for member, piece in value.items():
-                grows = member in ("data", "transcript") and isinstance(old.get(member), str)
-                old[member] = old[member] + piece if grows and isinstance(piece, str) else piece
+    merged: dict[str, Any] = {}
+    for name in dict.fromkeys(name for piece in pieces for name in piece):
+        values = [piece[name] for piece in pieces if name in piece]
+        if all(isinstance(value, list) for value in values):
+            merged[name] = list(chain.from_iterable(values))
+        elif all(isinstance(value, dict) for value in values):
+            merged[name] = _join_object(values, "data", "transcript")
         else:
-            held[name] = list(value) if isinstance(value, list) else dict(value) if isinstance(value, dict) else value
+            merged[name] = values[-1]
+    return merged
+
+
+def _join_object(pieces: list[dict[str, Any]], *growing: str) -> dict[str, Any]:
+    """One object of its pieces: texts that grow are joined, of any other member the newest value counts."""
+    whole: dict[str, Any] = {}
+    for piece in pieces:
+        whole.update((name, value) for name, value in piece.items() if value is not None or name not in whole)
+    for name in growing:
+        texts = [piece[name] for piece in pieces if isinstance(piece.get(name), str)]
+        if texts:
+            whole[name] = join_text(texts)
+    return whole

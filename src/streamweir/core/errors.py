@@ -150,7 +150,7 @@ _LONGEST_SOURCE = 4 * _LONGEST_MESSAGE
 _SECRETS = re.compile(
     r"""
       [a-z][a-z0-9+.-]*://\S+                              # addresses
-    | \b(?:[\w-]+\.)+(?:com|net|org|io|ai|dev|app|cloud|local|internal|svc)\b(?:[:/]\S*)?   # hosts
+    | \b(?:[\w-]+\.)+(?:com|net|org|io|ai|co|cn|eu|xyz|dev|app|cloud|local|internal|svc)\b(?:[:/]\S*)?   # hosts
     | \blocalhost\b(?:[:/]\S*)?
     | \b\d{1,3}(?:\.\d{1,3}){3}(?:[:/]\S*)?               # IPv4
     | \[[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?                  # IPv6
@@ -158,7 +158,8 @@ _SECRETS = re.compile(
     | \bbasic\s+(?=\S*[\d=])[\w+/=]{8,}
     | \b(?:sk|pk|rk|gsk|xai|hf|nvapi|pplx|csk|fw)[-_][\w*.-]{4,}   # keys by their beginning
     | \b(?:key|org|proj|user|acct)[-_](?=[\w*.-]*[\d*])[\w*.-]{4,}
-    | \b(?:AIza|eyJ)[\w*.-]{8,}
+    | \b(?:AIza|eyJ|ya29\.)[\w*.-]{8,}
+    | \b(?:AKIA|ASIA)(?=[a-z]*\d)[a-z\d]{12,}
     | \b[\w.+-]+@[\w-]+\.[\w.]+                            # mail
     | \b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b      # UUIDs
     | \b(?=[\w+/=]*\d)[\w+/=]{32,}                         # anything that looks like a token

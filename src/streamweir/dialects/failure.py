@@ -7,7 +7,7 @@ an error is one frame; which words it then carries depends on whose fault it was
 
 from typing import Any
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.dialects.base import Dialect, ErrorWords
 
 STREAM_CODES = frozenset(
@@ -41,7 +41,7 @@ def words_of(error: StreamweirError, dialect: Dialect) -> ErrorWords:
 
 def stream_words_of(error: StreamweirError, dialect: Dialect) -> ErrorWords:
     """Type and code inside a stream."""
-    is_ours = isinstance(error, GatewayFault) or (isinstance(error, CallerError) and error.code in _OUR_REASONS)
+    is_ours = isinstance(error, GatewayFault) or error.code in _OUR_REASONS
     if dialect.stream_error is not None and (dialect.stream_error_always or not is_ours):
         return dialect.stream_error
     if is_ours:

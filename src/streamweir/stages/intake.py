@@ -24,7 +24,7 @@ class Intake:
         self._provider = provider
         self._body = BodySplitter()
         self._decoder: Decoder = provider.decoder()
-        self._is_cut = False
+        self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
         self.split: Callable[[bytes], list[Frame]] = self._split_first
         self.decode = self._decoder.feed
 
@@ -36,7 +36,6 @@ class Intake:
         return frames
 
     def end_of_split(self) -> Sequence[Event]:
-        self._is_cut = True
         return self.fail(UpstreamError("upstream_frame_too_large", "The upstream sent an event that is too large."))
 
     def rest(self) -> list[Frame]:
@@ -66,11 +65,17 @@ class Intake:
 
     def end(self) -> Sequence[Event]:
         """The events of the end itself, after those of the rest."""
+        if self._is_over:
+            return ()
         if self._body.form is None:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer was empty."))
-        if self._body.form is Form.WHOLE and not self._is_cut:
+        if self._body.form is Form.WHOLE:
+            self._is_over = True
             return self._provider.decode_whole(self._body.whole)
         return self._decoder.finish()
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        if self._is_over:
+            return ()
+        self._is_over = True
         return self._decoder.fail(error)

@@ -29,8 +29,9 @@ class BodySplitter:
         self.form: Form | None = None
         self._limit = limit
         self._whole_limit = whole_limit
-        self._head = b""
+        self._start = b""  # what may be a byte order mark
         self._is_past_bom = False
+        self._blank = bytearray()  # white space, before the byte that decides
         self._whole = bytearray()
         self._splitter: Splitter | ArraySplitter | None = None
 
@@ -49,30 +50,37 @@ class BodySplitter:
             return splitter.feed(chunk)
         if self.form is Form.WHOLE:
             return self._collect(chunk)
-        head = self._head + chunk
         if not self._is_past_bom:
-            if len(head) < len(_BOM) and _BOM.startswith(head):
-                self._head = head
+            chunk = self._start + chunk
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._start = chunk
                 return []
             self._is_past_bom = True
-            head = head.removeprefix(_BOM)
-        head = head.lstrip(b"\r\n")  # blank lines mean nothing at the start of any form
-        first = head.lstrip(b" \t\r\n")[:1]
+            chunk = chunk.removeprefix(_BOM)
+        return self._feed_first(chunk)
+
+    def finish(self) -> list[Frame]:
+        return self._splitter.finish() if self._splitter is not None else []
+
+    def _feed_first(self, chunk: bytes) -> list[Frame]:
+        """Bytes among which the one that decides may be."""
+        blank = self._blank
+        if not blank:
+            chunk = chunk.lstrip(b"\r\n")  # blank lines mean nothing at the start of any form
+        first = chunk.lstrip(b" \t\r\n")[:1]
+        blank += chunk
         if not first:
-            self._head = head
-            if len(head) > self._limit:
+            if len(blank) > self._limit:
                 raise EventTooLarge(self._limit, [])
             return []
-        self._head = b""
+        head = bytes(blank)
+        blank.clear()
         if first == b"{":
             self.form = Form.WHOLE
             return self._collect(head)
         self.form = Form.ARRAY if first == b"[" else Form.EVENTS
         self._splitter = ArraySplitter(self._limit) if first == b"[" else Splitter(self._limit)
         return self._splitter.feed(head)
-
-    def finish(self) -> list[Frame]:
-        return self._splitter.finish() if self._splitter is not None else []
 
     def _collect(self, chunk: bytes) -> list[Frame]:
         self._whole += chunk

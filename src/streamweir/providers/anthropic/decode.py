@@ -6,7 +6,8 @@ and their results, MCP, compaction, fallback) and every block type that we do no
 part of the answer and is passed over, never turned into a call of the caller's. The type of a
 frame is read from its JSON; the `event` line only helps where the JSON says nothing.
 
-The terminal condition is message_stop: anything else is truncated.
+The terminal condition is message_stop: anything else is truncated. A stop reason comes before
+it and is held until then, so that a cut answer never shows a finish.
 Calls are counted by us. An argument-less call gets `{}` when its block ends, not before
 (spec/quirks.md part 3, rule 35). It must not know which dialect reads the events.
 """
@@ -47,15 +48,14 @@ _REASONS = {
 class AnthropicDecoder:
     """See `providers.base.Decoder`."""
 
-    __slots__ = ("_blocks", "_ended", "_finished", "_identity", "_reason_at_start", "_started", "_usage")
+    __slots__ = ("_blocks", "_ended", "_identity", "_reason", "_started", "_usage")
 
     def __init__(self) -> None:
         self._blocks = BlockTable()
         self._usage = UsageFold()
         self._started = False
         self._identity: str | None = None
-        self._reason_at_start: str | None = None
-        self._finished = False
+        self._reason = ""
         self._ended = False
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
@@ -67,7 +67,7 @@ class AnthropicDecoder:
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
         delta = signal.delta
-        # The hot path. Only a block that has given text before has this index, and none does after the finish.
+        # The hot path. Only a block that has given text before has this index.
         if (
             delta is not None
             and signal.index == self._blocks.text_index
@@ -86,10 +86,7 @@ class AnthropicDecoder:
 
     def read_whole(self, message: Mapping[str, Any]) -> Sequence[Event]:
         """An answer that was not streamed. It is whole by itself, so a stop reason may be missing."""
-        events = self._read_start(message)
-        self._finish(self._reason_at_start or "", events)
-        events += self._end(StreamCompleted())
-        return events
+        return [*self._read_start(message), *self._read_stop()]
 
     def _read(self, signal: Signal, frame: Frame) -> Sequence[Event]:
         if self._ended:
@@ -97,14 +94,14 @@ class AnthropicDecoder:
         kind = signal.type
         if signal.error or kind == "error" or (kind is None and frame.event == b"error"):
             return self._read_error(signal, frame)
-        if kind == "content_block_delta" or kind == "content_block_start":
-            if self._finished:
-                return self._end(invalid_frame())  # of an answer that is said to be finished: text would be lost
+        if kind == "content_block_delta":
             events = self._open()
-            if kind == "content_block_start":
-                self._blocks.start(signal.index, signal.content_block or {}, events)
-            elif signal.delta is not None:
+            if signal.delta is not None:
                 self._blocks.add(signal.index, signal.delta, events)
+            return events
+        if kind == "content_block_start":
+            events = self._open()
+            self._blocks.start(signal.index, signal.content_block or {}, events)
             return events
         if kind == "content_block_stop":
             events = self._open()
@@ -126,7 +123,7 @@ class AnthropicDecoder:
         self._started = True
         events: list[Event] = [StreamStarted(id=identity, model=text_of(message, "model") or None)]
         self._report(object_of(message, "usage"), events)
-        self._reason_at_start = text_of(message, "stop_reason")
+        self._reason = text_of(message, "stop_reason") or ""
         # quirk: the content stands in message_start, or all of it is there at once
         # (fixture anthropic/content_in_message_start).
         content = message.get("content")
@@ -147,17 +144,15 @@ class AnthropicDecoder:
 
     def _read_message_delta(self, signal: Signal) -> list[Event]:
         events = self._open()
-        # Before the finish: a dialect may put the usage on its finish frame.
         self._report(signal.usage, events)
-        reason = signal.delta.stop_reason if signal.delta is not None else None
-        if reason and not self._finished:
-            self._finish(reason, events)
+        if signal.delta is not None and signal.delta.stop_reason:
+            self._reason = signal.delta.stop_reason
         return events
 
     def _read_stop(self) -> list[Event]:
         events = self._open()
-        if not self._finished:
-            self._finish(self._reason_at_start or "", events)
+        self._blocks.close(events)
+        events.append(ChoiceFinished(0, _REASONS.get(self._reason, FinishReason.OTHER), self._reason))
         events += self._end(StreamCompleted())
         return events
 
@@ -196,11 +191,6 @@ class AnthropicDecoder:
         usage = None if report is None else self._usage.add(report)
         if usage is not None:
             events.append(UsageReported(usage))
-
-    def _finish(self, reason: str, events: list[Event]) -> None:
-        self._blocks.close(events)
-        self._finished = True
-        events.append(ChoiceFinished(0, _REASONS.get(reason, FinishReason.OTHER), reason))
 
     def _end(self, terminal: Event) -> list[Event]:
         if self._ended:

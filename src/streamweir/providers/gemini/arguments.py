@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
+from streamweir.core.completion import join_text
 from streamweir.wire import jsonio
 
 MOST_STEPS = 64
-MOST_ITEMS = 10_000
+MOST_GAPS = 10_000
+"""Items of arrays that pieces have stepped over, in all: a short path must not ask for much memory."""
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\[\"((?:[^\"\\]|\\.)*)\"\]")
 _ESCAPED = re.compile(r"\\(.)")
@@ -36,11 +38,24 @@ def whole_arguments(sent: bytes) -> str:
         return jsonio.encode(jsonio.decode(sent)).decode()
 
 
+class _Text:
+    """A string that comes in pieces: they are joined once, at the end."""
+
+    __slots__ = ("pieces", "place", "step")
+
+    def __init__(self, place: Any, step: str | int, begun: str) -> None:
+        self.place = place
+        self.step = step
+        self.pieces = [begun]
+
+
 class PartialArguments:
     """One call's arguments while they arrive."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
+        self._texts: list[_Text] = []
+        self._gaps = 0
 
     def replace(self, sent: bytes) -> None:
         """`args` beside the pieces: an object, whose members stand as they are."""
@@ -59,17 +74,41 @@ class PartialArguments:
             inner = _get(place, step)
             if inner is None:
                 inner = [] if isinstance(following, int) else {}
-                _set(place, step, inner)
+                self._set(place, step, inner)
             place = inner
         value = None if kind == "nullValue" else piece[kind]
-        last = steps[-1]
         if kind == "stringValue":
-            old = _get(place, last)
-            value = (old if isinstance(old, str) else "") + str(value)
-        _set(place, last, value)
+            value = self._grown(place, steps[-1], str(value))
+        self._set(place, steps[-1], value)
 
     def text(self) -> str:
+        """The whole of it. Nothing is added after that."""
+        for text in self._texts:
+            if text.place[text.step] is text:
+                text.place[text.step] = join_text(text.pieces)
         return jsonio.encode(self._root).decode()
+
+    def _set(self, place: Any, step: str | int, value: Any) -> None:
+        if isinstance(step, str) and isinstance(place, dict):
+            place[step] = value
+        elif isinstance(step, int) and isinstance(place, list):
+            gap = step - len(place)
+            if gap >= 0:
+                self._gaps += gap
+                if self._gaps >= MOST_GAPS:
+                    raise UnreadablePath
+                place.extend([None] * (gap + 1))
+            place[step] = value
+        else:
+            raise UnreadablePath
+
+    def _grown(self, place: Any, step: str | int, piece: str) -> _Text:
+        text = _get(place, step)
+        if not isinstance(text, _Text):
+            text = _Text(place, step, text if isinstance(text, str) else "")
+            self._texts.append(text)
+        text.pieces.append(piece)
+        return text
 
 
 def _steps(path: object) -> list[str | int]:
@@ -100,13 +139,3 @@ def _get(place: Any, step: str | int) -> Any:
     if isinstance(step, int) and isinstance(place, list):
         return place[step] if step < len(place) else None
     raise UnreadablePath
-
-
-def _set(place: Any, step: str | int, value: Any) -> None:
-    if isinstance(step, str) and isinstance(place, dict):
-        place[step] = value
-    elif isinstance(step, int) and isinstance(place, list) and step < MOST_ITEMS:
-        place.extend([None] * (step + 1 - len(place)))
-        place[step] = value
-    else:
-        raise UnreadablePath

@@ -27,12 +27,13 @@ class _Call:
 class CallTable:
     """The calls of one choice."""
 
-    __slots__ = ("_by_index", "_calls", "_choice", "_legacy", "_started")
+    __slots__ = ("_by_id", "_by_index", "_calls", "_choice", "_legacy", "_started")
 
     def __init__(self, choice: int) -> None:
         self._choice = choice
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
         self._legacy: _Call | None = None
         self._started = 0
 
@@ -65,8 +66,7 @@ class CallTable:
             return call
         # quirk: no index (fixture mistral/tool_calls_without_index).
         if piece.id:
-            same = [call for call in self._calls if call.id == piece.id]
-            return same[0] if same else self._new()
+            return self._by_id.get(piece.id) or self._new()
         if name or not known:
             return self._new()
         return self._calls[-1 if position is None or position >= known else position]
@@ -81,7 +81,9 @@ class CallTable:
             if arguments:
                 events.append(ToolCallDelta(self._choice, call.ordinal, arguments))
             return
-        call.id = call.id or id or None
+        if id and call.id is None:
+            call.id = id
+            self._by_id.setdefault(id, call)
         call.name = name
         if arguments:
             call.arguments.append(arguments)
