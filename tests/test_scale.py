@@ -1,7 +1,7 @@
 """Time grows with the size of an answer, not with its square, whatever an upstream makes it of.
 
 Each case is fed at one size and at four times that size; what is linear takes four times as
-long, what is quadratic sixteen times.
+long, what is quadratic sixteen times. A clock is involved, so this is for `make soak`.
 """
 
 import json
@@ -13,6 +13,8 @@ import pytest
 
 from streamweir.cli.replay import replay
 from streamweir.wire.body import BodySplitter
+
+pytestmark = pytest.mark.soak
 
 LONGEST_RATIO = 9
 RUNS = 3
@@ -41,6 +43,16 @@ def call(number: int, **members: Any) -> dict[str, Any]:
     return {"tool_calls": [{"id": f"call_{number}", "function": {"name": "f", "arguments": "{}"}, **members}]}
 
 
+def open_call(number: int) -> dict[str, Any]:
+    return {"tool_calls": [{"index": number, "id": f"c{number}", "function": {"name": "f", "arguments": "{" * 100}}]}
+
+
+def openai_logprobs(count: int) -> bytes:
+    choice = {"index": 0, "delta": {"content": ""}, "logprobs": {"content": [{"token": "a"}]}}
+    frame = b"data: %b\n\n" % json.dumps({"id": "c", "choices": [choice]}).encode()
+    return frame * count + openai({"content": "a"})
+
+
 def through(source: str, dialect: str, body: bytes, *, buffered: bool = False) -> Callable[[], None]:
     def run() -> None:
         _, completed = replay(body, source=source, dialect=dialect, buffered=buffered, usage=True)
@@ -64,6 +76,8 @@ CASES: list[tuple[str, Callable[[int], Callable[[], None]], int]] = [
     ("text, buffered", lambda n: through("groq", "openai", openai(*[{"content": "Hi"}] * n), buffered=True), 1500),
     ("calls", lambda n: through("openai", "openai", openai(*[call(i, index=i) for i in range(n)])), 1000),
     ("calls without an index", lambda n: through("mistral", "openai", openai(*[call(i) for i in range(n)])), 1500),
+    ("open calls in bitseek", lambda n: through("groq", "bitseek", openai(*[open_call(i) for i in range(n)])), 300),
+    ("logprobs without a delta", lambda n: through("groq", "openai", openai_logprobs(n)), 5000),
     ("pieces of arguments", lambda n: through("gemini", "openai", gemini_arguments(n)), 5000),
     ("pieces of reasoning", lambda n: through("anthropic", "openai", anthropic_thinking(n), buffered=True), 5000),
     (

@@ -221,10 +221,19 @@ def test_the_deepest_body_is_read() -> None:
     assert len(jsonio.decode_body(many)["a"]) == 1000
 
 
-def test_a_duplicate_key_is_named() -> None:
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b'{"messages":[],"n":1,"n":2}', "n"),
+        (b'{"messages":[{"role":"user"},{"content":[{"text":"a","text":"b"}]}]}', "messages[1].content[0].text"),
+        (b'{"a":{"b":{"c":1,"c":2}},"a":1}', "a"),
+        (b'[{"a":1,"a":2}]', "[0].a"),
+    ],
+)
+def test_a_duplicate_key_is_named_by_its_path(body: bytes, path: str) -> None:
     with pytest.raises(CallerError, match="stands twice") as caught:
-        jsonio.decode_body(b'{"messages":[],"n":1,"n":2}')
-    assert caught.value.param == "n"
+        jsonio.decode_body(body)
+    assert caught.value.param == path
 
 
 @given(st.binary() | JSON.map(json.dumps).map(str.encode))

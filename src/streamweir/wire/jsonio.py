@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 DEEPEST_BODY = 64
 DEEPEST_DOCUMENT = 500
-_SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
 """Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
+_SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
 
+_LONGEST_PATH = 128
 _BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """A bracket, or a whole string, so that brackets inside strings are passed over."""
 
@@ -91,10 +92,21 @@ def decode_body(data: bytes) -> dict[str, Any]:
     """
     if _is_deeper(data, DEEPEST_BODY):
         raise CallerError("json_too_deep", f"The request body is nested deeper than {DEEPEST_BODY} levels.")
+    repeating: list[_Repeating] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeating:
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        repeating.append(_Repeating(Counter(name for name, _ in pairs).most_common(1)[0][0]))
+        return repeating[-1]
+
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(data.decode(), object_pairs_hook=unique, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as reason:
         raise CallerError("invalid_json", "The request body is not valid JSON.") from reason
+    if repeating:
+        _refuse_repeated_keys(value, "")
     if not isinstance(value, dict):
         raise CallerError("invalid_json", "The request body must be a JSON object.")
     if b"\\ud" in data or b"\\uD" in data:
@@ -134,12 +146,24 @@ def _float_or_null(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        name = Counter(name for name, _ in pairs).most_common(1)[0][0][:64]
-        raise CallerError("duplicate_key", f"The key {name!r} stands twice in one object.", param=name)
-    return members
+class _Repeating:
+    """Stands for an object in which a key stands twice."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _refuse_repeated_keys(value: Any, path: str) -> None:
+    """Names the first by its path. Objects inside of one that repeats a key are gone with it."""
+    if isinstance(value, _Repeating):
+        where = f"{path}.{value.name}".lstrip(".")[:_LONGEST_PATH]
+        raise CallerError("duplicate_key", f"The key '{where}' stands twice in one object.", param=where)
+    if isinstance(value, dict):
+        for name, member in value.items():
+            _refuse_repeated_keys(member, f"{path}.{name}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            _refuse_repeated_keys(item, f"{path}[{place}]")
 
 
 def _no_constant(name: str) -> Any:
