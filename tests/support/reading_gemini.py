@@ -44,9 +44,12 @@ class _Reader:
             if word:
                 self.words[index] = NUMBERED_WORDS.get(word, str(word))
         if (frame.get("promptFeedback") or {}).get("blockReason") and not self.expected.choices:
-            self.expected.choice(0)
-            self.words[0] = "SAFETY"
+            self.block()
         self.count(frame.get("usageMetadata") or {})
+
+    def block(self) -> None:
+        self.expected.choice(0)
+        self.words[0] = "SAFETY"
 
     def part(self, index: int, choice: Choice, part: dict[str, Any]) -> None:
         choice.sign(part.get("thoughtSignature"))
@@ -150,6 +153,10 @@ def read_whole(document: Any) -> Expected:
     if not isinstance(document, dict) or is_failure(document):
         return reader.ended("error")
     reader.frame(document)
+    if document.get("promptFeedback") and not document.get("candidates"):
+        reader.block()
+    for index in reader.expected.choices:
+        reader.words.setdefault(index, "UNSAID")  # it was not streamed, so it cannot have been cut
     return reader.ended()
 
 

@@ -26,10 +26,11 @@ class Gemini:
 
     def decode_whole(self, body: bytes, /) -> Sequence[Event]:
         """One answer, or the array that a stream without `alt=sse` is."""
-        decoder = Decoder()
         body = body.removeprefix(b"\xef\xbb\xbf")
         frames = [Frame(body, body)]
-        if body.lstrip(b" \t\r\n")[:1] == b"[":
+        is_array = body.lstrip(b" \t\r\n")[:1] == b"["
+        decoder = Decoder(is_whole=not is_array)
+        if is_array:
             splitter = ArraySplitter(limit=len(body))
             frames = [*splitter.feed(body), *splitter.finish()]
         events: list[Event] = []

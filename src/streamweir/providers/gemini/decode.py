@@ -30,7 +30,11 @@ from streamweir.wire.sse import Frame
 
 
 class Decoder:
-    def __init__(self) -> None:
+    may_end_in_silence = False  # a candidate may go on after it has finished
+
+    def __init__(self, *, is_whole: bool = False) -> None:
+        self._is_whole = is_whole  # not streamed: complete by itself, whether or not it says why it ended
+        self._is_refused = False  # there was word of the prompt, and so far none of an answer
         self._choices: dict[int, Choice] = {}
         self._report: Report | None = None
         self._usage: Usage | None = None
@@ -61,7 +65,7 @@ class Decoder:
         if answer.candidates:
             failure = self._take_candidates(answer.candidates, events)
         elif answer.prompt_feedback is not None:
-            self._take_block(answer.prompt_feedback.block_reason)
+            self._take_feedback(answer.prompt_feedback.block_reason)
         report = answer.usage_metadata
         if report is not None and report != self._report:
             self._take_report(report, events)
@@ -72,8 +76,10 @@ class Decoder:
     def finish(self) -> Sequence[Event]:
         if self._has_ended:
             return ()
+        if self._is_refused and self._is_whole and not self._choices:
+            self._block("BLOCK_REASON_UNSPECIFIED")
         choices = [choice for _, choice in sorted(self._choices.items())]
-        if not choices or not all(choice.reason for choice in choices):
+        if not choices or not (self._is_whole or all(choice.reason for choice in choices)):
             return self._end(truncated())
         self._has_ended = True
         events: list[Event] = []
@@ -117,11 +123,17 @@ class Decoder:
                     return StreamFailed(UpstreamError("upstream_server_error", message))
         return None
 
-    def _take_block(self, reason: str | int | None) -> None:
-        if self._choices or reason is None or reason in UNSPECIFIED:
-            return
+    def _take_feedback(self, reason: str | int | None) -> None:
+        if reason is None or reason in UNSPECIFIED:
+            # quirk: a prompt is blocked without a reason (fixture gemini/prompt_blocked_without_reason). In a
+            # stream the answer may still come.
+            self._is_refused = True
+        elif not self._choices:
+            self._block(str(reason))
+
+    def _block(self, reason: str) -> None:
         choice = self._choices[0] = Choice(0)
-        choice.reason = str(reason)
+        choice.reason = reason
         choice.is_blocked = True
 
     def _take_report(self, report: Report, events: list[Event]) -> None:
