@@ -218,15 +218,19 @@ def test_bitseek_sends_a_call_when_its_arguments_are_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected"),
+    ("arguments", "reason", "expected"),
     [
-        (FinishReason.LENGTH, []),
-        (FinishReason.CONTENT_FILTER, []),
-        (FinishReason.TOOL_CALLS, [("f", '{"x":')]),  # the upstream says that it is done: the model wrote bad JSON
+        ('{"x":', FinishReason.LENGTH, []),
+        ('{"x":', FinishReason.CONTENT_FILTER, []),
+        ('{"x":', FinishReason.TOOL_CALLS, []),  # OpenRouter says so of calls that were cut by their length
+        ('{"x":1}', FinishReason.LENGTH, [("f", '{"x":1}')]),
+        ("print(1)", FinishReason.TOOL_CALLS, [("f", "print(1)")]),  # the input of a custom tool is any text
+        ("print(1)", FinishReason.LENGTH, []),
+        (" ", FinishReason.STOP, [("f", "{}")]),
     ],
 )
-def test_bitseek_does_not_send_a_call_that_was_cut_short(reason: FinishReason, expected: list[object]) -> None:
-    events = answer(ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, '{"x":'), ChoiceFinished(0, reason))
+def test_bitseek_does_not_send_an_unfinished_call(arguments: str, reason: FinishReason, expected: list[object]) -> None:
+    events = answer(ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, arguments), ChoiceFinished(0, reason))
     assert calls_of(frames("bitseek", *events)) == expected
 
 
@@ -323,10 +327,16 @@ def test_waiting_logprobs_keep_what_only_one_of_them_has() -> None:
     events = answer(
         LogprobsDelta(0, {"content": [1], "reasoning_content": None}),
         LogprobsDelta(0, {"content": None, "reasoning_content": [2]}),
+        LogprobsDelta(0, {"content": [3], "reasoning_content": None}),
         TextDelta(0, "a"),
+        LogprobsDelta(0, {"content": [4]}),
+        TextDelta(0, "b"),
         STOP,
     )
-    assert logprobs_of(frames("openai", *events))[1] == {"content": [1], "reasoning_content": [2]}
+    assert logprobs_of(frames("openai", *events))[1:3] == [
+        {"content": [1, 3], "reasoning_content": [2]},
+        {"content": [4]},
+    ]
 
 
 def test_labels_stand_on_every_chunk_from_when_they_are_known() -> None:

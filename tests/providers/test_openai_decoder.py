@@ -32,8 +32,8 @@ def frame(document: Any, event: bytes = b"", terminated: bool = True) -> Frame:
     return Frame(b"data: " + data + b"\n\n", data, event, terminated)
 
 
-def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> Frame:
-    return frame({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more})
+def chunk(delta: dict[str, Any], finish: str | None = None, index: int = 0, **more: Any) -> Frame:
+    return frame({"id": "c", "choices": [{"index": index, "delta": delta, "finish_reason": finish}], **more})
 
 
 def codes(events: Any) -> list[str]:
@@ -41,18 +41,22 @@ def codes(events: Any) -> list[str]:
 
 
 class TestFinish:
-    def test_a_finish_is_held_for_one_frame(self) -> None:
+    def test_a_finish_is_held_for_one_frame_and_the_last_until_the_end(self) -> None:
         decoder = OpenAIDecoder()
+        stop = FinishReason.STOP
         decoder.feed(chunk({"content": "a"}))
-        assert not decoder.awaits_only_its_end
+        decoder.feed(chunk({"content": "b"}, index=1))
         assert decoder.feed(chunk({}, "stop")) == []
-        assert decoder.awaits_only_its_end
-        assert decoder.feed(chunk({})) == [ChoiceFinished(0, FinishReason.STOP, "stop")]
-        assert decoder.feed(chunk({}, "stop")) == []
-        assert decoder.feed(frame(b"[DONE]")) == [StreamCompleted()]
+        assert not decoder.may_end_in_silence
+        assert decoder.feed(chunk({"content": "B"}, index=1)) == [ChoiceFinished(0, stop, "stop"), TextDelta(1, "B")]
+        assert decoder.feed(chunk({}, "stop", index=1)) == []
+        assert decoder.may_end_in_silence
+        assert decoder.feed(chunk({}, index=1)) == []
+        assert decoder.feed(chunk({}, "stop", index=1)) == []
+        assert decoder.feed(frame(b"[DONE]")) == [ChoiceFinished(1, stop, "stop"), StreamCompleted()]
 
     def test_nothing_is_awaited_before_anything_came(self) -> None:
-        assert not OpenAIDecoder().awaits_only_its_end
+        assert not OpenAIDecoder().may_end_in_silence
 
     def test_a_finish_that_is_held_is_not_given_out_with_a_failure(self) -> None:
         decoder = OpenAIDecoder()
@@ -195,7 +199,7 @@ class TestFrames:
     def test_a_closed_choice_carries_nothing_more(self) -> None:
         decoder = OpenAIDecoder()
         decoder.feed(chunk({"content": "a"}, "stop"))
-        decoder.feed(chunk({}))
+        decoder.feed(chunk({"content": "b"}, index=1))
         late = {"annotations": [1], "audio": {"data": "AA"}, "images": [2]}
         assert decoder.feed(chunk(late, logprobs={"content": []})) == []
 

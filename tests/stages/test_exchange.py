@@ -96,6 +96,13 @@ def test_the_settlement_is_the_same_whichever_way_the_bytes_went(usage: bool) ->
     assert {meter.record.delivered.getvalue() for meter in ways} == {"Hello"}
 
 
+@pytest.mark.parametrize(("dialect", "id"), [("openai", "chatcmpl-u"), ("aivene", "chatcmpl-ours")])
+def test_the_settlement_has_the_id_that_stands_in_the_chunks(dialect: str, id: str) -> None:
+    run = Run(usage=True, dialect=dialect).feed(*ANSWER).finish()
+    assert {document["id"] for document in run.documents[:-1]} == {id}
+    assert run.meter.settle().completion_id == id
+
+
 def test_nothing_goes_out_before_model_output() -> None:
     for mode in Mode:
         run = Run(usage=True, mode=mode).feed(ROLE)
@@ -143,11 +150,58 @@ def test_a_cut_stream_never_looks_complete(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("usage", [True, False])
+@pytest.mark.parametrize("end", ["cut", "error", "reset"])
+@pytest.mark.parametrize("frames", [[STOP], [STOP, REPORT]])
+def test_a_stream_that_fails_after_its_last_finish_has_not_finished(
+    mode: Mode, usage: bool, end: str, frames: list[bytes]
+) -> None:
+    run = Run(usage=usage, mode=mode).feed(ROLE, HELLO, *frames)
+    if end == "cut":
+        run.feed(b"data: {").finish()
+    elif end == "error":
+        run.feed(frame({"error": {"message": "no", "code": 500}}))
+    else:
+        run.out += run.exchange.fail(UpstreamError("upstream_stream_reset", "reset"))
+    assert folded(run.documents)[0]["finish"] == []
+    assert "error" in run.documents[-2]
+    assert all(not document.get("usage") for document in run.documents[:-1])
+    assert run.meter.settle().finishes == {}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_choice_that_begins_after_all_others_have_finished(mode: Mode) -> None:
+    second = [chunk({"role": "assistant", "content": ""}, index=1), chunk({"content": "b"}, index=1)]
+    frames = [ROLE, HELLO, STOP, *second, chunk(finish="length", index=1), REPORT, DONE]
+    run = Run(usage=True, mode=mode).feed(*frames).finish()
+    finishes = {index: choice["finish"] for index, choice in folded(run.documents).items()}
+    assert finishes == {0: ["stop"], 1: ["length"]}
+    assert run.meter.settle().finishes == {0: FinishReason.STOP, 1: FinishReason.LENGTH}
+    assert mode is not Mode.PASS or run.out == b"".join(frames)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_is_held_before_the_commit_is_bounded(mode: Mode) -> None:
+    run = Run(usage=True, mode=mode).feed(ROLE, *[chunk({"content": ""})] * 1000)
+    assert len(run.exchange._waiting) < 100
+    assert run.exchange.committed is (mode is not Mode.TRANSLATE)  # translated, an empty delta is no event
+
+
+@pytest.mark.parametrize("mode", list(Mode))
 def test_a_missing_done_after_the_finish_is_added(mode: Mode) -> None:
     run = Run(usage=False, mode=mode).feed(ROLE, HELLO, STOP).finish()
     assert run.documents[-2:] == [{**run.documents[-2], "choices": run.documents[-2]["choices"]}, "[DONE]"]
     assert run.documents[-2]["choices"][0]["finish_reason"] == "stop"
     assert run.meter.record.completed
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_silence_may_end_a_stream_once_every_choice_has_finished(mode: Mode) -> None:
+    run = Run(usage=False, mode=mode).feed(ROLE, HELLO)
+    assert not run.exchange.may_end_in_silence
+    run.feed(STOP)
+    assert run.exchange.may_end_in_silence
+    assert run.finish().meter.record.completed
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -160,7 +214,8 @@ def test_done_without_its_blank_line_counts(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_nothing_is_relayed_after_done(mode: Mode) -> None:
     whole = Run(usage=True, mode=mode).feed(*ANSWER).finish()
-    more = Run(usage=True, mode=mode).feed(*ANSWER, DONE, HELLO, REPORT, b"garbage\n\n").finish()
+    another = chunk({"role": "assistant", "content": ""}, index=1)
+    more = Run(usage=True, mode=mode).feed(*ANSWER, DONE, HELLO, REPORT, another, b"garbage\n\n").finish()
     assert more.out == whole.out
     together = Run(usage=True, mode=mode).feed(b"".join([*ANSWER, DONE, HELLO])).finish()
     assert together.out == whole.out
@@ -213,6 +268,15 @@ DEVIATIONS: dict[str, list[bytes]] = {
     "usage that does not add up": [HELLO, STOP, REPORT.replace(b'"total_tokens":5', b'"total_tokens":9'), DONE],
     "a partial usage": [HELLO, STOP, frame({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}}), REPORT, DONE],
     "usage twice": [HELLO, STOP, REPORT, REPORT, DONE],
+    "another usage": [HELLO, STOP, REPORT.replace(b"5", b"6").replace(b":3", b":4"), REPORT, DONE],
+    "a choice after the usage": [
+        HELLO,
+        STOP,
+        REPORT,
+        chunk({"role": "assistant", "content": ""}, index=1),
+        chunk(finish="stop", index=1),
+        DONE,
+    ],
     "no usage at all": [HELLO, STOP, DONE],
     "usage before the end": [HELLO, REPORT, STOP, DONE],
     "a frame after the usage": [HELLO, STOP, REPORT, frame({**HEAD, "choices": [], "moderation": {"x": 1}}), DONE],

@@ -50,7 +50,7 @@ def test_events_pass_through_and_facts_are_kept() -> None:
         usage,
         UsageSource.PROVIDER,
     )
-    assert (settled.completion_id, settled.model, settled.finishes) == ("id-1", "m", {0: FinishReason.STOP})
+    assert (settled.model, settled.finishes) == ("m", {0: FinishReason.STOP})
 
 
 def test_usage_that_was_reported_as_zero_is_zero() -> None:

@@ -109,7 +109,12 @@ class Accumulator:
             case ToolCallDelta():
                 self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
             case LogprobsDelta():
-                _add_logprobs(self._choice(event.choice), event.logprobs)
+                choice = self._choice(event.choice)
+                if isinstance(event.logprobs, dict):
+                    held = choice.logprobs if isinstance(choice.logprobs, dict) else {}
+                    choice.logprobs = extend_logprobs(held, event.logprobs)
+                elif event.logprobs is None and choice.logprobs is UNSET:
+                    choice.logprobs = None
             case ChoiceFinished():
                 choice = self._choice(event.choice)
                 choice.reason, choice.raw_reason = event.reason, event.raw
@@ -195,20 +200,16 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
     )
 
 
-def _add_logprobs(choice: _Choice, logprobs: dict[str, Any] | None | UnsetType) -> None:
-    if isinstance(logprobs, dict):
-        if not isinstance(choice.logprobs, dict):
-            choice.logprobs = {}
-        held = choice.logprobs
-        for name, value in logprobs.items():
-            if not isinstance(value, list):
-                held.setdefault(name, value)
-            elif isinstance(held.get(name), list):
-                held[name].extend(value)
-            else:
-                held[name] = list(value)
-    elif logprobs is None and choice.logprobs is UNSET:
-        choice.logprobs = None
+def extend_logprobs(held: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:
+    """`held`, with the piece's entries behind its own. Its lists are its own; the piece is not touched."""
+    for name, value in piece.items():
+        if not isinstance(value, list):
+            held.setdefault(name, value)
+        elif isinstance(held.get(name), list):
+            held[name].extend(value)
+        else:
+            held[name] = list(value)
+    return held
 
 
 def _merge_extras(pieces: list[dict[str, Any]]) -> dict[str, Any]:

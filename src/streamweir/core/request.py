@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from streamweir.core.complaint import convert, missing
 from streamweir.core.errors import CallerError
+from streamweir.core.events import MOST_CHOICES
 from streamweir.core.message import (
     AudioPart,
     CustomCall,
@@ -83,7 +84,7 @@ class RequestRules(Struct, frozen=True, kw_only=True):
     model_required: bool = True
     always_streams: bool = False
     checks_stream_options: bool = True
-    most_choices: int = 128
+    most_choices: int = MOST_CHOICES
 
 
 class Function(Struct, frozen=True):

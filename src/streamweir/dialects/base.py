@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from streamweir.core.events import FinishReason
+from streamweir.core.events import FinishReason, StreamStarted
 from streamweir.core.request import RequestRules
 from streamweir.core.usage import Usage
 
@@ -149,6 +149,28 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Holds even where the upstream reports a time."""
     count_usage: Callable[[], Usage] = Usage
     """Called at the end where usage is due and the upstream reported none."""
+
+
+class Identity(NamedTuple):
+    """What every chunk of an answer, and its whole body, is headed with."""
+
+    id: str
+    created: int
+    model: str
+
+
+def identity_of(started: StreamStarted, dialect: Dialect, reply: Reply) -> Identity:
+    """By the dialect's rules, from what the upstream says of itself and what was handed in."""
+    keeps_id = not reply.pinned and dialect.id_form.keeps(started.id)
+    if dialect.created_per_chunk:
+        created = 0  # each chunk has its own
+    else:
+        created = reply.created if reply.created is not None else started.created or reply.now()
+    if dialect.model is ModelRule.ANSWERED:
+        model = started.model or reply.target_model or reply.model
+    else:
+        model = reply.model or (started.model if dialect.request.model_required else None)
+    return Identity(started.id if keeps_id and started.id is not None else reply.id, created, model or "")
 
 
 def _spell(entropy: bytes, alphabet: str, length: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from streamweir.core.completion import join_text
+from streamweir.core.completion import extend_logprobs, join_text
 from streamweir.core.events import (
     ChoiceFinished,
     Event,
@@ -30,12 +30,13 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.dialects.base import Dialect, ModelRule, Reply, UsageRule, call_id
+from streamweir.dialects.base import Dialect, Reply, UsageRule, call_id, identity_of
 from streamweir.dialects.failure import stream_envelope
 from streamweir.dialects.usage import usage_object
 from streamweir.wire import jsonio, sse
 
 _NONE = -1
+_CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 
 
 class _ChunkChoice(Struct, gc=False):
@@ -45,15 +46,15 @@ class _ChunkChoice(Struct, gc=False):
     finish_reason: str | None
 
 
-class _Chunk(Struct, gc=False):
+class _Chunk(Struct, gc=False, kw_only=True):
     """Members in the seeds' order."""
 
     id: str
     object: str
     created: int
     model: str
-    system_fingerprint: str | None | UnsetType
-    service_tier: str | None | UnsetType
+    system_fingerprint: str | None | UnsetType = UNSET
+    service_tier: str | None | UnsetType = UNSET
     choices: list[_ChunkChoice]
     usage: dict[str, Any] | None | UnsetType
 
@@ -65,7 +66,8 @@ class _Call(Struct):
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
-    is_sent: bool = False
+    is_whole: bool = False
+    """Its arguments were complete when the next call started."""
 
 
 class _Choice(Struct):
@@ -77,9 +79,13 @@ class _Choice(Struct):
     """The `logprobs` member of a frame that has none to show."""
     has_logprobs: bool = False
     """The shell holds some, for the next frame alone."""
+    joined_logprobs: dict[str, Any] | None = None
+    """The same, where they came in more than one piece."""
     has_calls: bool = False
     legacy: bool = False
     calls: list[_Call] = field(default_factory=list)
+    settled_calls: int = 0
+    """How many of them, from the first, were sent or will never be."""
     finish: ChoiceFinished | None = None
     """Held back to the end, where usage rides on it."""
 
@@ -93,21 +99,20 @@ class Encoder:
         self._choices: dict[int, _Choice] = {}
         self._usage: Usage | None = None
         self._extras: dict[str, Any] = {}
-        asked_null = dialect.null_usage and reply.include_usage
         self._chunk = _Chunk(
-            reply.id,
-            dialect.chunk_object,
-            0,
-            (reply.model or "") if dialect.model is ModelRule.ASKED else "",
-            UNSET,
-            UNSET,
-            [],
-            None if asked_null else UNSET,
+            **identity_of(StreamStarted(), dialect, reply)._asdict(),
+            object=dialect.chunk_object,
+            choices=[],
+            usage=None if dialect.null_usage and reply.include_usage else UNSET,
         )
         self._ready = _NONE  # the choice whose next piece of text needs nothing but the text itself
         self._text: dict[str, str] = {}  # where that text goes
-        self._is_started = False
         self._is_ended = False
+
+    @property
+    def completion_id(self) -> str:
+        """The id in the chunks."""
+        return self._chunk.id
 
     def feed(self, event: Event, /) -> list[bytes]:
         if type(event) is TextDelta and event.choice == self._ready:  # nearly every event
@@ -122,17 +127,9 @@ class Encoder:
         return []
 
     def _write_start(self, event: StreamStarted) -> list[bytes]:
-        reply, chunk, dialect = self._reply, self._chunk, self._dialect
-        self._is_started = True
-        if not reply.pinned and event.id is not None and dialect.id_form.keeps(event.id):
-            chunk.id = event.id
-        if not dialect.created_per_chunk:
-            chunk.created = reply.created if reply.created is not None else event.created or reply.now()
-        if dialect.model is ModelRule.ANSWERED:
-            chunk.model = event.model or reply.target_model or reply.model or ""
-        elif reply.model is None and dialect.request.model_required:
-            chunk.model = event.model or ""
-        if dialect.labels:
+        chunk = self._chunk
+        chunk.id, chunk.created, chunk.model = identity_of(event, self._dialect, self._reply)
+        if self._dialect.labels:
             chunk.system_fingerprint = event.system_fingerprint
             chunk.service_tier = event.service_tier
         return []
@@ -201,8 +198,13 @@ class Encoder:
             return frames
         shell = choice.shell[0]
         if isinstance(event.logprobs, dict):
-            waiting = shell.logprobs if choice.has_logprobs and isinstance(shell.logprobs, dict) else {}
-            shell.logprobs = _both_logprobs(waiting, event.logprobs) if waiting else event.logprobs
+            waiting = shell.logprobs if choice.has_logprobs else None
+            if not isinstance(waiting, dict):
+                shell.logprobs = event.logprobs
+            else:  # entries without a delta of their own go out with the next one
+                if waiting is not choice.joined_logprobs:
+                    choice.joined_logprobs = waiting = extend_logprobs({}, waiting)
+                shell.logprobs = extend_logprobs(waiting, event.logprobs)
             choice.has_logprobs = True
             self._ready = _NONE
         else:
@@ -246,8 +248,7 @@ class Encoder:
         if self._dialect.usage is UsageRule.ON_FINISH:
             for choice in self._choices.values():
                 if choice.finish is not None:
-                    cut_short = choice.finish.reason in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-                    frames += self._complete_calls(choice, at_end=True, cut_short=cut_short)
+                    frames += self._complete_calls(choice, choice.finish)
                     self._chunk.usage = usage
                     frames.append(self._finish_frame(choice, choice.finish))
         elif due:
@@ -287,8 +288,6 @@ class Encoder:
         """The first frame of a choice. A choice that the dialect does not have stays unknown."""
         if index >= self._dialect.request.most_choices:
             return []
-        if not self._is_started:
-            self._write_start(StreamStarted())
         choice = self._choices[index] = _Choice([_ChunkChoice(index, {}, UNSET, None)], {})
         if logprobs is None:
             choice.null_logprobs = choice.shell[0].logprobs = None
@@ -296,21 +295,24 @@ class Encoder:
             return []
         return [self._delta_frame(choice, dict(self._dialect.first_delta))]
 
-    def _complete_calls(self, choice: _Choice, *, at_end: bool = False, cut_short: bool = False) -> list[bytes]:
-        """Frames for the calls whose arguments are complete.
+    def _complete_calls(self, choice: _Choice, finish: ChoiceFinished | None = None) -> list[bytes]:
+        """Frames for the calls whose arguments are complete, in their order.
 
-        While the stream runs that is told by the JSON alone. At the end the upstream has said that
-        it is done, and only an answer that was cut short can hold an unfinished call.
+        While the stream runs each call is looked at once, when the next one starts. At the finish all
+        are: no arguments at all are none, and a JSON text that is not whole is an unfinished call,
+        which is not sent. Other text (of a custom tool) is whole unless the answer was cut short.
         """
-        frames = []
-        for call in choice.calls:
-            if call.is_sent:
-                continue
+        calls, frames = choice.calls, []
+        if finish is None and calls:
+            calls[-1].is_whole = _is_whole(join_text(calls[-1].arguments))
+        while choice.settled_calls < len(calls) and (finish is not None or calls[choice.settled_calls].is_whole):
+            call = calls[choice.settled_calls]
+            choice.settled_calls += 1
             arguments = join_text(call.arguments)
-            if at_end and not arguments.strip():
+            if not arguments.strip():
                 arguments = "{}"
-            if (at_end and not cut_short) or _is_whole(arguments):
-                call.is_sent = True
+            is_text = not arguments.lstrip().startswith("{")
+            if _is_whole(arguments) or (is_text and finish is not None and finish.reason not in _CUT_SHORT):
                 opener = _opener(call.index, call.id, call.name, arguments)
                 frames.append(self._delta_frame(choice, {"tool_calls": [opener]}))
         return frames
@@ -349,17 +351,6 @@ class Encoder:
 
 def _opener(index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _both_logprobs(waiting: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Entries that came without a delta of their own go out with the next one."""
-    both = {**waiting, **new}
-    for name, entries in waiting.items():
-        if isinstance(entries, list) and isinstance(new.get(name), list):
-            both[name] = entries + new[name]
-        elif new.get(name) is None:
-            both[name] = entries
-    return both
 
 
 def _is_whole(arguments: str) -> bool:

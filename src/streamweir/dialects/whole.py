@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from streamweir.core.completion import Completion, FoldedChoice
 from streamweir.core.events import FinishReason
-from streamweir.dialects.base import Dialect, ModelRule, Reply, call_id
+from streamweir.dialects.base import Dialect, Reply, call_id, identity_of
 from streamweir.dialects.usage import usage_object
 from streamweir.wire import jsonio
 
@@ -18,15 +18,8 @@ from streamweir.wire import jsonio
 def encode_whole(completion: Completion, dialect: Dialect, reply: Reply) -> bytes:
     """The body of a completed answer. `dialect` must be one that answers whole at all."""
     started = completion.started
-    keeps_id = not reply.pinned and dialect.id_form.keeps(started.id)
-    id = started.id if keeps_id and started.id is not None else reply.id
-    created = reply.created if reply.created is not None else started.created or reply.now()
-    body: dict[str, Any] = {
-        "id": id,
-        "object": dialect.whole_object,
-        "created": created,
-        "model": _model(completion, dialect, reply),
-    }
+    id, created, model = identity_of(started, dialect, reply)
+    body: dict[str, Any] = {"id": id, "object": dialect.whole_object, "created": created, "model": model}
     if dialect.labels and started.system_fingerprint is not UNSET:
         body["system_fingerprint"] = started.system_fingerprint
     if dialect.labels and started.service_tier is not UNSET:
@@ -35,13 +28,6 @@ def encode_whole(completion: Completion, dialect: Dialect, reply: Reply) -> byte
     body["usage"] = usage_object(completion.usage or reply.count_usage(), dialect)
     body.update((name, value) for name, value in completion.extras.items() if name in dialect.extras)
     return jsonio.encode(body)
-
-
-def _model(completion: Completion, dialect: Dialect, reply: Reply) -> str:
-    answered = completion.started.model
-    if dialect.model is ModelRule.ANSWERED:
-        return answered or reply.target_model or reply.model or ""
-    return reply.model or answered or ""
 
 
 def _choice(choice: FoldedChoice, id: str, dialect: Dialect, reply: Reply) -> dict[str, Any]:

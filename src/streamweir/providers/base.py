@@ -67,6 +67,14 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
 class Decoder(Protocol):
     """Frames to events; see `core.events` for the law. After the terminal event it gives nothing."""
 
+    @property
+    def may_end_in_silence(self) -> bool:
+        """Nothing but usage and the end itself can come: silence from here on is as good as a clean end.
+
+        False for a wire whose own end is demanded.
+        """
+        ...
+
     def feed(self, frame: Frame, /) -> Sequence[Event]: ...
 
     def finish(self) -> Sequence[Event]:

@@ -19,8 +19,8 @@ from streamweir.core.events import (
     ToolCallStarted,
 )
 
-MOST_HELD = 256
-"""Events. Scaffolding is a handful; an upstream that sends more of it is not held back for longer."""
+MOST_HELD = 64
+"""Events, or frames. Scaffolding is a handful; an upstream that sends more of it is not held back for longer."""
 
 _OPENING = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ChoiceFinished, StreamCompleted})
 

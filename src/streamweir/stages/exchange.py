@@ -16,12 +16,12 @@ from msgspec import structs
 
 from streamweir.core.completion import Accumulator
 from streamweir.core.errors import StreamweirError
-from streamweir.core.events import Event, StreamCompleted, StreamFailed, TextDelta
-from streamweir.dialects.base import Dialect, Reply
+from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta
+from streamweir.dialects.base import Dialect, Reply, identity_of
 from streamweir.dialects.chat import Encoder
 from streamweir.dialects.whole import encode_whole
 from streamweir.providers.base import Provider
-from streamweir.stages.commit import CommitGate
+from streamweir.stages.commit import MOST_HELD, CommitGate
 from streamweir.stages.intake import Intake
 from streamweir.stages.meter import Meter
 from streamweir.stages.plan import Mode
@@ -66,6 +66,11 @@ class Exchange:
         """Frames still go out as they came."""
         return self._tap is not None
 
+    @property
+    def may_end_in_silence(self) -> bool:
+        """Every choice has finished: after a short silence `finish` is the right thing to call."""
+        return bool(self._tap.held) if self._tap is not None else self._intake.may_end_in_silence
+
     def feed(self, chunk: bytes, /) -> bytes:
         try:
             frames = self._split(chunk)
@@ -99,7 +104,7 @@ class Exchange:
 
     def release(self) -> bytes:
         """Commit now: the status cannot be held back any longer."""
-        if self.committed or self.ended:
+        if self.committed or self._is_over:
             return b""
         waiting = b"".join([passed for _, passed in self._waiting])
         self._waiting.clear()
@@ -117,7 +122,8 @@ class Exchange:
             return passed
         self._waiting.append((frame, passed))
         record = tap.record
-        return self.release() if record.delivered.tell() or record.finishes else b""
+        is_due = record.delivered.tell() or record.finishes or tap.ended or len(self._waiting) >= MOST_HELD
+        return self.release() if is_due else b""
 
     def _take_refused(self, tap: Tap, frame: Frame) -> bytes:
         """A frame that may not pass: the first that is translated, unless the answer is over."""
@@ -134,15 +140,14 @@ class Exchange:
             return b""
         self._tap = None
         waiting, self._waiting = self._waiting, []
-        if not self.committed:
+        if self.committed:
+            for frame in _traces(tap):
+                for event in self._decode(frame):
+                    self._encoder.feed(event)
+            waiting = tap.held
+        else:
             tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
-            return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
-        if tap.passed_usage:
-            self._encoder = Encoder(self._dialect, structs.replace(self._reply, include_usage=False))
-        for frame in _traces(tap):
-            for event in self._decode(frame):
-                self._encoder.feed(event)
-        return b""
+        return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
 
     def _write(self, events: Sequence[Event]) -> bytes:
         if self._is_flowing:
@@ -160,7 +165,10 @@ class Exchange:
         for event in events:
             self._meter.feed(event)
             out += self._encoder.feed(event)
-            if type(event) is StreamCompleted or type(event) is StreamFailed:
+            kind = type(event)
+            if kind is StreamStarted:
+                self._meter.record.completion_id = self._encoder.completion_id
+            elif kind is StreamCompleted or kind is StreamFailed:
                 self._is_over = True
         return b"".join(out)
 
@@ -194,12 +202,15 @@ class WholeExchange:
                 self.ended, self.failure = True, event.error
             elif type(event) is StreamCompleted:
                 self.ended = True
-                return encode_whole(self._accumulator.fold(), self._dialect, self._reply)
+                completion = self._accumulator.fold()
+                identity = identity_of(completion.started, self._dialect, self._reply)
+                self._meter.record.completion_id = identity.id
+                return encode_whole(completion, self._dialect, self._reply)
         return b""
 
 
 def _traces(tap: Tap) -> Iterator[Frame]:
-    """Frames of a short answer after which a decoder knows what the tap knows."""
+    """Frames of a short answer after which a decoder knows what the tap knows of the frames that went out."""
     head = {"id": tap.record.completion_id, "created": tap.created, "model": tap.record.model}
     for index, seen in tap.choices.items():
         delta: dict[str, Any] = {"role": "assistant", "content": "."}
@@ -210,7 +221,8 @@ def _traces(tap: Tap) -> Iterator[Frame]:
                 {"index": call, "id": f"call_{call}", "type": "function", "function": {"name": "f", "arguments": ""}}
                 for call in range(seen.calls)
             ]
-        yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": seen.finish}]})
+        reason = tap.record.finishes.get(index)
+        yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
     yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
 
 

@@ -28,6 +28,10 @@ class Intake:
         self.split: Callable[[bytes], list[Frame]] = self._split_first
         self.decode = self._decoder.feed
 
+    @property
+    def may_end_in_silence(self) -> bool:
+        return self._decoder.may_end_in_silence
+
     def _split_first(self, chunk: bytes, /) -> list[Frame]:
         frames = self._body.feed(chunk)
         events = self._body.events

@@ -50,6 +50,7 @@ class Record(Struct):
     """The facts of one stream so far, the same whichever way its bytes went."""
 
     completion_id: str | None = None
+    """The id in the chunks: the upstream's, where the dialect keeps it, else ours."""
     model: str | None = None
     delivered: StringIO = field(default_factory=StringIO)
     """Everything the model wrote that went out: text, refusals, calls with their arguments.
@@ -143,7 +144,7 @@ def _verdict_of(record: Record) -> Verdict:
 
 
 def _note_start(record: Record, event: StreamStarted) -> None:
-    record.completion_id, record.model = event.id, event.model
+    record.model = event.model  # the id is the encoder's to choose
 
 
 def _note_reasoning(record: Record, event: ReasoningDelta) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streamweir.core.events import FinishReason
+from streamweir.core.events import MOST_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.providers.openai.usage import read_usage
 from streamweir.stages.meter import Record
@@ -21,8 +21,6 @@ from streamweir.wire.sse import DONE, Frame
 NULL_USAGE = b',"usage":null'
 """Unescaped, it cannot stand inside a JSON string, so cutting it out of a frame is safe."""
 _LAST_NULL_USAGE = NULL_USAGE + b"}\n\n"
-
-MOST_CHOICES = 128
 
 ABSENT: Literal["absent"] = "absent"
 _NoError = Literal["absent"]
@@ -105,14 +103,20 @@ class SeenChoice(Struct):
 
 
 class Tap:
-    """Frames to the bytes that go out for them. None: this frame deviates, and nothing of it was taken."""
+    """Frames to the bytes that go out for them. None: this frame deviates, and nothing of it was taken.
+
+    Once every choice has finished, frames are held until the end, or until another choice begins:
+    a finish that is followed by a failure must not go out.
+    """
 
     def __init__(self, record: Record, *, include_usage: bool) -> None:
         self.record = record
         self.choices: dict[int, SeenChoice] = {}
         self.created = 0
+        self.held: list[tuple[Frame, bytes]] = []
+        """Frames that did not go out yet, with their bytes: the last finish, and the usage."""
         self.ended = False
-        self.passed_usage = False
+        self._usage: Usage | None = None
         self._cuts_usage = not include_usage
         # The members before `choices`, as bytes. A frame that begins with them has the same id, model
         # and time as the one that was checked: one comparison in place of four members to decode.
@@ -139,26 +143,29 @@ class Tap:
                         return None
                 self._deliver(choice.delta.content)
                 return raw
-        return self._feed_any(raw, data)
+        return None if self.ended else self._feed_any(frame, raw, data)
 
-    def _feed_any(self, raw: bytes, data: bytes) -> bytes | None:
+    def _feed_any(self, frame: Frame, raw: bytes, data: bytes) -> bytes | None:
         try:
             chunk = _decode(data) if raw.startswith(self._head) else self._decode_checked(data, raw)
         except (msgspec.DecodeError, RecursionError):
             return self._end() if data == b"[DONE]" else None
+        if self._usage is not None:
+            return None  # the usage is the last frame
         if isinstance(chunk.usage, dict):
-            return None if chunk.choices else self._take_usage(chunk.usage, raw)
-        passed = raw
-        if chunk.usage is None and self._cuts_usage:
-            passed = _without_null_usage(raw)
-        elif chunk.usage is UNSET and not self._cuts_usage:
+            return None if chunk.choices else self._take_usage(chunk.usage, frame)
+        if chunk.usage is UNSET and not self._cuts_usage:
             return None
+        passed = _without_null_usage(raw) if chunk.usage is None and self._cuts_usage else raw
         if len(chunk.choices) != 1 or not passed or not self._take(chunk.choices[0]):
             return None
+        if not self._open:
+            self.held.append((frame, passed))
+            return b""
         delta = chunk.choices[0].delta
         if chunk.usage is None and (delta.content or delta.role is not UNSET):
             self._text_head = self._head
-        return passed
+        return self._let_go() + passed if self.held else passed
 
     def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
         """A frame that begins in another way: it must still have the id, the model and the time of the others."""
@@ -193,7 +200,8 @@ class Tap:
                 return False
             seen.finish = word
             self._open.discard(index)
-            self.record.finishes[index] = FinishReason(word)
+            if self._open:  # else it is held
+                self.record.finishes[index] = FinishReason(word)
             return True
         if not self._take_delta(seen, delta):
             return False
@@ -212,27 +220,29 @@ class Tap:
         self._deliver(delta.content or delta.refusal or "")
         return True
 
-    def _take_usage(self, usage: dict[str, Any], raw: bytes) -> bytes | None:
-        """The usage frame is the last before `[DONE]`, after every choice has finished."""
-        if self.passed_usage or not self._all_finished():
-            return None
+    def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
         report = read_usage(usage)
-        if report is None or not _adds_up(report, usage):
+        if report is None or not _adds_up(report, usage) or not self.held:
             return None
-        self.record.usage = report
-        self.passed_usage = True
-        return b"" if self._cuts_usage else raw
+        self._usage = report
+        self.held.append((frame, b"" if self._cuts_usage else frame.raw))
+        return b""
 
     def _end(self) -> bytes | None:
-        if self.ended:
-            return b""
-        if not self._all_finished() or (not self._cuts_usage and not self.passed_usage):
+        if not self.held or (self._usage is None and not self._cuts_usage):
             return None
         self.ended = self.record.completed = True
-        return DONE
+        self.record.usage = self._usage
+        return self._let_go() + DONE
 
-    def _all_finished(self) -> bool:
-        return bool(self.choices) and not self._open
+    def _let_go(self) -> bytes:
+        """The bytes that were held; what they say goes into the record with them."""
+        held = b"".join([passed for _, passed in self.held])
+        self.held.clear()
+        for index, seen in self.choices.items():
+            if seen.finish is not None:
+                self.record.finishes[index] = FinishReason(seen.finish)
+        return held
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -48,6 +48,8 @@ _REASONS = {
 class AnthropicDecoder:
     """See `providers.base.Decoder`."""
 
+    may_end_in_silence = False  # message_stop is demanded
+
     __slots__ = ("_blocks", "_ended", "_identity", "_reason", "_started", "_usage")
 
     def __init__(self) -> None:

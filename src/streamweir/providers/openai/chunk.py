@@ -13,12 +13,10 @@ from typing import Annotated, Any, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streamweir.core.events import MOST_CHOICES
 from streamweir.wire import jsonio
 
 S = TypeVar("S", bound=Struct)
-
-MOST_CHOICES = 1024
-"""A choice's index beyond this is as good as none."""
 
 
 class FunctionPiece(Struct, gc=False):
@@ -54,7 +52,7 @@ class Delta(Struct, gc=False):
 
 
 class Choice(Struct, gc=False):
-    index: Annotated[int, Meta(ge=0, le=MOST_CHOICES)] = 0
+    index: Annotated[int, Meta(ge=0, lt=MOST_CHOICES)] = 0
     delta: Delta | None = None
     message: Delta | None = None
     """The whole of it so far, beside the delta (Perplexity, Writer) or instead of it."""

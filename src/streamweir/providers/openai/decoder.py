@@ -4,8 +4,9 @@ The one decoder of every OpenAI-style vendor: what differs between them is eithe
 from all of them or a field of the vendor's row. Its rules beyond those of `core.events`:
 
 - nothing is taken from a place in a list: choices go by their index, calls by theirs;
-- a finish is held until a later frame, `[DONE]` or the end shows that no content of that
-  choice follows, so late content is not lost and a repeated finish is one event;
+- a finish is held until a later frame shows that no content of that choice follows, and the
+  last one until the end, so late content is not lost, a repeated finish is one event, and a
+  stream that fails has not finished;
 - the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice
   that never finished makes the stream truncated, unless the vendor sends no finish reasons.
 
@@ -60,8 +61,8 @@ class OpenAIDecoder:
         self._early: list[Event] = []  # extras that came before the stream had an id
 
     @property
-    def awaits_only_its_end(self) -> bool:
-        """Every choice has finished, though the events may not say so yet: only usage and `[DONE]` can come."""
+    def may_end_in_silence(self) -> bool:
+        """Every choice has finished, though the events may not say so yet (spec/quirks.md part 3, rule 16)."""
         return bool(self._choices) and all(state.finish is not None for state in self._choices.values())
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
@@ -255,9 +256,12 @@ class OpenAIDecoder:
     def _release(self, held: list[ChoiceState], events: list[Event]) -> None:
         """Gives out the finishes of earlier frames whose choices said nothing more in this one.
 
-        They come before this frame's events, but for what was carried beside the choice itself
-        (fixture azure/choice_without_delta).
+        The last of them waits for the end of the stream: a failure may still come, and then there
+        was no finish. They come before this frame's events, but for what was carried beside the
+        choice itself (fixture azure/choice_without_delta).
         """
+        if self.may_end_in_silence:
+            return
         finishes: list[Event] = []
         for state in held:
             if state.spoke:
