@@ -19,7 +19,7 @@ from streamweir.dialects.chat import Encoder
 from streamweir.dialects.failure import envelope
 from streamweir.dialects.table import DIALECTS
 from streamweir.providers.base import Provider
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import canonical_dialects, provider_named, provider_names
 from streamweir.stages.exchange import Exchange, WholeExchange
 from streamweir.stages.intake import Intake
 from streamweir.stages.meter import Meter
@@ -33,7 +33,7 @@ class WrongUse(Exception):
     """The arguments do not go together. The text is for the person who typed them."""
 
 
-@click.command("replay")
+@click.command("replay", short_help="A recorded upstream body to a caller's bytes.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--from", "source", required=True, metavar="PROVIDER", help="openai, anthropic, gemini or a vendor.")
 @click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect to write.")
@@ -54,7 +54,12 @@ def command(
 ) -> NoReturn:
     """Turn FILE, a recorded upstream body, into the bytes that a caller would get.
 
-    FILE is an event stream, Gemini's JSON array, or a whole JSON answer.
+    FILE is an event stream, Gemini's JSON array, or a whole JSON answer. Where it reports no usage
+    and the caller is due some, the answer's tokens are estimated and the prompt, which is not
+    recorded, counts as none.
+
+    The exit status is 0 for a complete answer, 3 for one that ended as a failure (the output then
+    ends in the dialect's error), 2 for wrong use.
     """
     try:
         data = file.read_bytes()
@@ -93,7 +98,7 @@ def replay(
     try:
         provider = provider_named(source)
     except KeyError:
-        raise WrongUse(f"no provider is named {source!r}") from None
+        raise WrongUse(f"no provider is named {source!r}; there are {', '.join(provider_names())}") from None
     form = DIALECTS[dialect]
     if buffered and form.whole_object is None:
         raise WrongUse(f"{dialect} always streams: it has no buffered answer")

@@ -18,6 +18,10 @@ _MODULES = {
 }
 
 
+def provider_names() -> list[str]:
+    return sorted([*_MODULES, *import_module("streamweir.providers.compatible").VENDORS])
+
+
 def provider_named(name: str) -> Provider:
     """The provider, or `KeyError` where nobody has this name."""
     module = _MODULES.get(name)
