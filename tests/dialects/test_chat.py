@@ -339,6 +339,14 @@ def test_waiting_logprobs_keep_what_only_one_of_them_has() -> None:
     ]
 
 
+def test_joining_logprobs_leaves_the_events_as_they_were() -> None:
+    pieces = [{"content": [1]}, {"content": [2]}, {"content": [3]}]
+    events = [LogprobsDelta(0, piece) for piece in pieces]
+    twice = answer(*events, TextDelta(0, "a"), *events, LogprobsDelta(0, None), TextDelta(0, "b"), STOP)
+    assert logprobs_of(frames("openai", *twice)) == ["absent", {"content": [1, 2, 3]}, {"content": [1, 2, 3]}, None]
+    assert pieces == [{"content": [1]}, {"content": [2]}, {"content": [3]}]
+
+
 def test_labels_stand_on_every_chunk_from_when_they_are_known() -> None:
     started = StreamStarted("chatcmpl-u", "m", 5, None)
     events = [started, TextDelta(0, "a"), StreamTagged("fp", "flex"), StreamTagged(), STOP, StreamCompleted()]

@@ -79,8 +79,8 @@ class _Choice(Struct):
     """The `logprobs` member of a frame that has none to show."""
     has_logprobs: bool = False
     """The shell holds some, for the next frame alone."""
-    joined_logprobs: dict[str, Any] | None = None
-    """The same, where they came in more than one piece."""
+    owns_logprobs: bool = False
+    """They were joined here, so they may grow; else they are the event's."""
     has_calls: bool = False
     legacy: bool = False
     calls: list[_Call] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Encoder:
         return self._chunk.id
 
     def feed(self, event: Event, /) -> list[bytes]:
-        if type(event) is TextDelta and event.choice == self._ready:  # nearly every event
+        if type(event) is TextDelta and event.choice == self._ready:  # nearly every event; never after the end
             self._text["content"] = event.text
             return [sse.write_frame(jsonio.encode(self._chunk))]
         if self._is_ended:
@@ -202,9 +202,9 @@ class Encoder:
             if not isinstance(waiting, dict):
                 shell.logprobs = event.logprobs
             else:  # entries without a delta of their own go out with the next one
-                if waiting is not choice.joined_logprobs:
-                    choice.joined_logprobs = waiting = extend_logprobs({}, waiting)
-                shell.logprobs = extend_logprobs(waiting, event.logprobs)
+                own = waiting if choice.owns_logprobs else extend_logprobs({}, waiting)
+                choice.owns_logprobs = True
+                shell.logprobs = extend_logprobs(own, event.logprobs)
             choice.has_logprobs = True
             self._ready = _NONE
         else:
@@ -218,6 +218,7 @@ class Encoder:
         choice = self._choices.get(event.choice)
         if choice is None:
             return frames
+        frames += self._complete_calls(choice, event)
         if self._dialect.usage is UsageRule.ON_FINISH:
             choice.finish = event
             return frames
@@ -246,11 +247,9 @@ class Encoder:
         if due:
             usage = usage_object(self._usage or self._reply.count_usage(), self._dialect)
         if self._dialect.usage is UsageRule.ON_FINISH:
-            for choice in self._choices.values():
-                if choice.finish is not None:
-                    frames += self._complete_calls(choice, choice.finish)
-                    self._chunk.usage = usage
-                    frames.append(self._finish_frame(choice, choice.finish))
+            self._chunk.usage = usage
+            held = [(choice, choice.finish) for choice in self._choices.values() if choice.finish is not None]
+            frames += [self._finish_frame(choice, finish) for choice, finish in held]
         elif due:
             self._chunk.choices = []
             self._chunk.usage = usage
@@ -332,7 +331,7 @@ class Encoder:
         frame = self._frame()
         shown.delta, shown.finish_reason = choice.text, None
         if choice.has_logprobs:
-            choice.has_logprobs = False
+            choice.has_logprobs = choice.owns_logprobs = False
             shown.logprobs = choice.null_logprobs
         if not self._dialect.created_per_chunk:
             self._ready, self._text = shown.index, choice.text

@@ -103,10 +103,11 @@ class SeenChoice(Struct):
 
 
 class Tap:
-    """Frames to the bytes that go out for them. None: this frame deviates, and nothing of it was taken.
+    """Frames to the bytes that go out for them. None: this frame deviates, and says nothing that was taken.
 
-    Once every choice has finished, frames are held until the end, or until another choice begins:
-    a finish that is followed by a failure must not go out.
+    Once every choice has finished, frames are held until the end, or until another choice begins: a
+    last finish that is followed by a failure must not go out. While others still speak, a finish is
+    passed at once.
     """
 
     def __init__(self, record: Record, *, include_usage: bool) -> None:

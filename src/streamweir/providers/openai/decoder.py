@@ -5,8 +5,8 @@ from all of them or a field of the vendor's row. Its rules beyond those of `core
 
 - nothing is taken from a place in a list: choices go by their index, calls by theirs;
 - a finish is held until a later frame shows that no content of that choice follows, and the
-  last one until the end, so late content is not lost, a repeated finish is one event, and a
-  stream that fails has not finished;
+  last one until the end, so late content is not lost, a repeated finish is one event, and an
+  answer whose stream fails has not finished;
 - the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice
   that never finished makes the stream truncated, unless the vendor sends no finish reasons.
 
@@ -256,8 +256,8 @@ class OpenAIDecoder:
     def _release(self, held: list[ChoiceState], events: list[Event]) -> None:
         """Gives out the finishes of earlier frames whose choices said nothing more in this one.
 
-        The last of them waits for the end of the stream: a failure may still come, and then there
-        was no finish. They come before this frame's events, but for what was carried beside the
+        Once no choice is open any more they wait for the end of the stream: a failure may still come,
+        and then the answer has not finished. They come before this frame's events, but for what was carried beside the
         choice itself (fixture azure/choice_without_delta).
         """
         if self.may_end_in_silence:
