@@ -266,7 +266,7 @@ def openai_streams(draw: st.DrawFn) -> list[dict[str, Any]]:
     """The frames of an answer as OpenAI itself sends it: what may be passed on, and must come back the same."""
     head: dict[str, Any] = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "m-1"}
     if draw(st.booleans()):
-        head["system_fingerprint"] = draw(st.none() | st.text(max_size=3))
+        head["system_fingerprint"] = draw(st.sampled_from([None, "", "fp_44709d6fcb"]))
     if draw(st.booleans()):
         head["service_tier"] = draw(st.none() | st.sampled_from(["default", "flex"]))
     logprobs = draw(st.sampled_from(["absent", "null", "some"]))

@@ -55,6 +55,14 @@ class TestFinish:
         assert decoder.feed(chunk({}, "stop", index=1)) == []
         assert decoder.feed(frame(b"[DONE]")) == [ChoiceFinished(1, stop, "stop"), StreamCompleted()]
 
+    def test_a_finish_waits_as_long_as_its_choice_goes_on(self) -> None:
+        decoder = OpenAIDecoder()
+        decoder.feed(chunk({"content": "a"}))
+        decoder.feed(chunk({"content": "b"}, index=1))
+        assert decoder.feed(chunk({}, "stop")) == []
+        assert decoder.feed(chunk({"content": "A"})) == [TextDelta(0, "A")]
+        assert decoder.feed(chunk({}, index=1)) == [ChoiceFinished(0, FinishReason.STOP, "stop")]
+
     def test_nothing_is_awaited_before_anything_came(self) -> None:
         assert not OpenAIDecoder().may_end_in_silence
 

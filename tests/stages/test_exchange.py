@@ -262,6 +262,7 @@ DEVIATIONS: dict[str, list[bytes]] = {
     "text on the finish": [chunk({"content": "Hello"}, "stop"), REPORT, DONE],
     "content on the finish": [HELLO, chunk({"content": ""}, "stop"), REPORT, DONE],
     "an unknown finish": [HELLO, chunk(finish="eos"), REPORT, DONE],
+    "text after the finish": [HELLO, STOP, HELLO, STOP, REPORT, DONE],
     "finish twice": [HELLO, STOP, STOP, REPORT, DONE],
     "finish_reason absent": [HELLO.replace(b',"finish_reason":null', b""), STOP, REPORT, DONE],
     "usage on the finish": [HELLO, chunk(finish="stop", usage=USAGE), DONE],
