@@ -5,11 +5,10 @@ runs itself (server tools, their results) is neither text nor a call. Usage is t
 per field; the prompt is input, cache read and cache creation together.
 """
 
-import json
 from typing import Any
 
 from support.expected import Call, Choice, Counts, Expected, count
-from support.sse_reading import blocks_of, failure_in, is_failure
+from support.sse_reading import DONE, documents_of, is_failure
 
 WORDS = {
     "end_turn": "stop",
@@ -93,19 +92,11 @@ class _Reader:
 
 def read_stream(body: bytes) -> Expected:
     reader = _Reader()
-    for block in blocks_of(body):
-        if block.data is None:
-            if failure_in(block):
-                return reader.ended("error")
-            if block.is_half:
-                return reader.ended("truncated")
+    for event, ending in documents_of(body):
+        if ending is not None:
+            return reader.ended(ending)
+        if event is DONE:
             continue
-        if block.data.strip() == "[DONE]":
-            continue
-        try:
-            event = json.loads(block.data)
-        except ValueError:
-            return reader.ended("error" if block.terminated else "truncated")
         kind = event.get("type") if isinstance(event, dict) else "error"
         if kind == "error" or is_failure(event):
             return reader.ended("error")

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from support.expected import Call, Choice, Counts, Expected, completion_within, count
-from support.sse_reading import blocks_of, failure_in, is_failure
+from support.sse_reading import DONE, documents_of, is_failure
 
 NUMBERED_WORDS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "MODEL_ARMOR")
@@ -107,19 +107,11 @@ class _Reader:
 
 def read_stream(body: bytes) -> Expected:
     reader = _Reader()
-    for block in blocks_of(body):
-        if block.data is None:
-            if failure_in(block):
-                return reader.ended("error")
-            if block.is_half:
-                return reader.ended("truncated")
+    for frame, ending in documents_of(body):
+        if ending is not None:
+            return reader.ended(ending)
+        if frame is DONE:
             continue
-        if block.data.strip() == "[DONE]":
-            continue
-        try:
-            frame = json.loads(block.data)
-        except ValueError:
-            return reader.ended("error" if block.terminated else "truncated")
         if is_failure(frame) or not isinstance(frame, dict):
             return reader.ended("error")
         reader.frame(frame)

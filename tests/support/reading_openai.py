@@ -5,11 +5,10 @@ finish reasons at all is complete with `[DONE]` alone (spec/quirks.md 18). A fra
 be read and a frame with `error` end the stream as an error.
 """
 
-import json
 from typing import Any
 
 from support.expected import Call, Choice, Counts, Expected, completion_within, count
-from support.sse_reading import blocks_of, failure_in, is_failure
+from support.sse_reading import DONE, documents_of, is_failure
 
 KNOWN_WORDS = ("stop", "length", "tool_calls", "content_filter", "function_call")
 STOP_WORDS = ("eos", "eos_token", "end_turn", "STOP")
@@ -21,20 +20,12 @@ def read_stream(body: bytes, sends_finish: bool = True) -> Expected:
     expected = Expected()
     raw_words: dict[int, str] = {}
     is_done = False
-    for block in blocks_of(body):
-        if block.data is None:
-            if failure_in(block):
-                return _ended(expected, "error", raw_words)
-            if block.is_half:
-                return _ended(expected, "truncated", raw_words)
-            continue
-        if block.data.strip() == "[DONE]":
+    for frame, ending in documents_of(body):
+        if ending is not None:
+            return _ended(expected, ending, raw_words)
+        if frame is DONE:
             is_done = True
             break
-        try:
-            frame = json.loads(block.data)
-        except ValueError:
-            return _ended(expected, "error" if block.terminated else "truncated", raw_words)
         if isinstance(frame, dict):
             _read_usage(expected, frame)
         if not isinstance(frame, dict) or is_failure(frame):

@@ -7,9 +7,13 @@ text, for a failure may stand there.
 
 import codecs
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from support.expected import Ending
+
+DONE = object()
 UNREADABLE = "not UTF-8"
 """The data of a block that is no text: no JSON either."""
 
@@ -33,6 +37,22 @@ def blocks_of(body: bytes) -> list[Block]:
     if rest.strip(b"\n"):
         blocks.append(_block(rest, False))
     return [part for block in blocks for part in _parted(block)]
+
+
+def documents_of(body: bytes) -> Iterator[tuple[Any, Ending | None]]:
+    """Each document of the body, `DONE` for the sentinel; or how the stream ended, where a block tells that."""
+    for block in blocks_of(body):
+        if block.data is None:
+            if failure_in(block):
+                yield None, "error"
+            elif block.is_half:
+                yield None, "truncated"
+        elif block.data.strip() == "[DONE]":
+            yield DONE, None
+        elif _is_json(block.data):
+            yield json.loads(block.data), None
+        else:
+            yield None, "error" if block.terminated else "truncated"
 
 
 def failure_in(block: Block) -> bool:
