@@ -9,6 +9,7 @@ CASES = [
     (b"data: 1\n\n", Form.EVENTS, [b"1"]),
     (b"\n\r\n : c\n\ndata: 1\n\n", Form.EVENTS, [None, b"1"]),
     (b"\xef\xbb\xbfdata: 1\n\n", Form.EVENTS, [b"1"]),
+    (b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\n", Form.EVENTS, [None]),  # one is skipped; the other is part of a name
     (b"event: x\ndata: 1\n\n", Form.EVENTS, [b"1"]),
     (b'[{"a":1}\n,\r\n{"b":2}]', Form.ARRAY, [b'{"a":1}', b'{"b":2}']),
     (b'\xef\xbb\xbf \n[{"a":1}]', Form.ARRAY, [b'{"a":1}']),

@@ -76,3 +76,11 @@ def member_count(report: Mapping[str, Any], *path: str) -> int | None:
             return None
         value = value.get(name)
     return token_count(value)
+
+
+def within(count: int | None, left: int) -> tuple[int | None, int]:
+    """A bucket cut to what is left of the count that holds it, and what is left after it."""
+    if count is None:
+        return None, left
+    count = min(count, left)
+    return count, left - count

@@ -13,9 +13,8 @@ Memory is bounded by `limit` for one element; work per byte is constant whatever
 
 import re
 
-from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame
+from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, skip_bom
 
-_BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _GAP = re.compile(rb"[ \t\r\n,]*+")
 _PLAIN = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
@@ -27,13 +26,13 @@ _QUOTE = 0x22
 class ArraySplitter:
     """Bytes to frames whose `raw` and `data` are one element's bytes."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True) -> None:
         self._limit = limit
         self._held = bytearray()  # the unfinished element
         self._scanned = 0  # how much of it was looked at
         self._depth = 0  # how many brackets of it are open; 0 between elements
         self._in_string = False
-        self._at_start = True
+        self._at_start = at_start  # a byte order mark may come
         self._in_array = False
         self._has_ended = False
 
@@ -42,8 +41,10 @@ class ArraySplitter:
             return []
         held = self._held
         held += chunk
-        if self._at_start and not self._skip_bom():
-            return []
+        if self._at_start:
+            if not skip_bom(held):
+                return []
+            self._at_start = False
         frames: list[Frame] = []
         start = 0
         while True:
@@ -79,15 +80,6 @@ class ArraySplitter:
         rest = bytes(self._held)
         self._held.clear()
         return [Frame(rest, rest, terminated=False)]
-
-    def _skip_bom(self) -> bool:
-        held = self._held
-        if len(held) < len(_BOM) and _BOM.startswith(held):
-            return False
-        if held.startswith(_BOM):
-            del held[: len(_BOM)]
-        self._at_start = False
-        return True
 
     def _find_element(self, start: int, frames: list[Frame]) -> int:
         """Where the next element begins (then `_depth` is 1), or how far there is none."""

@@ -9,11 +9,9 @@ decides. A whole body is collected, up to a limit, and handed out by `whole`.
 from enum import StrEnum
 
 from streamweir.wire.array import ArraySplitter
-from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, Splitter
+from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, Splitter, skip_bom
 
 WHOLE_LIMIT = 64 * 1024 * 1024
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class Form(StrEnum):
@@ -29,7 +27,7 @@ class BodySplitter:
         self.form: Form | None = None
         self._limit = limit
         self._whole_limit = whole_limit
-        self._start = b""  # what may be a byte order mark
+        self._start = bytearray()  # what may be a byte order mark
         self._is_past_bom = False
         self._blank = bytearray()  # white space, before the byte that decides
         self._whole = bytearray()
@@ -51,12 +49,11 @@ class BodySplitter:
         if self.form is Form.WHOLE:
             return self._collect(chunk)
         if not self._is_past_bom:
-            chunk = self._start + chunk
-            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-                self._start = chunk
+            self._start += chunk
+            if not skip_bom(self._start):
                 return []
             self._is_past_bom = True
-            chunk = chunk.removeprefix(_BOM)
+            chunk = bytes(self._start)
         return self._feed_first(chunk)
 
     def finish(self) -> list[Frame]:
@@ -79,7 +76,8 @@ class BodySplitter:
             self.form = Form.WHOLE
             return self._collect(head)
         self.form = Form.ARRAY if first == b"[" else Form.EVENTS
-        self._splitter = ArraySplitter(self._limit) if first == b"[" else Splitter(self._limit)
+        kind = ArraySplitter if first == b"[" else Splitter
+        self._splitter = kind(self._limit, at_start=False)
         return self._splitter.feed(head)
 
     def _collect(self, chunk: bytes) -> list[Frame]:

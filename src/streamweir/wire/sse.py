@@ -19,7 +19,7 @@ from msgspec import Struct
 
 DEFAULT_LIMIT = 1024 * 1024
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 # Atomic, so that CRLF is never taken for two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -48,14 +48,14 @@ class EventTooLarge(Exception):
 class Splitter:
     """Bytes to frames. `last_event_id` and `retry_ms` are as the newest block left them."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True) -> None:
         self.last_event_id = b""
         self.retry_ms: int | None = None
         self._limit = limit
         self._held = bytearray()  # the unfinished block
         self._searched = 0  # how much of it holds no end of a block
         self._has_cr = False  # a CR was seen: the careful search from here on
-        self._at_start = True
+        self._at_start = at_start  # a byte order mark may come
         self._failed = False
         self._is_clear = True  # nothing is held
 
@@ -98,8 +98,10 @@ class Splitter:
         self._is_clear = False
         held = self._held
         held += chunk
-        if self._at_start and not self._skip_bom():
-            return []
+        if self._at_start:
+            if not skip_bom(held):
+                return []
+            self._at_start = False
         if not self._has_cr and b"\r" in chunk:
             self._has_cr = True
         frames: list[Frame] = []
@@ -140,15 +142,6 @@ class Splitter:
         self._searched = max(search_from, len(held) - 2)
         return -1
 
-    def _skip_bom(self) -> bool:
-        held = self._held
-        if len(held) < len(_BOM) and _BOM.startswith(held):
-            return False
-        if held.startswith(_BOM):
-            del held[: len(_BOM)]
-        self._at_start = False
-        return True
-
     def _fail(self, frames: list[Frame]) -> None:
         self._failed = True
         self._held.clear()
@@ -175,6 +168,15 @@ class Splitter:
             return Frame(raw, None, event)
         text = data[0] if len(data) == 1 else b"\n".join(data)
         return Frame(raw, text, event, True, raw == write_frame(text))
+
+
+def skip_bom(held: bytearray) -> bool:
+    """Takes a byte order mark off the start of a body. False: too little has come to tell."""
+    if len(held) < len(BOM) and BOM.startswith(held):
+        return False
+    if held.startswith(BOM):
+        del held[: len(BOM)]
+    return True
 
 
 write_frame: Callable[[bytes], bytes] = b"data: %b\n\n".__mod__

@@ -14,7 +14,7 @@ from streamweir.providers.gemini.decode import Decoder
 from streamweir.providers.gemini.error import read_error
 from streamweir.providers.gemini.request import build_request
 from streamweir.wire.array import ArraySplitter
-from streamweir.wire.sse import Frame
+from streamweir.wire.sse import BOM, Frame
 
 
 class Gemini:
@@ -26,7 +26,7 @@ class Gemini:
 
     def decode_whole(self, body: bytes, /) -> Sequence[Event]:
         """One answer, or the array that a stream without `alt=sse` is."""
-        body = body.removeprefix(b"\xef\xbb\xbf")
+        body = body.removeprefix(BOM)
         frames = [Frame(body, body)]
         is_array = body.lstrip(b" \t\r\n")[:1] == b"["
         decoder = Decoder(is_whole=not is_array)

@@ -8,7 +8,7 @@ without any count says nothing.
 
 from collections.abc import Sequence
 
-from streamweir.core.usage import Usage
+from streamweir.core.usage import Usage, within
 from streamweir.providers.gemini.answer import Modality, Report
 
 _AUDIO = ("AUDIO", 4)
@@ -28,17 +28,12 @@ def usage_of(report: Report) -> Usage | None:
     output = output or 0
     if total and total > uncached + output + (thoughts or 0):
         output = total - uncached - (thoughts or 0)
-    cached = report.cached_content_token_count
-    if cached:
-        uncached = uncached - cached if uncached > cached else 0
+    cached, uncached = within(report.cached_content_token_count, uncached)
     heard = _audio(report.prompt_tokens_details) if report.prompt_tokens_details else None
     if heard is not None:
-        heard = max(0, heard - (_audio(report.cache_tokens_details or ()) or 0))
-        uncached = max(0, uncached - heard)
+        heard, uncached = within(max(0, heard - (_audio(report.cache_tokens_details or ()) or 0)), uncached)
     details = report.candidates_tokens_details or report.response_tokens_details
-    spoken = _audio(details) if details else None
-    if spoken is not None:
-        output = max(0, output - spoken)
+    spoken, output = within(_audio(details) if details else None, output)
     return Usage(
         input_uncached=uncached,
         cache_read=cached,

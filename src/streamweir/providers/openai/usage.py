@@ -8,7 +8,7 @@ what a vendor says of cached, audio or reasoning tokens is cut to fit inside the
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.usage import Usage, member_count, token_count
+from streamweir.core.usage import Usage, member_count, token_count, within
 
 Report = Mapping[str, Any]
 
@@ -26,13 +26,13 @@ def read_usage(report: Report) -> Usage | None:
     prompt_details = _object(report, "prompt_tokens_details", "prompt_token_details")
     completion_details = _object(report, "completion_tokens_details", "completion_token_details")
 
-    cache_read, prompt_left = _within(_cached(report, prompt_details), prompt)
-    written_1h, prompt_left = _within(member_count(report, "cache_creation", "ephemeral_1h_input_tokens"), prompt_left)
-    written_5m, prompt_left = _within(_written(report, prompt_details, written_1h), prompt_left)
-    audio_input, prompt_left = _within(member_count(prompt_details or {}, "audio_tokens"), prompt_left)
+    cache_read, prompt_left = within(_cached(report, prompt_details), prompt)
+    written_1h, prompt_left = within(member_count(report, "cache_creation", "ephemeral_1h_input_tokens"), prompt_left)
+    written_5m, prompt_left = within(_written(report, prompt_details, written_1h), prompt_left)
+    audio_input, prompt_left = within(member_count(prompt_details or {}, "audio_tokens"), prompt_left)
 
-    reasoning, completion_left = _within(_reasoning(report, completion_details), completion)
-    audio_output, completion_left = _within(member_count(completion_details or {}, "audio_tokens"), completion_left)
+    reasoning, completion_left = within(_reasoning(report, completion_details), completion)
+    audio_output, completion_left = within(member_count(completion_details or {}, "audio_tokens"), completion_left)
     return Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
@@ -76,14 +76,6 @@ def _reasoning(report: Report, details: Report | None) -> int | None:
 
 def _first(*counts: int | None) -> int | None:
     return next((count for count in counts if count is not None), None)
-
-
-def _within(count: int | None, left: int) -> tuple[int | None, int]:
-    """A bucket cut to what is left, and what is left after it."""
-    if count is None:
-        return None, left
-    count = min(count, left)
-    return count, left - count
 
 
 def _object(report: Report, *names: str) -> dict[str, Any] | None:
