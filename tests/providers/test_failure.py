@@ -134,6 +134,42 @@ def test_where_the_message_stands(body: Any) -> None:
     assert ErrorFacts(body).message == "text"
 
 
+COMPLAINTS = [
+    {"type": "extra_forbidden", "loc": ["body", "messages", 0, "name"], "msg": "Extra inputs are not permitted"},
+    {"type": "extra_forbidden", "loc": ["body", "top_k"], "msg": "another"},
+]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"detail": COMPLAINTS},
+        {"object": "error", "message": {"detail": COMPLAINTS}, "type": "invalid_request_error", "param": None},
+        {"object": "Error", "message": COMPLAINTS, "detail": COMPLAINTS, "code": 3001},
+        {"error": {"message": COMPLAINTS}},
+    ],
+    ids=str,
+)
+def test_the_first_of_pydantics_complaints_is_the_message(body: Any) -> None:
+    error = classify(ErrorFacts(body), 422)
+    assert error == CallerError("invalid_value", "Extra inputs are not permitted", param="messages[0].name")
+
+
+@pytest.mark.parametrize(
+    ("complaint", "message", "param"),
+    [
+        ({"msg": "bad", "loc": "body"}, "bad", None),
+        ({"msg": "bad", "loc": ["body"]}, "bad", None),
+        ({"msg": "bad", "loc": ["bodywork", True]}, "bad", "bodywork[True]"),
+        ({"msg": 5}, "", None),
+        ("bad", "", None),
+    ],
+)
+def test_a_complaint_that_says_little(complaint: Any, message: str, param: str | None) -> None:
+    facts = ErrorFacts({"detail": [complaint]})
+    assert (facts.message, facts.param) == (message, param)
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -3,7 +3,12 @@
 import pytest
 
 from streamweir.providers.compatible import VENDORS
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import (
+    abort_stops_billing,
+    canonical_dialects,
+    default_base_url,
+    provider_named,
+)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
@@ -26,3 +31,14 @@ def test_an_unknown_name(name: str) -> None:
 def test_only_openai_itself_writes_a_dialect_of_ours() -> None:
     assert canonical_dialects("openai") == {"openai"}
     assert not any(canonical_dialects(name) for name in ("anthropic", "azure", "gemini", "groq", "openai-compatible"))
+
+
+@pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
+def test_every_name_has_an_address_and_a_word_on_aborts(name: str) -> None:
+    assert default_base_url(name).startswith(("https://", "http://localhost"))
+    assert abort_stops_billing(name) in (True, False)
+
+
+def test_where_an_abort_is_known_to_end_the_bill() -> None:
+    assert all(abort_stops_billing(name) for name in ("openai", "anthropic", "azure", "vllm"))
+    assert not any(abort_stops_billing(name) for name in ("gemini", "vertex", "groq", "openai-compatible"))

@@ -523,3 +523,20 @@ class TestWhole:
         assert exchange.feed(b"{" + b" " * 10) + exchange.finish() == b""
         assert exchange.failure is not None
         assert exchange.failure.code == "upstream_frame_too_large"
+
+
+@pytest.mark.parametrize("mode", [Mode.PASS, Mode.TRANSLATE])
+@pytest.mark.parametrize(
+    ("behind", "has_junk"), [(b"", False), (b"\n", False), (DONE, True), (HELLO, True), (b"data: x", True)]
+)
+def test_what_stands_behind_the_end_is_noticed(mode: Mode, behind: bytes, has_junk: bool) -> None:
+    run = Run(usage=True, mode=mode).feed(ROLE, HELLO, STOP, REPORT, DONE + behind)
+    assert run.exchange.ended
+    assert run.exchange.has_junk is has_junk
+
+
+def test_frames_are_counted_and_the_unfinished_one_is_seen() -> None:
+    run = Run(usage=True).feed(ROLE, HELLO[:10])
+    assert (run.exchange.frames_read, run.exchange.is_mid_event) == (1, True)
+    run.feed(HELLO[10:] + STOP)
+    assert (run.exchange.frames_read, run.exchange.is_mid_event) == (3, False)

@@ -73,6 +73,21 @@ def test_what_was_delivered_is_counted_where_no_usage_came() -> None:
     assert (settled.usage.prompt_tokens, settled.usage.output, settled.usage.reasoning) == (10, 4, 4)
 
 
+def test_a_report_from_within_an_answer_that_broke_off_is_counted_on() -> None:
+    """Anthropic reports the prompt, and `output_tokens: 1`, before it has said a word."""
+    start = UsageReported(Usage(input_uncached=25, cache_read=7, output=1))
+    settled = metered(start, ReasoningDelta(0, "12345678"), TextDelta(0, "12345678")).settle(Verdict.CLIENT_GONE)
+    assert settled.usage_source is UsageSource.ESTIMATE
+    assert (settled.usage.input_uncached, settled.usage.cache_read) == (25, 7)
+    assert (settled.usage.output, settled.usage.reasoning) == (2, 2)
+
+
+def test_a_report_after_which_nothing_came_is_the_whole_usage() -> None:
+    usage = Usage(input_uncached=25, output=9)
+    settled = metered(TextDelta(0, "12345678"), UsageReported(usage)).settle(Verdict.CLIENT_GONE)
+    assert (settled.usage, settled.usage_source) == (usage, UsageSource.PROVIDER)
+
+
 def test_a_tokenizer_is_handed_in() -> None:
     meter = metered(
         TextDelta(0, "one two three"), meter=Meter(0, lambda text: len(text.split()), UsageSource.TOKENIZER)

@@ -45,3 +45,25 @@ def test_white_space_without_an_end_is_bounded() -> None:
         splitter.feed(b"\n" * 100)  # keep-alives mean nothing
     with pytest.raises(EventTooLarge):
         splitter.feed(b" " * 11)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_mid_event"),
+    [
+        (b"", False),
+        (b" ", False),
+        (b"data: 1\n\n", False),
+        (b"data: 1\n\nda", True),
+        (b"data: 1\n", True),
+        (b"data: 1\n\n: keep-alive\n", False),
+        (b": a\r\n: b\r\n", False),
+        (b": a\ndata: 1", True),
+        (b'[{"a":1}', False),
+        (b'[{"a":1},{"b"', True),
+        (b'{"a":1', False),
+    ],
+)
+def test_whether_an_event_is_under_way(body: bytes, is_mid_event: bool) -> None:
+    splitter = BodySplitter()
+    splitter.feed(body)
+    assert splitter.is_mid_event is is_mid_event

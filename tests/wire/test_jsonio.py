@@ -221,6 +221,15 @@ def test_the_deepest_body_is_read() -> None:
     assert len(jsonio.decode_body(many)["a"]) == 1000
 
 
+def test_an_object_may_have_many_keys_but_not_any_number() -> None:
+    def with_keys(count: int) -> bytes:
+        return jsonio.encode({"metadata": {f"k{number}": number for number in range(count)}})
+
+    assert len(jsonio.decode_body(with_keys(jsonio.MOST_KEYS))["metadata"]) == jsonio.MOST_KEYS
+    with pytest.raises(CallerError, match="more than 10000 keys"):
+        jsonio.decode_body(with_keys(jsonio.MOST_KEYS + 1))
+
+
 @pytest.mark.parametrize(
     ("body", "path"),
     [

@@ -30,8 +30,10 @@ _OF_CODE = {
     "stream_idle_timeout": Verdict.IDLE_TIMEOUT,
     "upstream_timeout": Verdict.FIRST_TOKEN_TIMEOUT,
     "stream_deadline_exceeded": Verdict.DEADLINE,
+    "no_available_deployment": Verdict.REJECTED,  # nobody was asked: spec/failures.md U39
     "key_revoked": Verdict.STOPPED,
     "budget_exceeded": Verdict.STOPPED,
+    "overloaded": Verdict.REJECTED,
     "server_shutting_down": Verdict.SHUTDOWN,
 }
 

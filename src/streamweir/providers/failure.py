@@ -9,7 +9,7 @@ it (a request that the provider refused).
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError, scrub
 from streamweir.wire import jsonio
@@ -87,6 +87,11 @@ _BAD_KEY = ("invalid_api_key", "invalid api key", "incorrect api key", "api key 
 _NO_MODEL = ("model_not_found", "invalid_model", "is not a valid model id")
 
 
+class _Complaint(NamedTuple):
+    message: str
+    param: str
+
+
 class ErrorFacts:
     """What an error object says, whichever of the usual shapes it has."""
 
@@ -99,14 +104,15 @@ class ErrorFacts:
         if isinstance(error, str):
             error = {"message": error}
         members: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
-        self.message = _first_text(members, "message", "msg", "detail", "error_description")
+        complaint = _complaint_in(members)
+        self.message = _first_text(members, "message", "msg", "detail", "error_description") or complaint.message
         self.words = tuple(
             word.lower()
             for word in (members.get(name) for name in ("code", "type", "status", "reason"))
             if isinstance(word, str)
         )
         param = members.get("param")
-        self.param = (scrub(param) or None) if isinstance(param, str) else None
+        self.param = scrub(param if isinstance(param, str) else complaint.param) or None
         self.status = _status_of(members, self.words)
 
     def says(self, *needles: str) -> bool:
@@ -216,6 +222,23 @@ def _status_of(members: Mapping[str, Any], words: tuple[str, ...]) -> int | None
         if word in _STATUS_OF_WORD:
             return _STATUS_OF_WORD[word]
     return None
+
+
+def _complaint_in(members: Mapping[str, Any]) -> _Complaint:
+    """The first of the complaints that pydantic wrote: `[{"loc": ["body", "top_k"], "msg": "Extra inputs ..."}]`.
+
+    quirk: servers built on it send the list as `detail`, Mistral also as `message` or `message.detail`.
+    """
+    message = members.get("message")
+    inner = message.get("detail") if isinstance(message, Mapping) else None
+    for found in (inner, message, members.get("detail")):
+        if isinstance(found, list) and found and isinstance(found[0], Mapping):
+            loc = found[0].get("loc")
+            steps = loc if isinstance(loc, list) else []
+            steps = steps[1:] if steps[:1] == ["body"] else steps
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+            return _Complaint(_first_text(found[0], "msg"), path.removeprefix("."))
+    return _Complaint("", "")
 
 
 def _first_text(members: Mapping[str, Any], *names: str) -> str:

@@ -18,6 +18,16 @@ _MODULES = {
 }
 
 
+_STOP_ON_ABORT = frozenset({"anthropic", "azure"})
+"""By OpenRouter's published list; Google's services are not on it."""
+_BASE_URLS = {
+    "anthropic": "https://api.anthropic.com/v1",
+    "azure": "https://RESOURCE.openai.azure.com",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    "vertex": "https://LOCATION-aiplatform.googleapis.com/v1",
+}
+
+
 def provider_names() -> list[str]:
     return sorted([*_MODULES, *import_module("streamweir.providers.compatible").VENDORS])
 
@@ -39,3 +49,19 @@ def canonical_dialects(name: str) -> frozenset[str]:
         return frozenset()
     canonical: frozenset[str] = import_module("streamweir.providers.compatible").VENDORS[name].canonical_for
     return canonical
+
+
+def abort_stops_billing(name: str) -> bool:
+    """Whether closing the connection ends the provider's work and its bill."""
+    if name in _MODULES:
+        return name in _STOP_ON_ABORT
+    stops: bool = import_module("streamweir.providers.compatible").VENDORS[name].abort_stops_billing
+    return stops
+
+
+def default_base_url(name: str) -> str:
+    """The provider's public address. Where it has a place for the customer's own name, that is in capitals."""
+    if name in _MODULES:
+        return _BASE_URLS[name]
+    address: str = import_module("streamweir.providers.compatible").VENDORS[name].base_url
+    return address

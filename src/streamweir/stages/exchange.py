@@ -34,8 +34,10 @@ class Exchange:
     """A streamed answer. One per attempt."""
 
     def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+        self.frames_read = 0
         self._is_over = False
         self._is_flowing = False  # committed: looked up for every frame
+        self._has_junk = False
         self._meter = meter
         self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = structs.replace(reply, count_usage=meter.count_usage)
@@ -58,6 +60,11 @@ class Exchange:
         return self._is_over or (self._tap is not None and self._tap.ended)
 
     @property
+    def has_junk(self) -> bool:
+        """More stood behind the end in the same read. It was not looked at (spec/failures.md U29)."""
+        return self._has_junk or (self.ended and self.is_mid_event)
+
+    @property
     def failure(self) -> StreamweirError | None:
         return self._gate.failure
 
@@ -71,12 +78,18 @@ class Exchange:
         """Every choice has finished: after a short silence `finish` is the right thing to call."""
         return bool(self._tap.held) if self._tap is not None else self._intake.may_end_in_silence
 
+    @property
+    def is_mid_event(self) -> bool:
+        """The upstream has begun an event and not ended it."""
+        return self._intake.is_mid_event
+
     def feed(self, chunk: bytes, /) -> bytes:
         try:
             frames = self._split(chunk)
         except EventTooLarge as reason:
             before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
             return before if self.ended else before + self._write(self._intake.end_of_split())
+        self.frames_read += len(frames)
         if self._is_flowing and len(frames) == 1:  # nearly every read
             tap = self._tap
             if tap is None:
@@ -114,6 +127,7 @@ class Exchange:
     def _take(self, frame: Frame) -> bytes:
         tap = self._tap
         if tap is None:
+            self._has_junk |= self._is_over
             return self._write(self._decode(frame))
         passed = tap.feed(frame)
         if passed is None:
@@ -127,7 +141,10 @@ class Exchange:
 
     def _take_refused(self, tap: Tap, frame: Frame) -> bytes:
         """A frame that may not pass: the first that is translated, unless the answer is over."""
-        return b"" if tap.ended else self._stop_passing() + self._write(self._decode(frame))
+        if tap.ended:
+            self._has_junk = True
+            return b""
+        return self._stop_passing() + self._write(self._decode(frame))
 
     def _stop_passing(self) -> bytes:
         """From here on the stream is translated; gives what that makes of the frames still waiting.

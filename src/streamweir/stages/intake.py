@@ -32,6 +32,10 @@ class Intake:
     def may_end_in_silence(self) -> bool:
         return self._decoder.may_end_in_silence
 
+    @property
+    def is_mid_event(self) -> bool:
+        return self._body.is_mid_event
+
     def _split_first(self, chunk: bytes, /) -> list[Frame]:
         frames = self._body.feed(chunk)
         events = self._body.events

@@ -12,7 +12,7 @@ from enum import StrEnum
 from io import StringIO
 from math import ceil
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import (
@@ -60,6 +60,8 @@ class Record(Struct):
     reasoned: StringIO = field(default_factory=StringIO)
     finishes: dict[int, FinishReason] = field(default_factory=dict)
     usage: Usage | None = None
+    usage_at: int = 0
+    """How much had been written when it was reported."""
     error: StreamweirError | None = None
     completed: bool = False
 
@@ -118,21 +120,34 @@ class Meter:
             reasoning=self._count(reasoned) if reasoned else None,
         )
 
+    def _count_on(self, reported: Usage | None) -> Usage:
+        """A report from within an answer knows its prompt, and of the answer only what came before it."""
+        counted = self.count_usage()
+        if reported is None:
+            return counted
+        reasoning = max(reported.reasoning or 0, counted.reasoning or 0) or reported.reasoning
+        return structs.replace(reported, output=max(reported.output, counted.output), reasoning=reasoning)
+
     def settle(self, verdict: Verdict | None = None) -> Settlement:
         """The settlement. `verdict` is for what no event can tell: the caller is gone, say."""
         if self._settlement is None:
             record = self.record
-            reported = record.usage
+            usage = record.usage
+            is_told = usage is not None and (record.completed or _written(record) <= record.usage_at)
             self._settlement = Settlement(
                 verdict=verdict or _verdict_of(record),
-                usage=reported or self.count_usage(),
-                usage_source=UsageSource.PROVIDER if reported else self._source,
+                usage=usage if usage is not None and is_told else self._count_on(usage),
+                usage_source=UsageSource.PROVIDER if is_told else self._source,
                 completion_id=record.completion_id,
                 model=record.model,
                 finishes=dict(record.finishes),
                 error=record.error,
             )
         return self._settlement
+
+
+def _written(record: Record) -> int:
+    return record.delivered.tell() + record.reasoned.tell()
 
 
 def _verdict_of(record: Record) -> Verdict:
@@ -169,6 +184,7 @@ def _note_finish(record: Record, event: ChoiceFinished) -> None:
 
 def _note_usage(record: Record, event: UsageReported) -> None:
     record.usage = event.usage
+    record.usage_at = _written(record)
 
 
 def _note_completion(record: Record, _: StreamCompleted) -> None:

@@ -72,6 +72,10 @@ class ArraySplitter:
             self._fail(frames)
         return frames
 
+    @property
+    def is_mid_event(self) -> bool:
+        return self._depth > 0
+
     def finish(self) -> list[Frame]:
         """The end of the body: nothing after a closed array, else what is left, marked unterminated."""
         if self._has_ended:

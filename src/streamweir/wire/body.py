@@ -39,6 +39,11 @@ class BodySplitter:
         return self._splitter if isinstance(self._splitter, Splitter) else None
 
     @property
+    def is_mid_event(self) -> bool:
+        """A part of an event or of an element is held."""
+        return self._splitter.is_mid_event if self._splitter is not None else False
+
+    @property
     def whole(self) -> bytes:
         return bytes(self._whole)
 

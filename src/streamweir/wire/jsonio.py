@@ -21,6 +21,8 @@ from streamweir.core.errors import CallerError
 T = TypeVar("T")
 
 DEEPEST_BODY = 64
+MOST_KEYS = 10_000
+"""In one object of a caller's body."""
 DEEPEST_DOCUMENT = 500
 """Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
 _SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
@@ -85,7 +87,7 @@ def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
 
 
 def decode_body(data: bytes) -> dict[str, Any]:
-    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`.
+    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`, no more than `MOST_KEYS`.
 
     Two readers of a body with a repeated key may each believe another value; which model is
     called and which is paid for must not depend on that, so it is refused.
@@ -95,6 +97,8 @@ def decode_body(data: bytes) -> dict[str, Any]:
     repeating: list[_Repeating] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeating:
+        if len(pairs) > MOST_KEYS:
+            raise CallerError("invalid_value", f"An object in the request body has more than {MOST_KEYS} keys.")
         members = dict(pairs)
         if len(members) == len(pairs):
             return members

@@ -81,6 +81,11 @@ class Splitter:
                 return [Frame(chunk, data)]
         return self._feed(chunk)
 
+    @property
+    def is_mid_event(self) -> bool:
+        """A part of an event is held, and not just comments."""
+        return any(line and not line.startswith(b":") for line in _LINE_END.split(self._held))
+
     def finish(self) -> list[Frame]:
         """The end of the body: what is left, if anything is, as one block marked unterminated."""
         held = bytes(self._held)

@@ -8,6 +8,7 @@ means: that is the decoder's part.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
@@ -129,10 +130,14 @@ def _each(value: Any, read: Callable[[Mapping[str, Any]], S]) -> list[S] | None:
     return [read(item) for item in value if isinstance(item, Mapping)] if isinstance(value, list) else None
 
 
+_fields = cache(msgspec.structs.fields)
+"""Reading a model's annotations takes longer than reading an answer."""
+
+
 def _usable(model: type[S], value: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> S:
     """The Struct of the members that have their type, or that their reader can make something of."""
     kept: dict[str, Any] = {}
-    for field in msgspec.structs.fields(model):
+    for field in _fields(model):
         if field.name not in value:
             continue
         member = value[field.name]
