@@ -12,7 +12,7 @@ import pytest
 import streamweir
 
 PACKAGE = Path(streamweir.__file__).parent
-PURE = ("core", "wire", "providers", "dialects", "stages")
+PURE = ("core", "wire", "providers", "dialects", "stages", "policy")
 FILES = sorted(path for name in PURE for path in (PACKAGE / name).rglob("*.py"))
 FORBIDDEN_NAMES = {"open", "print", "input", "breakpoint", "eval", "exec", "__import__"}
 CLOCK_MEMBERS = {"now", "utcnow", "today", "fromtimestamp", "utcfromtimestamp"}

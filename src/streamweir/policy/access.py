@@ -1,0 +1,75 @@
+"""Who may ask, and for what: keys by the digest of their secret.
+
+A secret is seen for one moment, in `digest_of`; what is kept is its SHA-256 and its last four
+characters. It is looked up by the whole digest and then compared in constant time, so neither a
+prefix nor the time that a lookup takes tells anything (spec/security.md S2, S8). No message holds
+any part of what was sent. Where keys come from is not known here.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec import Struct
+
+from streamweir.core.errors import CallerError
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    name: str
+    digest: bytes
+    last4: str = ""
+    dialect: str | None = None
+    models: tuple[str, ...] | None = None
+    """Ids, or beginnings of ids with a `*` after them. None: every model."""
+    scopes: Collection[str] = ("chat", "models")
+    expires_at: float | None = None
+    """Unix seconds: from then on it is no longer good."""
+    rpm: int | None = None
+
+    def may_use(self, model_id: str) -> bool:
+        if self.models is None:
+            return True
+        return any(
+            model_id.startswith(pattern[:-1]) if pattern.endswith("*") else model_id == pattern
+            for pattern in self.models
+        )
+
+    def __repr__(self) -> str:
+        return f"Key(name={self.name!r}, last4={self.last4!r})"
+
+
+def digest_of(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+class KeyRing:
+    def __init__(self, keys: Iterable[Key]) -> None:
+        self._keys: dict[bytes, Key] = {}
+        for key in keys:
+            if key.digest in self._keys:
+                raise ValueError(f"the keys {self._keys[key.digest].name!r} and {key.name!r} have the same secret")
+            self._keys[key.digest] = key
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, secret: str) -> Key | None:
+        digest = digest_of(secret)
+        key = self._keys.get(digest)
+        return key if key is not None and hmac.compare_digest(key.digest, digest) else None
+
+
+def read_secret(headers: Mapping[str, str]) -> str | None:
+    """What was sent as a key: `Authorization: Bearer`, else `x-api-key`, else `api-key` (names in lower case)."""
+    scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    return headers.get("x-api-key", "").strip() or headers.get("api-key", "").strip() or None
+
+
+def check(key: Key, now: float) -> CallerError | None:
+    """What is wrong with a key whose secret was right. `now` in Unix seconds."""
+    if key.expires_at is not None and now >= key.expires_at:
+        return CallerError("expired_api_key", "The API key has expired.")
+    return None

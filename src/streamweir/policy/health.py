@@ -1,0 +1,156 @@
+"""How one target has been doing: well, away for a while, or on probation.
+
+    well --5 failures in a row--> away (30 s, doubled each time, at most 300 s) --time--> on probation
+    on probation: one caller at a time may try (a `Probe`). It answers: well. It fails: away, for longer.
+
+A rate limit is no illness: the target is left alone for as long as it asked, then it is as before.
+What the caller did wrong, or we did, says nothing of a target. Time is handed in; a clock that was
+set back behind the beginning of a wait ends that wait.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+
+MOST_FAILURES = 5
+FIRST_EJECTION_S = 30.0
+LONGEST_EJECTION_S = 300.0
+LONGEST_COOLING_S = 120.0
+SHORTEST_COOLING_S = 1.0
+PROBE_LEASE_S = 300.0
+"""After this a probe that nobody reported on is given up for lost."""
+_WEIGHT_OF_THE_NEWEST = 0.2
+_HALF_LIFE_S = 60.0
+
+_NO_ILLNESS = frozenset({"upstream_rate_limited", "upstream_model_not_found"})
+"""It answered: the first as it should, the second about a name that may be a caller's invention."""
+
+
+class TargetId(NamedTuple):
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class Probe(TargetId):
+    """A target on probation, as given to the one caller who may try it. The object itself is the permission."""
+
+    __slots__ = ()
+
+
+class State(Enum):
+    WELL = "well"
+    PROBATION = "probation"
+    AWAY = "away"
+
+
+class Span(NamedTuple):
+    since: float
+    for_s: float
+
+    def holds(self, now: float) -> bool:
+        return self.since <= now < self.since + self.for_s
+
+    def rest_s(self, now: float) -> float:
+        return self.since + self.for_s - now if self.holds(now) else 0.0
+
+
+_NEVER = Span(0.0, 0.0)
+
+
+class Health:
+    __slots__ = ("_cooling", "_ejection", "_ejections", "_failures", "_measured_at", "_probe", "_probing", "ttft_s")
+
+    def __init__(self) -> None:
+        self.ttft_s: float | None = None
+        """The recent time to the first token: a mean that old measurements fade from."""
+        self._measured_at = 0.0
+        self._failures = 0
+        self._ejections = 0
+        self._ejection: Span | None = None
+        self._cooling = _NEVER
+        self._probe: Probe | None = None
+        self._probing = _NEVER
+
+    def state(self, now: float) -> State:
+        if self._cooling.holds(now):
+            return State.AWAY
+        if self._ejection is None:
+            return State.WELL
+        is_away = self._ejection.holds(now) or self._is_probed(now)
+        return State.AWAY if is_away else State.PROBATION
+
+    def is_limited(self, now: float) -> bool:
+        """Away only because it asked for a pause."""
+        return self._cooling.holds(now) and self._ejection is None
+
+    def rest_s(self, now: float) -> float:
+        """How long it will be away, as far as is known."""
+        ejected_s = self._ejection.rest_s(now) if self._ejection is not None else 0.0
+        probed_s = 1.0 if self._is_probed(now) else 0.0  # its answer may come at any moment
+        return max(self._cooling.rest_s(now), ejected_s, probed_s)
+
+    def begin(self, target: TargetId, now: float) -> TargetId:
+        """The target as the caller who will try it must name it from now on. Not while it is away."""
+        if self.state(now) is not State.PROBATION:
+            return target
+        self._probe = Probe(*target)
+        self._probing = Span(now, PROBE_LEASE_S)
+        return self._probe
+
+    def answered(self, now: float, ttft_s: float) -> None:
+        """The first token came: it is there again. Whether it also finishes what it begins is told later."""
+        self._measure(now, ttft_s)
+        self._ejection = self._probe = None
+
+    def succeeded(self, now: float, ttft_s: float | None) -> None:
+        if ttft_s is not None:
+            self._measure(now, ttft_s)
+        self._failures = self._ejections = 0
+        self._ejection = self._probe = None
+
+    def failed(self, target: TargetId, now: float, error: StreamweirError) -> bool:
+        """True: with this it is sent away."""
+        was_probe = self._probe is target
+        self.abandoned(target)
+        if not isinstance(error, UpstreamError):
+            return False
+        if error.retry_after_s is not None or error.code == "upstream_rate_limited":
+            wait_s = min(max(error.retry_after_s or 0.0, SHORTEST_COOLING_S), LONGEST_COOLING_S)
+            self._cooling = Span(now, max(wait_s, self._cooling.rest_s(now)))
+        if error.code in _NO_ILLNESS:
+            return False
+        if self._ejection is not None:
+            # Late news of attempts that began before it was sent away says nothing new.
+            if not was_probe and (self._ejection.holds(now) or self._is_probed(now)):
+                return False
+        else:
+            self._failures += 1
+            if self._failures < MOST_FAILURES:
+                return False
+        self._eject(now)
+        return True
+
+    def abandoned(self, target: TargetId) -> None:
+        if self._probe is target:
+            self._probe = None
+
+    def _eject(self, now: float) -> None:
+        for_s = min(FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10), LONGEST_EJECTION_S)
+        self._ejection = Span(now, for_s)
+        self._ejections += 1
+        self._failures = 0
+
+    def _is_probed(self, now: float) -> bool:
+        return self._probe is not None and self._probing.holds(now)
+
+    def _measure(self, now: float, ttft_s: float) -> None:
+        if self.ttft_s is None:
+            self.ttft_s = ttft_s
+        else:
+            rest = (1 - _WEIGHT_OF_THE_NEWEST) * 0.5 ** (max(now - self._measured_at, 0.0) / _HALF_LIFE_S)
+            self.ttft_s = rest * self.ttft_s + (1 - rest) * ttft_s
+        self._measured_at = now

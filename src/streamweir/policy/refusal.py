@@ -1,0 +1,52 @@
+"""Which upstreams refuse to be asked for usage.
+
+Every streamed request asks for usage with `stream_options`. Servers of other makes, and older
+versions of known ones, refuse the member; then the request is sent once more without it, and the
+target is remembered. Only a refusal that names the member counts: any other 400 is the caller's.
+"""
+
+import re
+from collections import OrderedDict
+
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.policy.route import TargetId
+
+_MEMBER = re.compile(r"\b(?:stream_options|include_usage)\b")
+# How it is said: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"
+# (older Azure), "Extra inputs are not permitted" (Mistral, vLLM and all that use pydantic), `unknown field` (Go and
+# Rust servers), "Additional properties are not allowed ('stream_options' was unexpected)" (JSON Schema),
+# "Unsupported parameter: stream_options", "stream_options is only allowed when ...".
+_REFUSAL = re.compile(
+    r"unknown|unrecogni[sz]ed|unexpected|unsupported|extra|extraneous|additional|invalid|forbidden|only"
+    r"|(?:not|n't) (?:\w+ )?(?:supported|support|permitted|allowed|recogni[sz]ed|accepted|available|implemented)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal_of_stream_options(error: StreamweirError) -> bool:
+    """The upstream refused the request (400, 422), and the reason is that member."""
+    if not isinstance(error, CallerError) or error.code != "invalid_value":
+        return False
+    if error.param is not None:
+        return _MEMBER.search(error.param) is not None
+    return _MEMBER.search(error.message) is not None and _REFUSAL.search(error.message) is not None
+
+
+class Refusals:
+    """`most` bounds the memory, for callers choose names of models: the oldest are forgotten, and found out again."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._targets: OrderedDict[TargetId, None] = OrderedDict()
+
+    def note(self, target: TargetId) -> None:
+        self._targets[target] = None
+        self._targets.move_to_end(target)
+        if len(self._targets) > self._most:
+            self._targets.popitem(last=False)
+
+    def refuses(self, target: TargetId) -> bool:
+        if target not in self._targets:
+            return False
+        self._targets.move_to_end(target)
+        return True

@@ -1,0 +1,188 @@
+"""Where a request may go, and in which order it is tried.
+
+A name is an alias with its targets, or `{provider}/{model}` as it is. `order` gives the targets that
+are not away, by the route's strategy; the first of them is taken by that call, every further one is
+taken with `take` before it is tried. Each target that was tried is reported once by the very object
+that was given: `succeeded`, `failed` or `abandoned`. It decides and opens nothing; time and chance
+are handed in. Callers choose the names of models, so what is kept of those is bounded.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.policy.health import Health, Probe, State, TargetId
+
+__all__ = ["LONGEST_NAME", "Probe", "Route", "Router", "Strategy", "TargetId", "WeightedTarget"]
+
+LONGEST_NAME = 256
+"""Of a model, as asked for. No provider has a longer one."""
+EXPLORED_SHARE = 0.05
+"""`fastest`: the share of requests that begin with another target than the fastest, to see how it does now."""
+
+Strategy = Literal["priority", "weighted", "fastest"]
+
+
+class WeightedTarget(NamedTuple):
+    target: TargetId
+    weight: int = 1
+
+
+class Route(Struct, frozen=True):
+    id: str
+    targets: tuple[WeightedTarget, ...]
+    strategy: Strategy = "priority"
+
+
+class Router:
+    """`most_others` bounds what is kept of targets that no route names. Providers in `scripted` fail on purpose:
+    asked for by name they are never sent away."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        provider_names: Collection[str],
+        *,
+        scripted: Collection[str] = (),
+        most_others: int = 10_000,
+    ) -> None:
+        self._routes = {route.id: route for route in routes}
+        self._providers = frozenset(provider_names)
+        self._own = {target: Health() for route in self._routes.values() for target, _ in route.targets}
+        self._others: OrderedDict[TargetId, Health] = OrderedDict()  # only those that have failed
+        self._scripted = frozenset(scripted)
+        self._most_others = most_others
+
+    def adopt(self, old: "Router", changed: Collection[str] = ()) -> None:
+        """Takes over what `old` knows of the targets that stay. Providers that `changed` begin anew."""
+        for target, health in (*old._others.items(), *old._own.items()):
+            if target.provider in changed:
+                continue
+            if target in self._own:
+                self._own[target] = health
+            elif target.provider in self._providers:
+                self._keep(target, health)
+
+    def resolve(self, asked: str) -> Route | None:
+        """None: nobody answers to this name."""
+        route = self._routes.get(asked)
+        if route is not None:
+            return route
+        provider, _, model = asked.partition("/")
+        if not model or provider not in self._providers or len(asked) > LONGEST_NAME or not asked.isprintable():
+            return None
+        if not {".", ".."}.isdisjoint(model.split("/")):  # some providers have the model in the path
+            return None
+        return Route(asked, (WeightedTarget(TargetId(provider, model)),))
+
+    def order(self, route: Route, now: float, chance: Callable[[], float]) -> list[TargetId]:
+        """What to try, best first; empty: all are away. `chance` gives numbers from 0 up to 1."""
+        there = [entry for entry in route.targets if self._state(entry.target, now) is not State.AWAY]
+        if len(there) > 1:
+            if route.strategy == "weighted":
+                there = _shuffle(there, chance)
+            elif route.strategy == "fastest":
+                there = self._rank(there, chance)
+        targets = [entry.target for entry in there]
+        if targets:
+            targets[0] = self._begin(targets[0], now)
+        return targets
+
+    def take(self, target: TargetId, now: float) -> TargetId | None:
+        """The target as it must be named from now on; None: it is away by now, or another caller is probing it."""
+        return self._begin(target, now) if self._state(target, now) is not State.AWAY else None
+
+    def retry_after_s(self, route: Route, now: float) -> float:
+        """How long until the first of the route's targets comes back."""
+        found = [self._find(entry.target) for entry in route.targets]
+        return min((health.rest_s(now) if health is not None else 0.0 for health in found), default=0.0)
+
+    def unavailable(self, route: Route, now: float) -> UpstreamError:
+        """What to tell a caller when `order` is empty: that all limit their rate, or that none can be had."""
+        found = [self._find(entry.target) for entry in route.targets]
+        wait_s = self.retry_after_s(route, now)
+        if all(health is not None and health.is_limited(now) for health in found):
+            return UpstreamError("upstream_rate_limited", "The provider's rate limit is reached.", retry_after_s=wait_s)
+        message = "None of the model's targets is available at the moment."
+        return UpstreamError("no_available_deployment", message, retry_after_s=wait_s)
+
+    def answered(self, target: TargetId, now: float, ttft_s: float) -> None:
+        """The first token is here. May be told before the end, so that a probe need not finish to be believed."""
+        health = self._find(target)
+        if health is not None:
+            health.answered(now, ttft_s)
+
+    def succeeded(self, target: TargetId, now: float, ttft_s: float | None = None) -> None:
+        """`ttft_s`: where it was not told by `answered`."""
+        health = self._find(target)
+        if health is not None:
+            health.succeeded(now, ttft_s)
+
+    def failed(self, target: TargetId, now: float, error: StreamweirError) -> bool:
+        """True: with this failure the target is sent away for a while."""
+        health = self._find(target)
+        if health is None:
+            if target.provider in self._scripted:
+                return False
+            health = Health()
+            self._keep(TargetId(*target), health)
+        return health.failed(target, now, error)
+
+    def abandoned(self, target: TargetId) -> None:
+        """Neither: the caller left, or it was never tried. Says nothing, and frees what was taken."""
+        health = self._find(target)
+        if health is not None:
+            health.abandoned(target)
+
+    def is_away(self, target: TargetId, now: float) -> bool:
+        return self._state(target, now) is State.AWAY
+
+    def _state(self, target: TargetId, now: float) -> State:
+        health = self._find(target)
+        return health.state(now) if health is not None else State.WELL
+
+    def _begin(self, target: TargetId, now: float) -> TargetId:
+        health = self._find(target)
+        return health.begin(target, now) if health is not None else target
+
+    def _find(self, target: TargetId) -> Health | None:
+        health = self._own.get(target)
+        if health is None:
+            health = self._others.get(target)
+            if health is not None:
+                self._others.move_to_end(target)
+        return health
+
+    def _keep(self, target: TargetId, health: Health) -> None:
+        self._others[target] = health
+        self._others.move_to_end(target)
+        if len(self._others) > self._most_others:
+            self._others.popitem(last=False)
+
+    def _rank(self, there: list[WeightedTarget], chance: Callable[[], float]) -> list[WeightedTarget]:
+        """The fastest first. One that was never measured is tried before all others, to learn how fast it is."""
+
+        def time_of(entry: WeightedTarget) -> float:
+            health = self._find(entry.target)
+            return health.ttft_s if health is not None and health.ttft_s is not None else -1.0
+
+        ranked = sorted(there, key=time_of)
+        if chance() < EXPLORED_SHARE:
+            ranked.insert(0, ranked.pop(1 + int(chance() * (len(ranked) - 1))))
+        return ranked
+
+
+def _shuffle(there: list[WeightedTarget], chance: Callable[[], float]) -> list[WeightedTarget]:
+    """Drawn one after the other, each with the share that its weight has of what is left."""
+    left, drawn = list(there), []
+    while len(left) > 1:
+        point = chance() * sum(entry.weight for entry in left)
+        index = 0
+        while index < len(left) - 1 and point >= left[index].weight:
+            point -= left[index].weight
+            index += 1
+        drawn.append(left.pop(index))
+    return drawn + left

@@ -1,0 +1,289 @@
+"""Where a request may go, in which order, and what is kept of how it went."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import combinations, permutations, product
+from math import lcm
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamweir.core.errors import UpstreamError
+from streamweir.policy.health import MOST_FAILURES
+from streamweir.policy.route import LONGEST_NAME, Probe, Route, Router, Strategy, TargetId, WeightedTarget
+
+BROKEN = UpstreamError("upstream_server_error", "m")
+A, B, C = (TargetId("p", name) for name in "abc")
+
+
+def chances(*values: float) -> Callable[[], float]:
+    """Gives these, one after the other, and no more."""
+    given_out: Iterator[float] = iter(values)
+    return lambda: next(given_out)
+
+
+NO_CHANCE = chances()
+
+
+def route(strategy: Strategy = "priority", *targets: WeightedTarget) -> Route:
+    return Route("alias", targets or tuple(WeightedTarget(target) for target in (A, B, C)), strategy)
+
+
+def router(*routes: Route) -> Router:
+    return Router(routes or (route(),), {"p", "q"})
+
+
+def eject(router: Router, *targets: TargetId, at: float = 0.0) -> None:
+    for target in targets:
+        assert [router.failed(target, at, BROKEN) for _ in range(MOST_FAILURES)][-1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "targets"),
+    [
+        ("alias", [A, B, C]),
+        ("p/a", [TargetId("p", "a")]),
+        ("q/meta/llama-3", [TargetId("q", "meta/llama-3")]),
+        ("p/sim?a=b&c=d e", [TargetId("p", "sim?a=b&c=d e")]),
+        ("p/" + "x" * (LONGEST_NAME - 2), [TargetId("p", "x" * (LONGEST_NAME - 2))]),
+        ("p/" + "x" * (LONGEST_NAME - 1), None),
+        ("p", None),
+        ("p/", None),
+        ("/a", None),
+        ("", None),
+        ("r/a", None),
+        ("P/a", None),
+        ("Alias", None),
+        ("p/a\n", None),
+        ("p/\x1b[31m", None),
+        ("p/\ud800", None),
+    ],
+)
+def test_what_a_name_stands_for(asked: str, targets: list[TargetId] | None) -> None:
+    found = router().resolve(asked)
+    assert ([entry.target for entry in found.targets] if found is not None else None) == targets
+    assert found is None or found.id == asked
+
+
+def test_an_alias_goes_before_a_provider() -> None:
+    own = Route("p/a", (WeightedTarget(B),))
+    assert router(own).resolve("p/a") == own
+
+
+def test_priority_is_the_order_of_the_file() -> None:
+    router_ = router()
+    assert router_.order(route(), 0.0, NO_CHANCE) == [A, B, C]
+    eject(router_, A)
+    assert router_.order(route(), 0.0, NO_CHANCE) == [B, C]
+    assert router_.is_away(A, 0.0)
+    assert not router_.is_away(B, 0.0)
+
+
+def test_all_are_away() -> None:
+    router_ = router()
+    eject(router_, A, at=0.0)
+    eject(router_, B, at=5.0)
+    eject(router_, C, at=9.0)
+    assert router_.order(route(), 10.0, NO_CHANCE) == []
+    assert router_.retry_after_s(route(), 10.0) == 20.0
+    error = router_.unavailable(route(), 10.0)
+    assert (error.code, error.retry_after_s) == ("no_available_deployment", 20.0)
+
+
+def test_all_limit_their_rate() -> None:
+    router_ = router()
+    for target, wait_s in ((A, 9.0), (B, 7.0), (C, 8.0)):
+        router_.failed(target, 0.0, UpstreamError("upstream_rate_limited", "m", retry_after_s=wait_s))
+    assert router_.order(route(), 0.0, NO_CHANCE) == []
+    error = router_.unavailable(route(), 1.0)
+    assert (error.code, error.retry_after_s) == ("upstream_rate_limited", 6.0)
+    eject(router_, A)
+    assert router_.unavailable(route(), 1.0).code == "no_available_deployment"
+
+
+def test_nothing_to_wait_for() -> None:
+    assert router().retry_after_s(route(), 0.0) == 0.0
+    assert router().retry_after_s(Route("p/x", (WeightedTarget(TargetId("p", "x")),)), 0.0) == 0.0
+
+
+def test_the_first_choice_is_given_as_a_probe_to_one_caller() -> None:
+    router_ = router()
+    eject(router_, A)
+    first, second = (router_.order(route(), 30.0, NO_CHANCE) for _ in range(2))
+    assert first == [A, B, C]
+    assert isinstance(first[0], Probe)
+    assert second == [B, C]
+    router_.abandoned(first[0])
+    assert router_.order(route(), 30.0, NO_CHANCE) == [A, B, C]
+
+
+def test_a_later_choice_is_taken_before_it_is_tried() -> None:
+    router_ = router()
+    eject(router_, B)
+    first, second = (router_.order(route(), 30.0, NO_CHANCE) for _ in range(2))
+    assert first == second == [A, B, C]
+    assert not any(isinstance(target, Probe) for target in first)
+    probe = router_.take(first[1], 30.0)
+    assert isinstance(probe, Probe)
+    assert router_.take(second[1], 30.0) is None
+    assert router_.order(route(), 30.0, NO_CHANCE) == [A, C]
+    router_.answered(probe, 31.0, 0.3)
+    assert router_.take(second[1], 31.0) is second[1]
+    assert router_.take(TargetId("q", "new"), 31.0) == TargetId("q", "new")
+
+
+def test_what_was_sent_away_since_is_not_taken() -> None:
+    router_ = router()
+    targets = router_.order(route(), 0.0, NO_CHANCE)
+    eject(router_, B)
+    assert router_.take(targets[1], 0.0) is None
+
+
+def test_success_and_failure_reach_the_target() -> None:
+    router_ = router()
+    eject(router_, A)
+    probe, *_ = router_.order(route(), 30.0, NO_CHANCE)
+    assert router_.failed(probe, 30.0, BROKEN)
+    assert router_.retry_after_s(Route("x", (WeightedTarget(A),)), 30.0) == 60.0
+    probe, *_ = router_.order(route(), 90.0, NO_CHANCE)
+    router_.succeeded(probe, 90.0, 0.5)
+    assert router_.order(route(), 90.0, NO_CHANCE) == [A, B, C]
+
+
+def all_orders(weights: tuple[int, ...]) -> Counter[tuple[TargetId, ...]]:
+    """How often each order comes when every chance comes equally often: exactly, by trying them all."""
+    targets = tuple(WeightedTarget(TargetId("p", str(at)), weight) for at, weight in enumerate(weights))
+    weighted = route("weighted", *targets)
+    total = lcm(*(sum(some) for size in range(2, len(weights) + 1) for some in combinations(weights, size)))
+    points = [(at + 0.5) / total for at in range(total)]
+    router_ = Router([weighted], {"p"})
+    return Counter(
+        tuple(router_.order(weighted, 0.0, chances(*chance))) for chance in product(points, repeat=len(weights) - 1)
+    )
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (3, 1), (1, 9), (1, 1, 1), (1, 2, 3), (4, 1, 1)])
+def test_weighted_orders_come_exactly_as_often_as_the_weights_say(weights: tuple[int, ...]) -> None:
+    counted = all_orders(weights)
+    for order in permutations(range(len(weights))):
+        share, left = Fraction(1), sum(weights)
+        for at in order:
+            share *= Fraction(weights[at], left)
+            left -= weights[at]
+        assert Fraction(counted[tuple(TargetId("p", str(at)) for at in order)], counted.total()) == share
+
+
+def test_weighted_ignores_who_is_away() -> None:
+    weighted = route("weighted", WeightedTarget(A, 90), WeightedTarget(B, 1), WeightedTarget(C, 1))
+    router_ = router(weighted)
+    eject(router_, A)
+    assert router_.order(weighted, 0.0, chances(0.49)) == [B, C]
+    assert router_.order(weighted, 0.0, chances(0.5)) == [C, B]
+    eject(router_, B)
+    assert router_.order(weighted, 0.0, NO_CHANCE) == [C], "one is no choice"
+
+
+@pytest.mark.parametrize("chance", [0.0, 1 - 2**-53, 1.0])
+def test_chance_at_its_edges(chance: float) -> None:
+    weighted = route("weighted", WeightedTarget(A, 1), WeightedTarget(B, 2))
+    assert router(weighted).order(weighted, 0.0, lambda: chance) == ([A, B] if chance == 0.0 else [B, A])
+
+
+def test_fastest_tries_what_was_never_measured_and_then_the_fastest() -> None:
+    fastest = route("fastest")
+    router_ = router(fastest)
+    assert router_.order(fastest, 0.0, chances(0.5)) == [A, B, C]
+    router_.answered(A, 0.0, 0.3)
+    assert router_.order(fastest, 0.0, chances(0.5)) == [B, C, A]
+    router_.succeeded(B, 0.0, 0.9)
+    router_.succeeded(C, 0.0, 0.1)
+    assert router_.order(fastest, 0.0, chances(0.05)) == [C, A, B]
+    for _ in range(30):
+        router_.succeeded(C, 1.0, 2.0)
+    assert router_.order(fastest, 1.0, chances(0.9)) == [A, B, C]
+
+
+def test_fastest_explores_one_in_twenty() -> None:
+    fastest = route("fastest")
+    router_ = router(fastest)
+    for target, ttft_s in ((A, 0.1), (B, 0.2), (C, 0.3)):
+        router_.answered(target, 0.0, ttft_s)
+    assert router_.order(fastest, 0.0, chances(0.049, 0.0)) == [B, A, C]
+    assert router_.order(fastest, 0.0, chances(0.049, 0.49)) == [B, A, C]
+    assert router_.order(fastest, 0.0, chances(0.0, 0.5)) == [C, A, B]
+    explored = [router_.order(fastest, 0.0, chances((at + 0.5) / 100, 0.0))[0] == B for at in range(100)]
+    assert sum(explored) == 5
+
+
+STRATEGIES = st.sampled_from(["priority", "weighted", "fastest"])
+
+
+@given(
+    STRATEGIES,
+    st.lists(st.tuples(st.integers(1, 1000), st.booleans(), st.none() | st.floats(0, 9)), min_size=1, max_size=8),
+    st.lists(st.floats(0, 1, exclude_max=True), min_size=20, max_size=20),
+)
+def test_an_order_is_of_all_that_are_there_each_once(
+    strategy: Strategy, targets: list[tuple[int, bool, float | None]], drawn: list[float]
+) -> None:
+    entries = [WeightedTarget(TargetId("p", str(at)), weight) for at, (weight, _, _) in enumerate(targets)]
+    all_of_them = route(strategy, *entries)
+    router_ = router(all_of_them)
+    for entry, (_, is_away, ttft_s) in zip(entries, targets, strict=True):
+        if ttft_s is not None:
+            router_.succeeded(entry.target, 0.0, ttft_s)
+        if is_away:
+            eject(router_, entry.target)
+    there = [entry.target for entry, (_, is_away, _) in zip(entries, targets, strict=True) if not is_away]
+    assert sorted(router_.order(all_of_them, 0.0, chances(*drawn))) == sorted(there)
+    later = router_.order(all_of_them, 30.0, chances(*drawn))
+    assert sorted(later) == sorted(entry.target for entry in entries), "those on probation among them"
+
+
+def test_what_callers_name_is_kept_only_if_it_fails_and_only_so_many() -> None:
+    router_ = Router([route()], {"p"}, most_others=3)
+    for number in range(10):
+        router_.succeeded(TargetId("p", f"good{number}"), 0.0, 1.0)
+        router_.answered(TargetId("p", f"good{number}"), 0.0, 1.0)
+        router_.abandoned(TargetId("p", f"good{number}"))
+    assert len(router_._others) == 0
+    eject(router_, A)
+    for number in range(10):
+        eject(router_, TargetId("p", f"bad{number}"))
+    assert len(router_._others) == 3
+    assert router_.is_away(TargetId("p", "bad9"), 0.0)
+    assert not router_.is_away(TargetId("p", "bad0"), 0.0)
+    assert router_.is_away(A, 0.0), "what the operator named is never pushed out"
+
+
+def test_a_target_that_is_in_use_is_forgotten_last() -> None:
+    router_ = Router([], {"p"}, most_others=2)
+    old, other, new = (TargetId("p", name) for name in ("old", "other", "new"))
+    eject(router_, old, other)
+    router_.is_away(old, 0.0)
+    eject(router_, new)
+    assert [router_.is_away(target, 0.0) for target in (old, other, new)] == [True, False, True]
+
+
+def test_a_script_that_fails_on_purpose_is_sent_away_only_as_a_target() -> None:
+    router_ = Router([Route("alias", (WeightedTarget(A),))], {"p"}, scripted={"p"})
+    for _ in range(20):
+        assert not router_.failed(TargetId("p", "error"), 0.0, BROKEN)
+    assert not router_.is_away(TargetId("p", "error"), 0.0)
+    eject(router_, A)
+
+
+def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
+    old = Router([route()], {"p", "q", "gone"})
+    others = TargetId("p", "other"), TargetId("gone", "x"), TargetId("q", "changed")
+    eject(old, A, B, *others)
+    probe, *_ = old.order(route(), 30.0, NO_CHANCE)
+    new = Router([Route("new", (WeightedTarget(A), WeightedTarget(others[0])))], {"p", "q"})
+    new.adopt(old, changed={"q"})
+    assert [new.is_away(target, 10.0) for target in (A, B, *others)] == [True, True, True, False, False]
+    assert new.is_away(A, 30.0), "the probe goes on"
+    new.succeeded(probe, 31.0, 0.1)
+    assert not new.is_away(A, 31.0)
+    assert not old.is_away(A, 31.0), "requests that began before the reload know it too"

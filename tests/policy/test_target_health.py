@@ -1,0 +1,287 @@
+"""When a target is sent away, for how long, and who may try it again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
+from streamweir.policy.health import (
+    LONGEST_EJECTION_S,
+    MOST_FAILURES,
+    PROBE_LEASE_S,
+    Health,
+    Probe,
+    Span,
+    State,
+    TargetId,
+)
+
+TARGET = TargetId("openai", "gpt-4o")
+BROKEN = UpstreamError("upstream_server_error", "m")
+
+
+def limited(retry_after_s: float | None, code: str = "upstream_rate_limited") -> UpstreamError:
+    return UpstreamError(code, "m", retry_after_s=retry_after_s)
+
+
+def ejected(at: float = 0.0) -> Health:
+    health = Health()
+    told = [health.failed(TARGET, at, BROKEN) for _ in range(MOST_FAILURES)]
+    assert told == [False, False, False, False, True]
+    return health
+
+
+def probe_of(health: Health, now: float) -> Probe:
+    taken = health.begin(TARGET, now)
+    assert isinstance(taken, Probe)
+    return taken
+
+
+def test_a_targets_name() -> None:
+    assert str(TARGET) == "openai/gpt-4o"
+    assert Probe(*TARGET) == TARGET
+    assert hash(Probe(*TARGET)) == hash(TARGET)
+    assert str(Probe(*TARGET)) == "openai/gpt-4o"
+
+
+def test_five_failures_in_a_row_send_it_away_for_half_a_minute() -> None:
+    health = ejected(at=100.0)
+    assert health.state(100.0) is health.state(129.9) is State.AWAY
+    assert health.rest_s(110.0) == 20.0
+    assert health.state(130.0) is State.PROBATION
+    assert health.rest_s(130.0) == 0.0
+
+
+def test_a_success_between_them_begins_the_row_anew() -> None:
+    health = Health()
+    for _ in range(3):
+        for _ in range(MOST_FAILURES - 1):
+            assert not health.failed(TARGET, 0.0, BROKEN)
+        health.succeeded(0.0, None)
+    assert health.state(0.0) is State.WELL
+
+
+def test_a_first_token_alone_does_not() -> None:
+    """A target that breaks off every answer is as bad as one that gives none."""
+    health = Health()
+    for number in range(MOST_FAILURES):
+        health.answered(0.0, 0.5)
+        assert health.failed(TARGET, 0.0, UpstreamError("upstream_stream_truncated", "m")) is (number == 4)
+
+
+def test_each_time_it_stays_away_for_twice_as_long() -> None:
+    health, now, away = ejected(), 0.0, []
+    for _ in range(8):
+        away.append(health.rest_s(now))
+        now += away[-1]
+        assert health.failed(probe_of(health, now), now, BROKEN)
+    assert away == [30.0, 60.0, 120.0, 240.0, *[LONGEST_EJECTION_S] * 4]
+    now += LONGEST_EJECTION_S
+    probe_of(health, now)
+    health.succeeded(now, 0.1)
+    for _ in range(MOST_FAILURES):
+        health.failed(TARGET, now, BROKEN)
+    assert health.rest_s(now) == 30.0, "a success forgives all"
+
+
+def test_a_probe_that_only_began_to_answer_reopens_but_does_not_forgive() -> None:
+    health = ejected()
+    probe_of(health, 30.0)
+    health.answered(30.0, 0.1)
+    assert health.state(30.0) is State.WELL
+    for _ in range(MOST_FAILURES):
+        health.failed(TARGET, 31.0, BROKEN)
+    assert health.rest_s(31.0) == 60.0
+
+
+def test_one_probe_at_a_time() -> None:
+    health = ejected()
+    probe = probe_of(health, 30.0)
+    assert health.state(30.0) is State.AWAY
+    assert health.rest_s(30.0) == 1.0
+    health.abandoned(probe)
+    assert health.state(31.0) is State.PROBATION
+    probe_of(health, 31.0)
+    assert health.state(31.0) is State.AWAY
+
+
+def test_only_who_probes_can_give_the_probe_back() -> None:
+    health = ejected()
+    probe_of(health, 30.0)
+    health.abandoned(TARGET)  # an attempt from before it was sent away
+    health.abandoned(Probe(*TARGET))
+    assert health.state(31.0) is State.AWAY
+
+
+def test_a_probe_that_is_never_reported_on_is_given_up() -> None:
+    health = ejected()
+    lost = probe_of(health, 30.0)
+    later = 30.0 + PROBE_LEASE_S
+    assert health.state(later - 0.1) is State.AWAY
+    second = probe_of(health, later)
+    assert not health.failed(lost, later, BROKEN)
+    assert health.failed(second, later, BROKEN)
+
+
+def test_late_news_does_not_prolong_it() -> None:
+    health = ejected()
+    for _ in range(50):
+        assert not health.failed(TARGET, 5.0, BROKEN)
+    assert health.rest_s(5.0) == 25.0
+    probe_of(health, 30.0)
+    assert not health.failed(TARGET, 31.0, BROKEN)
+    assert health.rest_s(31.0) == 1.0
+
+
+def test_a_failure_on_probation_counts_whoever_brings_it() -> None:
+    health = ejected()
+    assert health.failed(TARGET, 40.0, BROKEN)
+    assert health.rest_s(40.0) == 60.0
+
+
+def test_late_good_news_ends_it() -> None:
+    health = ejected()
+    health.succeeded(5.0, 0.2)
+    assert health.state(5.0) is State.WELL
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CallerError("invalid_value", "m"),
+        GatewayFault("overloaded", "m"),
+        GatewayFault("internal_error", "m"),
+        UpstreamError("upstream_model_not_found", "m"),
+        limited(None),
+    ],
+    ids=lambda error: error.code,
+)
+def test_what_says_nothing_of_its_health(error: StreamweirError) -> None:
+    health = Health()
+    for number in range(50):
+        assert not health.failed(TARGET, number * 200.0, error)
+    assert health.state(50 * 200.0) is State.WELL
+    health = ejected()
+    health.failed(probe_of(health, 30.0), 30.0, error)
+    assert health.state(32.0) is State.PROBATION, "the probe is free again, and has shown nothing"
+
+
+@pytest.mark.parametrize("code", ["upstream_auth_failed", "upstream_quota_exhausted", "upstream_timeout"])
+def test_what_does(code: str) -> None:
+    health = Health()
+    assert [health.failed(TARGET, 0.0, UpstreamError(code, "m")) for _ in range(5)][-1]
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "pause_s"), [(None, 1.0), (0.0, 1.0), (0.2, 1.0), (7.0, 7.0), (120.0, 120.0), (999.0, 120.0)]
+)
+def test_a_rate_limit_is_a_pause_of_the_length_it_asks_for(retry_after_s: float | None, pause_s: float) -> None:
+    health = Health()
+    health.failed(TARGET, 10.0, limited(retry_after_s))
+    assert health.rest_s(10.0) == pause_s
+    assert health.is_limited(10.0)
+    assert health.state(10.0 + pause_s - 0.01) is State.AWAY
+    assert health.state(10.0 + pause_s) is State.WELL
+    assert not health.is_limited(10.0 + pause_s)
+
+
+def test_a_pause_is_not_cut_short_by_a_shorter_one() -> None:
+    health = Health()
+    health.failed(TARGET, 0.0, limited(60.0))
+    health.failed(TARGET, 1.0, limited(2.0))
+    assert health.rest_s(1.0) == 59.0
+
+
+def test_an_overload_that_says_how_long_is_a_pause_and_a_failure() -> None:
+    health = Health()
+    for _ in range(MOST_FAILURES):
+        health.failed(TARGET, 0.0, limited(40.0, "upstream_overloaded"))
+    assert health.rest_s(0.0) == 40.0
+    assert not health.is_limited(0.0)
+    assert health.state(35.0) is State.AWAY
+    assert health.state(40.0) is State.PROBATION
+
+
+def test_a_clock_that_was_set_back_ends_every_wait() -> None:
+    health = ejected(at=5000.0)
+    assert health.state(1000.0) is State.PROBATION
+    assert Span(5.0, 10.0).holds(4.0) is False
+    assert Span(5.0, 10.0).rest_s(4.0) == 0.0
+
+
+def test_the_time_to_the_first_token_is_a_mean_that_forgets() -> None:
+    health = Health()
+    assert health.ttft_s is None
+    health.succeeded(0.0, None)
+    assert health.ttft_s is None
+    health.answered(0.0, 1.0)
+    assert health.ttft_s == 1.0
+    health.succeeded(0.0, 2.0)
+    assert health.ttft_s == pytest.approx(1.2)
+    health.succeeded(60.0, 2.0)  # the old mean has lost half of its weight
+    assert health.ttft_s == pytest.approx(0.4 * 1.2 + 0.6 * 2.0)
+    health.succeeded(100_000.0, 5.0)
+    assert health.ttft_s == pytest.approx(5.0)
+    health.succeeded(0.0, 4.0)  # set back: as if no time had passed
+    assert health.ttft_s == pytest.approx(4.8)
+
+
+@given(st.lists(st.tuples(st.floats(0, 600), st.floats(0.001, 60)), min_size=1))
+def test_the_mean_stays_within_what_was_measured(measured: list[tuple[float, float]]) -> None:
+    health, now = Health(), 0.0
+    for step, ttft_s in measured:
+        now += step
+        health.succeeded(now, ttft_s)
+    times = [ttft_s for _, ttft_s in measured]
+    assert health.ttft_s is not None
+    assert min(times) * 0.999 <= health.ttft_s <= max(times) * 1.001
+
+
+class Probing(RuleBasedStateMachine):
+    """Callers that take the target when it is there, and report on it later, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.health = Health()
+        self.now = 0.0
+        self.under_way: list[TargetId] = []
+
+    @rule(step=st.sampled_from([0.0, 1.0, 10.0, 30.0]))
+    def wait(self, step: float) -> None:
+        is_probed = any(isinstance(each, Probe) for each in self.under_way)
+        self.now += min(step, 1.0) if is_probed else step  # no probe outlives its lease here
+
+    @rule()
+    def take(self) -> None:
+        state = self.health.state(self.now)
+        if state is not State.AWAY:
+            taken = self.health.begin(TARGET, self.now)
+            assert isinstance(taken, Probe) is (state is State.PROBATION)
+            self.under_way.append(taken)
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), how=st.sampled_from(["succeeded", "failed", "failed", "failed", "abandoned"]))
+    def report(self, data: st.DataObject, how: str) -> None:
+        target = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        if how == "succeeded":
+            self.health.succeeded(self.now, 0.1)
+            # From now on it is well: who was probing is one of many.
+            self.under_way = [TargetId(*each) for each in self.under_way]
+        elif how == "failed":
+            self.health.failed(target, self.now, BROKEN)
+        else:
+            self.health.abandoned(target)
+
+    @invariant()
+    def at_most_one_probe(self) -> None:
+        assert sum(isinstance(each, Probe) for each in self.under_way) <= 1
+
+    @invariant()
+    def away_means_not_for_long(self) -> None:
+        away = self.health.state(self.now) is State.AWAY
+        assert away is (self.health.rest_s(self.now) > 0)
+        assert self.health.rest_s(self.now) <= LONGEST_EJECTION_S
+
+
+TestProbing = Probing.TestCase
