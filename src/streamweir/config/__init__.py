@@ -1,0 +1,1 @@
+"""The operator's file: its types and how it is read."""

@@ -1,0 +1,100 @@
+"""Addresses as an operator writes them: where we listen, and where a provider is.
+
+Pure: names are not looked up. What is wrong with an address is said in words that do not repeat
+it, for one that is wrong may hold anything.
+"""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from streamweir.config.model import Provider
+from streamweir.providers.registry import default_base_url
+
+BUILT_IN = ("local", "sim")
+"""The kinds that are no service, and so have no address."""
+
+_LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
+_PLACE = re.compile(r"//(?P<word>[A-Z]+)\b")
+_ENDPOINT = ("/chat/completions", "/messages")
+_ENDPOINTS = {"azure": ("/openai", "/openai/v1", "/chat/completions")}
+_MULTI_REGIONS = {
+    "global": "https://aiplatform.googleapis.com/v1",
+    "us": "https://aiplatform.us.rep.googleapis.com/v1",
+    "eu": "https://aiplatform.eu.rep.googleapis.com/v1",
+}
+
+
+def split_listen(listen: str) -> tuple[str, int] | None:
+    """Host and port; None where it is not HOST:PORT. An IPv6 address stands in brackets."""
+    match = _LISTEN.fullmatch(listen)
+    if match is None or int(match["port"]) > 65_535:
+        return None
+    if match["ipv6"] is not None and not _is_ip(match["ipv6"]):
+        return None
+    return match["ipv6"] or match["host"], int(match["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Reachable from this machine alone."""
+    return host.lower() == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def base_url_of(provider: Provider) -> str | None:
+    """Where the provider is: as configured, else its kind's public address. None: it has none."""
+    if provider.kind in BUILT_IN:
+        return None
+    if provider.base_url is not None:
+        return provider.base_url.rstrip("/")
+    if provider.project is not None:  # this is what makes it Vertex
+        location = provider.location or "global"
+        return _MULTI_REGIONS.get(location) or f"https://{location}-aiplatform.googleapis.com/v1"
+    address = default_base_url(provider.kind)
+    return None if provider.kind == "openai-compatible" or _PLACE.search(address) else address
+
+
+def fault_of_base_url(base_url: str, kind: str) -> str | None:
+    fault = _fault_of_url(base_url, ("https", "http"))
+    if fault is not None:
+        return fault
+    parts = urlsplit(base_url)
+    if "@" in parts.netloc:
+        return "must not hold a user name or password: use api_key"
+    if parts.query or parts.fragment or base_url.endswith(("?", "#")):
+        return "must not have a query or a fragment"
+    place = _PLACE.search(default_base_url(kind))
+    if place is not None and place["word"] in re.split(r"[.-]", parts.netloc):
+        return f"{place['word']} stands for your own: put its name there"
+    ending = next((ending for ending in _ENDPOINTS.get(kind, _ENDPOINT) if parts.path.rstrip("/").endswith(ending)), "")
+    return f"must not end in {ending}, which the gateway adds" if ending else None
+
+
+def fault_of_proxy(proxy: str) -> str | None:
+    fault = _fault_of_url(proxy, ("http",))
+    if fault is not None:
+        return fault
+    parts = urlsplit(proxy)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        return "must be http://HOST:PORT, with nothing after it"
+    return None if parts.port else "must name the port: http://HOST:PORT"
+
+
+def _fault_of_url(url: str, schemes: tuple[str, ...]) -> str | None:
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "must be plain ASCII without blanks"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is not an address: the host or the port cannot be read"
+    if parts.scheme not in schemes:
+        return f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+    return None if host else "names no host"
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

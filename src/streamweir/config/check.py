@@ -1,0 +1,262 @@
+"""What the values of a configuration mean together: names that must exist, be unique, or fit each other.
+
+Every rule notes its complaints and goes on, so that one reading finds them all. Pure: files and
+hosts are not looked at. A reason never repeats a secret or an address.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from json import dumps
+from urllib.parse import urlsplit
+
+from streamweir.config.address import (
+    BUILT_IN,
+    base_url_of,
+    fault_of_base_url,
+    fault_of_proxy,
+    is_loopback,
+    split_listen,
+)
+from streamweir.config.error import Complaint, ConfigError, entry, member
+from streamweir.config.guess import SHORTEST, is_easy_to_guess
+from streamweir.config.model import Config, Key, Model, Provider, Server
+from streamweir.dialects.table import DIALECTS
+from streamweir.policy.route import LONGEST_NAME
+from streamweir.providers.registry import provider_names
+
+_PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OUR_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_LONGEST_KEY = 512
+_LONGEST_TARGET = 2048
+"""Of a target's model, which no caller has to write."""
+_STORE_SCHEMES = ("sqlite", "postgresql")
+_SHARED_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
+
+
+def kinds() -> list[str]:
+    return sorted([*provider_names(), *BUILT_IN])
+
+
+def check(config: Config) -> list[Complaint]:
+    return [
+        *_server(config.server),
+        *_default_model(config),
+        *_stores(config),
+        *_twice("providers", "name", [provider.name for provider in config.providers]),
+        *(each for provider in config.providers for each in _provider(provider)),
+        *_twice("models", "id", [model.id for model in config.models]),
+        *(each for model in config.models for each in _model(model, config)),
+        *_twice("keys", "name", [key.name for key in config.keys]),
+        *(each for key in config.keys for each in _key(key)),
+        *_equal_keys(config.keys),
+    ]
+
+
+def check_listen(config: Config) -> None:
+    """Without any key only this machine may ask."""
+    address = split_listen(config.server.listen)
+    if not config.keys and address is not None and not is_loopback(address[0]):
+        reason = "without [[keys]] it must be an address of this machine alone, such as 127.0.0.1:8080"
+        raise ConfigError("server.listen", reason)
+
+
+def _server(server: Server) -> Iterator[Complaint]:
+    if split_listen(server.listen) is None:
+        reason = f"expected HOST:PORT such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080, got {dumps(server.listen)}"
+        yield Complaint("server.listen", reason)
+    yield from _dialect("server.dialect", server.dialect)
+    for index, proxy in enumerate(server.trusted_proxies):
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError:
+            reason = f"expected an IP address or a network such as 10.0.0.0/8, got {dumps(proxy)}"
+            yield Complaint(entry("server.trusted_proxies", index), reason)
+
+
+def _default_model(config: Config) -> Iterator[Complaint]:
+    asked = config.server.default_model
+    if asked is None or any(model.id == asked for model in config.models):
+        return
+    provider, _, model = asked.partition("/")
+    if not model or all(provider != each.name for each in config.providers):
+        names = [model.id for model in config.models] + [f"{each.name}/..." for each in config.providers]
+        reason = f"no model and no provider answers to {dumps(asked)}{_nearest(asked, names)}"
+        yield Complaint("server.default_model", reason)
+
+
+def _stores(config: Config) -> Iterator[Complaint]:
+    yield from _url("store.url", config.store.url, _STORE_SCHEMES)
+    if config.shared is not None:
+        yield from _url("shared.url", config.shared.url, _SHARED_SCHEMES)
+
+
+def _url(where: str, url: str, schemes: Sequence[str]) -> Iterator[Complaint]:
+    if not url.startswith(tuple(f"{scheme}://" for scheme in schemes)):
+        yield Complaint(where, f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        return
+    try:
+        urlsplit(url).port  # noqa: B018 (reading it is the check)
+    except ValueError:
+        yield Complaint(where, "is not an address: the host or the port cannot be read")
+
+
+def _provider(provider: Provider) -> Iterator[Complaint]:
+    where = member("providers", provider.name)
+    if not _PROVIDER_NAME.fullmatch(provider.name):
+        reason = "models are asked for as NAME/MODEL, so the name is letters, digits, dots, hyphens and underscores"
+        yield Complaint(f"{where}.name", reason)
+    if provider.kind not in kinds():
+        yield Complaint(f"{where}.kind", f"unknown kind {dumps(provider.kind)}{_nearest(provider.kind, kinds(), 3)}")
+        return
+    yield from _place(provider, where)
+    yield from _settings_of_kind(provider, where)
+    if not _is_sendable(provider.api_key) or " " in provider.api_key:
+        yield Complaint(f"{where}.api_key", "holds a character that cannot be sent: a blank or a line end, perhaps")
+    yield from _headers(provider.headers, f"{where}.headers")
+    for index, name in enumerate(provider.models):
+        yield from _model_name(entry(f"{where}.models", index), name)
+
+
+def _place(provider: Provider, where: str) -> Iterator[Complaint]:
+    if provider.kind in BUILT_IN:
+        for name in ("base_url", "proxy", "ca_file"):
+            if getattr(provider, name) is not None:
+                yield Complaint(f"{where}.{name}", f"means nothing for the kind {dumps(provider.kind)}")
+        return
+    if provider.base_url is not None:
+        fault = fault_of_base_url(provider.base_url, provider.kind)
+        if fault is not None:
+            yield Complaint(f"{where}.base_url", fault)
+    elif provider.kind != "vertex" and base_url_of(provider) is None:
+        yield Complaint(f"{where}.base_url", f"missing: the kind {dumps(provider.kind)} has no public address")
+    fault = fault_of_proxy(provider.proxy) if provider.proxy is not None else None
+    if fault is not None:
+        yield Complaint(f"{where}.proxy", fault)
+
+
+def _settings_of_kind(provider: Provider, where: str) -> Iterator[Complaint]:
+    is_google = provider.kind in ("gemini", "vertex")
+    for name, is_known in (
+        ("api_version", provider.kind == "azure"),
+        ("project", is_google),
+        ("location", is_google),
+    ):
+        if getattr(provider, name) is not None and not is_known:
+            yield Complaint(f"{where}.{name}", f"means nothing for the kind {dumps(provider.kind)}")
+    if provider.kind == "vertex" and provider.project is None:
+        yield Complaint(f"{where}.project", 'missing: the kind "vertex" needs the project')
+    elif is_google and provider.location is not None and provider.project is None:
+        yield Complaint(f"{where}.location", "means nothing without project")
+    for name in ("project", "api_version"):
+        value = getattr(provider, name)
+        if value is not None and not _PATH_WORD.fullmatch(value):
+            yield Complaint(f"{where}.{name}", "must be letters, digits, dots, colons, hyphens and underscores")
+    if provider.location is not None and not re.fullmatch(r"[a-z0-9-]+", provider.location):
+        yield Complaint(f"{where}.location", "expected the name of a location such as global or europe-west4")
+
+
+def _headers(headers: Mapping[str, str], where: str) -> Iterator[Complaint]:
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield Complaint(member(where, name), "is not the name of a header")
+        elif name.lower() in _OUR_HEADERS:
+            yield Complaint(member(where, name), "is a header that the gateway sets itself")
+        elif name.lower() in seen:
+            yield Complaint(member(where, name), "is there twice: names of headers are the same in any case")
+        elif not _is_sendable(value):
+            yield Complaint(member(where, name), "holds a character that cannot be sent: a line end, perhaps")
+        seen.add(name.lower())
+
+
+def _model(model: Model, config: Config) -> Iterator[Complaint]:
+    where = member("models", model.id)
+    yield from _model_name(f"{where}.id", model.id)
+    if not model.targets:
+        yield Complaint(f"{where}.targets", "must name at least one target")
+    providers = [provider.name for provider in config.providers]
+    seen: set[tuple[str, str]] = set()
+    for index, target in enumerate(model.targets):
+        at = entry(f"{where}.targets", index)
+        if target.provider not in providers:
+            reason = f"there is no provider {dumps(target.provider)}{_nearest(target.provider, providers)}"
+            yield Complaint(f"{at}.provider", reason)
+        yield from _model_name(f"{at}.model", target.model, _LONGEST_TARGET)
+        if (target.provider, target.model) in seen:
+            yield Complaint(at, "is there twice: use weight to give a target a larger share")
+        seen.add((target.provider, target.model))
+
+
+def _key(key: Key) -> Iterator[Complaint]:
+    where = member("keys", key.name)
+    if not key.name.isprintable() or key.name != key.name.strip():
+        yield Complaint(f"{where}.name", "must be plain text without blanks at its ends")
+    if not SHORTEST <= len(key.key) <= _LONGEST_KEY:
+        yield Complaint(f"{where}.key", f"must be of {SHORTEST} to {_LONGEST_KEY} characters")
+    elif not key.key.isascii() or not key.key.isprintable() or " " in key.key:
+        yield Complaint(f"{where}.key", "holds a character that cannot be sent: a blank or a line end, perhaps")
+    elif is_easy_to_guess(key.key):
+        yield Complaint(f"{where}.key", "is too easy to guess: make one with `openssl rand -hex 24`, say")
+    if key.dialect is not None:
+        yield from _dialect(f"{where}.dialect", key.dialect)
+    for index, pattern in enumerate(key.models or ()):
+        if not pattern or "*" in pattern[:-1]:
+            reason = "expected the id of a model, or the beginning of one with * after it"
+            yield Complaint(entry(f"{where}.models", index), reason)
+    if not key.scopes:
+        yield Complaint(f"{where}.scopes", "must name at least one scope")
+    if key.budget_period is not None and key.budget_usd is None:
+        yield Complaint(f"{where}.budget_period", "means nothing without budget_usd")
+
+
+def _equal_keys(keys: Sequence[Key]) -> Iterator[Complaint]:
+    owners: dict[str, str] = {}
+    for key in keys:
+        owner = owners.setdefault(key.key, key.name)
+        if owner != key.name:
+            yield Complaint(f"{member('keys', key.name)}.key", f"is the same as {member('keys', owner)}.key")
+
+
+def _dialect(where: str, name: str) -> Iterator[Complaint]:
+    if name not in DIALECTS:
+        yield Complaint(where, f"unknown dialect {dumps(name)}: expected {', '.join(DIALECTS)}")
+
+
+def _model_name(where: str, name: str, longest: int = LONGEST_NAME) -> Iterator[Complaint]:
+    if not 1 <= len(name) <= longest or not name.isprintable() or name != name.strip():
+        yield Complaint(where, f"expected the name of a model: 1 to {longest} characters without blanks around")
+
+
+def _twice(where: str, key: str, names: Sequence[str]) -> Iterator[Complaint]:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        at = first.setdefault(name, index)
+        if at != index:
+            yield Complaint(f"{entry(where, index)}.{key}", f"{dumps(name)} is taken by {entry(where, at)}")
+
+
+def _nearest(name: str, names: Sequence[str], most: int = 1) -> str:
+    near = get_close_matches(name, names, most, 0.5)
+    return f", did you mean {' or '.join(near)}?" if near else f" (there are: {', '.join(names) or 'none'})"
+
+
+def _is_sendable(value: str) -> bool:
+    return value.isascii() and (value == "" or value.isprintable())

@@ -1,0 +1,196 @@
+"""What can be configured: the types that a file is held against.
+
+The names of the fields are the keys of the TOML file, their types and defaults are what
+docs/configuration.md lists (a test compares the two). A `Config` is a value: it can be compared,
+and printing it shows no secret. Rules that span several fields are in `config.check`; who makes
+what of a configuration is not known here.
+"""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct, structs
+
+from streamweir.config.error import member
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
+"""Where 0 is a value: not at all."""
+Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
+SecretText = Annotated[str, Meta(extra={"secret": True})]
+PerMinute = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class Secret(str):
+    """Text of which the printed form shows nothing."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'****'" if self else "''"
+
+
+class _Sealed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whatever makes one of these, its secrets are `Secret`s."""
+
+    secrets: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        for name in self.secrets:
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                structs.force_setattr(self, name, {key: Secret(text) for key, text in value.items()})
+            elif value is not None:
+                structs.force_setattr(self, name, Secret(value))
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    connect_s: Seconds = 5.0
+    first_event_s: Seconds = 120.0
+    idle_s: Seconds = 60.0
+    assembly_s: Seconds = 30.0
+    total_s: Seconds = 600.0
+    commit_s: SecondsOrNone = 10.0
+    keepalive_s: Seconds = 15.0
+    write_stall_s: Seconds = 30.0
+    drain_s: SecondsOrNone = 600.0
+    header_s: Seconds = 10.0
+    body_s: Seconds = 30.0
+    keep_s: Seconds = 75.0
+    silence_s: SecondsOrNone = 2.0
+    abandoned_s: SecondsOrNone = 30.0
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    header_bytes: Bytes = 32_768
+    header_fields: Annotated[int, Meta(ge=8, le=10_000)] = 100
+    body_bytes: Bytes = 8_388_608
+    response_bytes: Bytes = 67_108_864
+    abandoned: Annotated[int, Meta(ge=0, le=100_000)] = 64
+    connections: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None
+    lag_s: Seconds = 1.0
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cert_file: str
+    key_file: str
+
+
+class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["auto", "text", "json"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:8080"
+    dialect: str = "openai"
+    default_model: str | None = None
+    timeouts: Timeouts = Timeouts()
+    limits: Limits = Limits()
+    tls: Tls | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    metrics_public: bool = False
+    log: Log = Log()
+
+
+class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("url",)
+
+    url: SecretText = "sqlite:///streamweir.db"
+
+
+class Shared(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("url",)
+
+    url: SecretText
+
+
+class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Over the server's, where they are given."""
+
+    connect_s: Seconds | None = None
+    first_event_s: Seconds | None = None
+    idle_s: Seconds | None = None
+    assembly_s: Seconds | None = None
+    total_s: Seconds | None = None
+    commit_s: SecondsOrNone | None = None
+
+
+class Provider(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("api_key", "proxy", "headers")
+
+    name: Name
+    kind: str
+    base_url: str | None = None
+    api_key: SecretText = ""
+    api_version: str | None = None
+    project: str | None = None
+    location: str | None = None
+    proxy: SecretText | None = None
+    ca_file: str | None = None
+    headers: dict[str, SecretText] = {}
+    max_connections: Annotated[int, Meta(ge=1, le=65_535)] = 1000
+    timeouts: ProviderTimeouts = ProviderTimeouts()
+    cancel_stops_billing: bool | None = None
+    models: tuple[str, ...] = ()
+
+
+class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    provider: str
+    model: str
+    weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars per million tokens."""
+
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+
+
+class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str
+    targets: tuple[Target, ...]
+    strategy: Literal["priority", "weighted", "fastest"] = "priority"
+    price: Price | None = None
+
+
+class Key(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("key",)
+
+    name: Name
+    key: SecretText
+    dialect: str | None = None
+    models: tuple[str, ...] | None = None
+    scopes: tuple[Literal["chat", "models", "admin"], ...] = ("chat", "models")
+    expires: datetime | None = None
+    rpm: PerMinute | None = None
+    tpm: PerMinute | None = None
+    budget_usd: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
+    budget_period: Literal["day", "week", "month", "total"] | None = None
+    workspace: Name | None = None
+    max_streams: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server: Server = Server()
+    store: Store = Store()
+    shared: Shared | None = None
+    providers: tuple[Provider, ...] = ()
+    models: tuple[Model, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+    def not_in_force(self) -> list[str]:
+        """The paths of what is set here, and read and checked, but does nothing yet."""
+        paths = [] if self.store == Store() else ["store.url"]
+        paths += ["shared.url"] if self.shared is not None else []
+        paths += [f"{member('models', model.id)}.price" for model in self.models if model.price is not None]
+        later = ("tpm", "budget_usd", "budget_period", "workspace", "max_streams")
+        for key in self.keys:
+            paths += [member(member("keys", key.name), name) for name in later if getattr(key, name) is not None]
+        return paths

@@ -1,0 +1,428 @@
+"""What the values mean together: names that exist, are unique and fit each other; keys that cannot be guessed."""
+
+import secrets
+import string
+from uuid import uuid4
+
+import pytest
+
+from streamweir.config.address import base_url_of, is_loopback, split_listen
+from streamweir.config.check import check, check_listen, kinds
+from streamweir.config.error import ConfigError
+from streamweir.config.guess import is_easy_to_guess
+from streamweir.config.model import Config, Key, Model, Price, Provider, Server, Shared, Store, Target
+from streamweir.providers.registry import provider_names
+
+GOOD = "sk-sw-4f9a0c7be2d85163"
+OTHER = "sk-sw-0e6b3a9f71c4d852"
+
+
+def said(config: Config) -> list[str]:
+    return [f"{where}: {reason}" for where, reason in check(config)]
+
+
+def provider(kind: str = "openai", name: str = "p", **more: object) -> Provider:
+    return Provider(name=name, kind=kind, **more)  # type: ignore[arg-type]
+
+
+def of_provider(kind: str = "openai", name: str = "p", **more: object) -> list[str]:
+    return said(Config(providers=(provider(kind, name, **more),)))
+
+
+def of_key(**more: object) -> list[str]:
+    members: dict[str, object] = {"name": "a", "key": GOOD, **more}
+    return said(Config(keys=(Key(**members),)))  # type: ignore[arg-type]
+
+
+def of_model(*targets: Target, model_id: str = "m") -> list[str]:
+    providers = (provider(name="openai"), provider(name="azure-eu"))
+    return said(Config(providers=providers, models=(Model(id=model_id, targets=targets),)))
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("127.0.0.1:8080", ("127.0.0.1", 8080)),
+        ("localhost:0", ("localhost", 0)),
+        ("my-host.example:65535", ("my-host.example", 65535)),
+        ("[::1]:80", ("::1", 80)),
+        ("[::ffff:1.2.3.4]:80", ("::ffff:1.2.3.4", 80)),
+        ("", None),
+        (":8080", None),
+        ("8080", None),
+        ("127.0.0.1", None),
+        ("127.0.0.1:", None),
+        ("127.0.0.1:65536", None),
+        ("127.0.0.1:-1", None),
+        ("127.0.0.1:http", None),
+        ("::1:80", None),
+        ("[::1]", None),
+        ("[1.2]:80", None),
+        ("http://127.0.0.1:80", None),
+        ("127.0.0.1:80/", None),
+        ("host name:80", None),
+    ],
+)
+def test_where_to_listen(listen: str, address: tuple[str, int] | None) -> None:
+    assert split_listen(listen) == address
+    assert bool(said(Config(server=Server(listen=listen)))) is (address is None)
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("LOCALHOST", True),
+        ("0.0.0.0", False),  # noqa: S104 (refused)
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("my-host", False),
+    ],
+)
+def test_without_keys_only_this_machine_may_ask(host: str, alone: bool) -> None:
+    listen = f"[{host}]:80" if ":" in host else f"{host}:80"
+    config = Config(server=Server(listen=listen))
+    assert is_loopback(host) is alone
+    if alone:
+        check_listen(config)
+    else:
+        with pytest.raises(ConfigError, match=r"^server\.listen: without \[\[keys\]\] it must be an address of this"):
+            check_listen(config)
+    check_listen(Config(server=Server(listen=listen), keys=(Key(name="a", key=GOOD),)))
+
+
+def test_dialects() -> None:
+    expected = "expected openai, opentoken, aivene, bitseek"
+    assert said(Config(server=Server(dialect="open"))) == [f'server.dialect: unknown dialect "open": {expected}']
+    assert of_key(dialect="OpenAI") == [f'keys.a.dialect: unknown dialect "OpenAI": {expected}']
+    assert of_key(dialect="bitseek") == []
+
+
+def test_trusted_proxies() -> None:
+    assert said(Config(server=Server(trusted_proxies=("10.0.0.1", "10.0.0.0/33")))) == [
+        'server.trusted_proxies[1]: expected an IP address or a network such as 10.0.0.0/8, got "10.0.0.0/33"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ("m", None),
+        ("openai/gpt-4o", None),
+        ("openai/a/b", None),
+        ("n", ' "n" (there are: m, openai/...)'),
+        ("openai/", ' "openai/", did you mean openai/...?'),
+        ("opnai/x", ' "opnai/x", did you mean openai/...?'),
+    ],
+)
+def test_the_default_model_is_served(asked: str, fault: str | None) -> None:
+    models = (Model(id="m", targets=(Target(provider="openai", model="x"),)),)
+    config = Config(server=Server(default_model=asked), providers=(provider(name="openai"),), models=models)
+    assert said(config) == ([f"server.default_model: no model and no provider answers to{fault}"] if fault else [])
+
+
+def test_nobody_serves_the_default_model_of_an_empty_file() -> None:
+    assert said(Config(server=Server(default_model="a/b"))) == [
+        'server.default_model: no model and no provider answers to "a/b" (there are: none)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "is_good"),
+    [
+        ("sqlite:///streamweir.db", True),
+        ("sqlite:////var/lib/streamweir.db", True),
+        ("postgresql://user:canary@host:5432/db", True),
+        ("postgresql://user:canary@host:port/db", False),
+        ("postgresql://user:canary@[host/db", False),
+        ("mysql://user:canary@host/db", False),
+        ("streamweir.db", False),
+    ],
+)
+def test_the_store(url: str, is_good: bool) -> None:
+    lines = said(Config(store=Store(url=url)))
+    assert (lines == []) is is_good
+    assert all(line.startswith("store.url: ") and "canary" not in line for line in lines)
+
+
+def test_the_shared_store() -> None:
+    assert said(Config(shared=Shared(url="rediss://:canary@h:1/0"))) == []
+    assert said(Config(shared=Shared(url="http://:canary@h"))) == [
+        "shared.url: must begin with redis:// or rediss:// or valkey:// or valkeys:// or unix://"
+    ]
+
+
+def test_the_kinds_are_the_providers_and_what_is_inside() -> None:
+    assert kinds() == sorted([*provider_names(), "local", "sim"])
+
+
+@pytest.mark.parametrize("kind", ["local", "sim", *provider_names()])
+def test_every_kind_can_be_configured(kind: str) -> None:
+    needed = {
+        "azure": {"base_url": "https://mine.openai.azure.com"},
+        "snowflake": {"base_url": "https://mine.snowflakecomputing.com/api/v2/cortex/v1"},
+        "openai-compatible": {"base_url": "http://10.0.0.5:8000/v1/"},
+        "vertex": {"project": "mine"},
+    }
+    made = provider(kind, **needed.get(kind, {}))
+    assert said(Config(providers=(made,))) == []
+    address = base_url_of(made)
+    assert (address is None) is (kind in ("local", "sim"))
+    assert address is None or (address.startswith("http") and not address.endswith("/"))
+
+
+@pytest.mark.parametrize("kind", ["azure", "snowflake", "openai-compatible"])
+def test_kinds_without_a_public_address(kind: str) -> None:
+    assert of_provider(kind) == [f'providers.p.base_url: missing: the kind "{kind}" has no public address']
+
+
+@pytest.mark.parametrize(
+    ("kind", "near"),
+    [
+        ("opnai", ", did you mean openai?"),
+        ("OpenAI", ", did you mean openai?"),
+        ("mistal", ", did you mean mistral?"),
+        ("vllmm", ", did you mean vllm?"),
+    ],
+)
+def test_an_unknown_kind_names_the_nearest(kind: str, near: str) -> None:
+    (line,) = of_provider(kind)
+    assert line.startswith(f'providers.p.kind: unknown kind "{kind}"{near[:-1]}')
+
+
+def test_an_unknown_kind_that_is_near_to_nothing() -> None:
+    (line,) = of_provider("@@@@")
+    assert line == f'providers.p.kind: unknown kind "@@@@" (there are: {", ".join(kinds())})'
+
+
+@pytest.mark.parametrize(
+    ("location", "address"),
+    [
+        (None, "https://aiplatform.googleapis.com/v1"),
+        ("global", "https://aiplatform.googleapis.com/v1"),
+        ("us", "https://aiplatform.us.rep.googleapis.com/v1"),
+        ("eu", "https://aiplatform.eu.rep.googleapis.com/v1"),
+        ("europe-west4", "https://europe-west4-aiplatform.googleapis.com/v1"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["vertex", "gemini"])
+def test_vertex_is_where_its_location_is(kind: str, location: str | None, address: str) -> None:
+    assert base_url_of(provider(kind, project="mine", location=location)) == address
+    assert base_url_of(provider(kind, project="mine", location=location, base_url="http://h/v1/")) == "http://h/v1"
+    assert of_provider(kind, project="mine", location=location) == []
+
+
+def test_settings_that_mean_nothing_for_their_kind() -> None:
+    assert of_provider("vertex") == ['providers.p.project: missing: the kind "vertex" needs the project']
+    assert of_provider("gemini", location="eu") == ["providers.p.location: means nothing without project"]
+    assert of_provider("gemini", project="x", location="EU/../") == [
+        "providers.p.location: expected the name of a location such as global or europe-west4"
+    ]
+    assert of_provider("openai", api_version="1", project="x", location="eu") == [
+        f'providers.p.{name}: means nothing for the kind "openai"' for name in ("api_version", "project", "location")
+    ]
+    assert of_provider("azure", api_version="2024-10-21", base_url="https://mine.openai.azure.com") == []
+    assert of_provider("sim", base_url="http://canary", proxy="http://canary:1", ca_file="x") == [
+        f'providers.p.{name}: means nothing for the kind "sim"' for name in ("base_url", "proxy", "ca_file")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "fault"),
+    [
+        ("https://api.example.com/v1", None),
+        ("http://[::1]:8000/v1", None),
+        ("http://localhost", None),
+        ("ftp://canary/v1", "must begin with https:// or http://"),
+        ("canary.example.com/v1", "must begin with https:// or http://"),
+        ("", "must begin with https:// or http://"),
+        ("https://", "names no host"),
+        ("https:///canary", "names no host"),
+        ("https://canary:x/v1", "is not an address: the host or the port cannot be read"),
+        ("https://canary:99999/v1", "is not an address: the host or the port cannot be read"),
+        ("https://[canary/v1", "is not an address: the host or the port cannot be read"),
+        ("https://user:canary@h/v1", "must not hold a user name or password: use api_key"),
+        ("https://canary@h/v1", "must not hold a user name or password: use api_key"),
+        ("https://h/v1?key=canary", "must not have a query or a fragment"),
+        ("https://h/v1?", "must not have a query or a fragment"),
+        ("https://h/v1#canary", "must not have a query or a fragment"),
+        ("https://h/v1 canary", "must be plain ASCII without blanks"),
+        ("https://h/v1\n", "must be plain ASCII without blanks"),
+        ("https://hé/v1", "must be plain ASCII without blanks"),
+        ("https://h/v1/chat/completions", "must not end in /chat/completions, which the gateway adds"),
+        ("https://h/v1/messages/", "must not end in /messages, which the gateway adds"),
+    ],
+)
+def test_addresses(base_url: str, fault: str | None) -> None:
+    lines = of_provider("openai-compatible", base_url=base_url)
+    assert lines == ([f"providers.p.base_url: {fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "base_url", "fault"),
+    [
+        ("azure", "https://RESOURCE.openai.azure.com", "RESOURCE stands for your own: put its name there"),
+        ("azure", "https://resource.openai.azure.com", None),
+        ("azure", "https://mine.openai.azure.com/openai", "must not end in /openai, which the gateway adds"),
+        ("azure", "https://mine.openai.azure.com/openai/v1/", "must not end in /openai/v1, which the gateway adds"),
+        ("azure", "https://gateway.example/azure", None),
+        ("snowflake", "https://ACCOUNT.snowflakecomputing.com/x", "ACCOUNT stands for your own: put its name there"),
+        ("snowflake", "https://mine.snowflakecomputing.com/x", None),
+    ],
+)
+def test_addresses_with_a_place_for_ones_own_name(kind: str, base_url: str, fault: str | None) -> None:
+    assert of_provider(kind, base_url=base_url) == ([f"providers.p.base_url: {fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("proxy", "fault"),
+    [
+        ("http://proxy:3128", None),
+        ("http://user:canary@[::1]:3128/", None),
+        ("https://canary:3128", "must begin with http://"),
+        ("socks5://canary:3128", "must begin with http://"),
+        ("http://user:canary@proxy", "must name the port: http://HOST:PORT"),
+        ("http://canary:1/path", "must be http://HOST:PORT, with nothing after it"),
+        ("http://canary:1?q", "must be http://HOST:PORT, with nothing after it"),
+        ("http://canary:x", "is not an address: the host or the port cannot be read"),
+    ],
+)
+def test_proxies(proxy: str, fault: str | None) -> None:
+    assert of_provider(proxy=proxy) == ([f"providers.p.proxy: {fault}"] if fault else [])
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "-a", ".a", "a\n", "é", "a:b"])
+def test_names_of_providers(name: str) -> None:
+    (line,) = of_provider(name=name)
+    assert "models are asked for as NAME/MODEL" in line
+
+
+@pytest.mark.parametrize("value", ["canary\n", "can ary", "canary\x7f", "cänary", "\ud800canary"])
+def test_a_providers_key_can_be_sent(value: str) -> None:
+    assert of_provider(api_key=value) == [
+        "providers.p.api_key: holds a character that cannot be sent: a blank or a line end, perhaps"
+    ]
+
+
+def test_headers() -> None:
+    headers = {
+        "x-good": "a b",
+        "X-Good": "canary",
+        "Content-Length": "1",
+        "accept-encoding": "gzip",
+        "a b": "canary",
+        "x-bad": "canary\r\nx: y",
+        "": "canary",
+    }
+    assert of_provider(headers=headers) == [
+        "providers.p.headers.X-Good: is there twice: names of headers are the same in any case",
+        "providers.p.headers.Content-Length: is a header that the gateway sets itself",
+        "providers.p.headers.accept-encoding: is a header that the gateway sets itself",
+        'providers.p.headers."a b": is not the name of a header',
+        "providers.p.headers.x-bad: holds a character that cannot be sent: a line end, perhaps",
+        'providers.p.headers."": is not the name of a header',
+    ]
+
+
+def test_names_of_models() -> None:
+    expected = "expected the name of a model: 1 to 256 characters without blanks around"
+    assert of_provider(models=("a/b:c?d e", "", " a", "a\n", "x" * 257)) == [
+        f"providers.p.models[{at}]: {expected}" for at in (1, 2, 3, 4)
+    ]
+    target = Target(provider="openai", model="x" * 2048)
+    assert of_model(target, model_id="a b") == []
+    assert of_model(target, model_id="a ") == [f'models."a ".id: {expected}']
+    assert of_model(Target(provider="openai", model="x" * 2049)) == [
+        "models.m.targets[0].model: expected the name of a model: 1 to 2048 characters without blanks around"
+    ]
+
+
+def test_targets() -> None:
+    assert of_model() == ["models.m.targets: must name at least one target"]
+    twice = Target(provider="openai", model="x"), Target(provider="openai", model="x", weight=2)
+    assert of_model(*twice) == ["models.m.targets[1]: is there twice: use weight to give a target a larger share"]
+    assert of_model(Target(provider="azure-us", model="x"), Target(provider="?", model="x")) == [
+        'models.m.targets[0].provider: there is no provider "azure-us", did you mean azure-eu?',
+        'models.m.targets[1].provider: there is no provider "?" (there are: openai, azure-eu)',
+    ]
+
+
+def test_names_that_are_there_twice() -> None:
+    providers = (provider(name="a"), provider(name="b"), provider(name="a"))
+    models = tuple(Model(id="m", targets=(Target(provider="a", model="x"),)) for _ in range(3))
+    keys = (Key(name="k", key=GOOD), Key(name="k", key=OTHER))
+    assert said(Config(providers=providers, models=models, keys=keys)) == [
+        'providers[2].name: "a" is taken by providers[0]',
+        'models[1].id: "m" is taken by models[0]',
+        'models[2].id: "m" is taken by models[0]',
+        'keys[1].name: "k" is taken by keys[0]',
+    ]
+
+
+def test_keys_with_the_same_secret() -> None:
+    keys = (Key(name="a", key=GOOD), Key(name="b", key=OTHER), Key(name="c", key=GOOD))
+    assert said(Config(keys=keys)) == ["keys.c.key: is the same as keys.a.key"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "fault"),
+    [
+        ("", "must be of 16 to 512 characters"),
+        ("sk-1234", "must be of 16 to 512 characters"),
+        ("4f9a0c7be2d8516", "must be of 16 to 512 characters"),
+        ("4f9a0c7be2d85163", None),
+        ("4f9a0c7b" * 65, "must be of 16 to 512 characters"),
+        ("4f9a0c7be2d8 5163", "holds a character that cannot be sent: a blank or a line end, perhaps"),
+        ("4f9a0c7be2d85163\n", "holds a character that cannot be sent: a blank or a line end, perhaps"),
+        ("4f9a0c7be2d8é5163", "holds a character that cannot be sent: a blank or a line end, perhaps"),
+        ("changeme-changeme-1", "is too easy to guess: make one with `openssl rand -hex 24`, say"),
+    ],
+)
+def test_the_form_of_a_key(secret: str, fault: str | None) -> None:
+    assert of_key(key=secret) == ([f"keys.a.key: {fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "changeme-changeme-changeme",
+        "change_me_change_me_1234",
+        "sk-your-api-key-here",
+        "aaaaaaaaaaaaaaaaaaaa",
+        "abababababababababab",
+        "password-password-111",
+        "00000000-0000-0000-0000-000000000000",
+    ],
+)
+def test_keys_that_nobody_chose(secret: str) -> None:
+    assert is_easy_to_guess(secret)
+
+
+def test_keys_that_a_generator_makes() -> None:
+    letters = string.ascii_letters + string.digits
+    for _ in range(200):
+        assert not is_easy_to_guess(secrets.token_hex(24))
+        assert not is_easy_to_guess(f"sk-sw-{secrets.token_urlsafe(32)}")
+        assert not is_easy_to_guess("".join(secrets.choice(letters) for _ in range(24)))
+        assert not is_easy_to_guess(str(uuid4()))
+    for chosen in ("correct-horse-battery-staple", "sk-test-0123456789abcdef", "streamweir-master-key"):
+        assert not is_easy_to_guess(chosen)
+
+
+def test_the_rest_of_a_key() -> None:
+    assert of_key(models=("gpt-4o", "local/*", "*"), scopes=("admin",), budget_usd=1.0, budget_period="day") == []
+    pattern = "expected the id of a model, or the beginning of one with * after it"
+    assert of_key(models=("", "a*b", "**")) == [f"keys.a.models[{at}]: {pattern}" for at in range(3)]
+    assert of_key(scopes=()) == ["keys.a.scopes: must name at least one scope"]
+    assert of_key(budget_period="day") == ["keys.a.budget_period: means nothing without budget_usd"]
+    for name in (" a", "a\n"):
+        (line,) = of_key(name=name)
+        assert line.endswith(".name: must be plain text without blanks at its ends")
+
+
+def test_a_price_may_be_nothing() -> None:
+    assert Price(input=0.0, output=0.0) == Price(input=0.0, output=0.0, cache_read=None)

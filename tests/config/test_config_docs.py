@@ -1,0 +1,134 @@
+"""The reference page says of every key what the types say, and of nothing else; its examples are true."""
+
+import re
+from collections.abc import Iterator
+from json import dumps
+from pathlib import Path
+
+import pytest
+from msgspec import NODEFAULT, Struct, inspect
+
+from streamweir.config.address import BUILT_IN, base_url_of
+from streamweir.config.check import kinds
+from streamweir.config.error import ConfigError
+from streamweir.config.load import load_config
+from streamweir.config.model import Config, Provider
+from streamweir.config.shape import default_of, describe, field_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "configuration.md").read_text()
+TABLE = re.compile(r"^### `(?P<name>\[.*\])`\n\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
+Rows = dict[str, tuple[str, str]]
+
+
+def shown(value: object) -> str:
+    """A default as the page writes it."""
+    if value is NODEFAULT:
+        return "required"
+    if value is None:
+        return "none"
+    if isinstance(value, Struct):
+        return "its own"
+    if value in ((), {}):
+        return "empty"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{dumps(value)}`"
+
+
+def tables_of(info: inspect.StructType, path: str = "") -> Iterator[tuple[str, Rows]]:
+    """Every table of the types by its TOML header, with type and default of each key."""
+    rows = {}
+    for field in info.fields:
+        rows[field.name] = describe(field.type), shown(default_of(field))
+        inner, name = field_of(field.type).type, f"{path}.{field.name}".lstrip(".")
+        if isinstance(inner, inspect.VarTupleType) and isinstance(inner.item_type, inspect.StructType):
+            yield from named(inner.item_type, name, f"[[{name}]]")
+        elif isinstance(inner, inspect.StructType):
+            yield from named(inner, name, f"[{name}]")
+    yield "", rows
+
+
+def named(info: inspect.StructType, path: str, header: str) -> Iterator[tuple[str, Rows]]:
+    for name, rows in tables_of(info, path):
+        yield name or header, rows
+
+
+def types() -> dict[str, Rows]:
+    info = inspect.type_info(Config)
+    assert isinstance(info, inspect.StructType)
+    return {name: rows for name, rows in tables_of(info) if name}
+
+
+def cells(rows: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in rows.splitlines()[2:]]
+
+
+def page() -> dict[str, Rows]:
+    return {
+        table["name"]: {key.strip("`"): (kind, default) for key, kind, default, _ in cells(table["rows"])}
+        for table in TABLE.finditer(PAGE)
+    }
+
+
+def test_the_page_has_every_table() -> None:
+    assert sorted(page()) == sorted(types())
+
+
+@pytest.mark.parametrize("table", sorted(types()))
+def test_a_table_of_the_page_is_the_types(table: str) -> None:
+    assert list(page()[table].items()) == list(types()[table].items())
+
+
+@pytest.mark.parametrize("table", list(TABLE.finditer(PAGE)), ids=lambda table: table["name"])
+def test_every_key_has_a_meaning(table: re.Match[str]) -> None:
+    assert all(len(row) == 4 and row[3] for row in cells(table["rows"]))
+
+
+def test_what_is_not_in_force_is_said_to_be_so() -> None:
+    later = {
+        (table["name"], key.strip("`"))
+        for table in TABLE.finditer(PAGE)
+        for key, _, _, meaning in cells(table["rows"])
+        if "Not in force yet" in meaning
+    }
+    of_keys = {("[[keys]]", name) for name in ("tpm", "budget_usd", "budget_period", "workspace", "max_streams")}
+    assert later == of_keys | {("[store]", "url"), ("[shared]", "url"), ("[[models]]", "price")}
+
+
+def test_the_page_has_every_kind_with_its_address() -> None:
+    rows = PAGE.partition("## The kinds")[2]
+    listed = {kind.strip("`"): address for kind, address, *_ in cells(rows[rows.index("|") :])}
+    assert listed == {kind: address_of(kind) for kind in kinds()}
+
+
+def address_of(kind: str) -> str:
+    address = base_url_of(Provider(name="p", kind=kind, project="x" if kind == "vertex" else None))
+    if address is None:
+        return "none" if kind in BUILT_IN else "required"
+    return f"`{address}`"
+
+
+def load(folder: Path, text: str) -> Config:
+    names = re.findall(r"\$\{(\w+)\}", text)
+    (folder / "streamweir.toml").write_text(text)
+    return load_config(folder / "streamweir.toml", {name: f"8d1f{at}0a93c57b28e4" for at, name in enumerate(names)})
+
+
+def test_the_example_file(tmp_path: Path) -> None:
+    config = load(tmp_path, (DOCS / "streamweir.example.toml").read_text())
+    assert len(config.providers) == 6
+    assert config.not_in_force() == []
+
+
+def test_the_example_on_the_page(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert load(tmp_path, example).keys[0].name == "ci"
+
+
+def test_the_mistakes_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = '[server.timeouts]\nidle_s = "abc"\n[[providers]]\nname = "openai"\nkind = "openai"\napi_kye = "x"\n'
+    Path("streamweir.toml").write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load_config(Path("streamweir.toml"), {})
+    assert all(f"  {line}\n" in PAGE for line in str(refused.value).splitlines())
+    assert len(refused.value.complaints) == 2

@@ -1,0 +1,419 @@
+"""A file becomes a configuration, or one error that names every place and reason."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streamweir.config.error import ConfigError
+from streamweir.config.load import load_config
+from streamweir.config.model import (
+    Config,
+    Key,
+    Limits,
+    Log,
+    Model,
+    Price,
+    Provider,
+    ProviderTimeouts,
+    Server,
+    Shared,
+    Store,
+    Target,
+    Timeouts,
+    Tls,
+)
+
+GOOD = "sk-sw-4f9a0c7be2d85163"
+DESIGN = """
+[server]
+listen = "127.0.0.1:8080"
+dialect = "openai"                # openai | opentoken | aivene | bitseek
+default_model = "local/smollm2"   # used where a dialect lets the model be absent
+
+[server.timeouts]                 # seconds; a provider may override any of them
+connect_s = 5
+first_event_s = 120
+idle_s = 60
+total_s = 600
+commit_s = 10                     # the longest the status is held back
+keepalive_s = 15
+write_stall_s = 30
+drain_s = 600
+
+[store]
+url = "sqlite:///streamweir.db"   # or postgresql://user:password@host/db
+
+[shared]                          # optional: limits across processes and nodes
+url = "redis://127.0.0.1:6379/0"
+
+[[providers]]
+name = "openai"
+kind = "openai"                   # openai | azure | anthropic | gemini | local | sim | a vendor of the compatible table
+base_url = "https://api.openai.com/v1"
+api_key = "${OPENAI_API_KEY}"
+
+[[models]]                        # optional: an alias with several targets
+id = "gpt-4o"
+targets = [{ provider = "openai", model = "gpt-4o" }, { provider = "azure-eu", model = "gpt4o", weight = 1 }]
+strategy = "priority"             # priority | weighted | fastest
+price = { input = 2.5, output = 10.0, cache_read = 1.25, cache_write = 2.5 }
+
+[[keys]]                          # optional: keys that the operator manages in the file
+name = "ci"
+key = "${STREAMWEIR_CI_KEY}"      # at least 16 characters
+rpm = 600                         # optional, as are: tpm, budget_usd, budget_period, models, dialect, scopes, expires
+tpm = 100_000
+budget_usd = 20
+budget_period = "month"
+models = ["gpt-4o", "local/*"]
+dialect = "openai"
+scopes = ["chat"]
+expires = 2027-01-31T12:00:00+01:00
+
+# The design names these two and leaves them out.
+[[providers]]
+name = "azure-eu"
+kind = "azure"
+base_url = "https://eu.openai.azure.com"
+
+[[providers]]
+name = "local"
+kind = "local"
+"""
+ENVIRON = {"OPENAI_API_KEY": "sk-openai-canary", "STREAMWEIR_CI_KEY": GOOD}
+
+
+def load(folder: Path, text: str, listen: str | None = None, **environ: str) -> Config:
+    path = folder / "streamweir.toml"
+    path.write_text(text)
+    return load_config(path, environ, listen=listen)
+
+
+def complaints(folder: Path, text: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        load(folder, text, **environ)
+    return [line.removeprefix(f"{folder}/streamweir.toml: ") for line in str(refused.value).splitlines()]
+
+
+def test_what_the_design_shows(tmp_path: Path) -> None:
+    assert load(tmp_path, DESIGN, **ENVIRON) == Config(
+        server=Server(default_model="local/smollm2"),
+        shared=Shared(url="redis://127.0.0.1:6379/0"),
+        providers=(
+            Provider(
+                name="openai", kind="openai", base_url="https://api.openai.com/v1", api_key=ENVIRON["OPENAI_API_KEY"]
+            ),
+            Provider(name="azure-eu", kind="azure", base_url="https://eu.openai.azure.com"),
+            Provider(name="local", kind="local"),
+        ),
+        models=(
+            Model(
+                id="gpt-4o",
+                targets=(Target(provider="openai", model="gpt-4o"), Target(provider="azure-eu", model="gpt4o")),
+                price=Price(input=2.5, output=10.0, cache_read=1.25, cache_write=2.5),
+            ),
+        ),
+        keys=(
+            Key(
+                name="ci",
+                key=GOOD,
+                rpm=600,
+                tpm=100_000,
+                budget_usd=20.0,
+                budget_period="month",
+                models=("gpt-4o", "local/*"),
+                dialect="openai",
+                scopes=("chat",),
+                expires=datetime(2027, 1, 31, 11, tzinfo=UTC),
+            ),
+        ),
+    )
+
+
+def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
+    assert load(tmp_path, "") == Config()
+    assert load(tmp_path, "\ufeff") == Config()
+
+
+def test_every_other_setting(tmp_path: Path) -> None:
+    (tmp_path / "pem").write_text("x")
+    text = f"""
+    [server]
+    listen = "0.0.0.0:443"
+    trusted_proxies = ["10.0.0.0/8", "::1"]
+    metrics_public = true
+    timeouts = {{ silence_s = 0, keep_s = 0.5 }}
+    limits = {{ body_bytes = 1024, connections = 10, abandoned = 0 }}
+    tls = {{ cert_file = "pem", key_file = "{tmp_path}/pem" }}
+    log = {{ format = "json", level = "debug" }}
+    [[providers]]
+    name = "v"
+    kind = "vertex"
+    project = "p"
+    location = "eu"
+    proxy = "http://user:password@proxy:3128"
+    ca_file = "pem"
+    headers = {{ X-Team = "a b", authorization = "$${{literal}}" }}
+    max_connections = 5
+    cancel_stops_billing = false
+    models = ["gemini-2.5-flash"]
+    [providers.timeouts]
+    first_event_s = 5
+    commit_s = 0
+    [[keys]]
+    name = "one key"
+    key = "{GOOD}"
+    workspace = "w"
+    max_streams = 3
+    """
+    pem = str(tmp_path / "pem")
+    assert load(tmp_path, text) == Config(
+        server=Server(
+            listen="0.0.0.0:443",
+            trusted_proxies=("10.0.0.0/8", "::1"),
+            metrics_public=True,
+            timeouts=Timeouts(silence_s=0.0, keep_s=0.5),
+            limits=Limits(body_bytes=1024, connections=10, abandoned=0),
+            tls=Tls(cert_file=pem, key_file=pem),
+            log=Log(format="json", level="debug"),
+        ),
+        providers=(
+            Provider(
+                name="v",
+                kind="vertex",
+                project="p",
+                location="eu",
+                proxy="http://user:password@proxy:3128",
+                ca_file=pem,
+                headers={"X-Team": "a b", "authorization": "${literal}"},
+                max_connections=5,
+                cancel_stops_billing=False,
+                models=("gemini-2.5-flash",),
+                timeouts=ProviderTimeouts(first_event_s=5.0, commit_s=0.0),
+            ),
+        ),
+        keys=(Key(name="one key", key=GOOD, workspace="w", max_streams=3),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "listen"),
+    [
+        ("${HOST}:80", "127.0.0.1:80"),
+        ("${HOST}:${PORT}", "127.0.0.1:8081"),
+        ("127.0.0.1:${NONE:-82}", "127.0.0.1:82"),
+        ("127.0.0.1:${EMPTY:-83}", "127.0.0.1:83"),
+        ("127.0.0.1:${PORT:-84}", "127.0.0.1:8081"),
+        ("127.0.0.1:8${EMPTY}5", "127.0.0.1:85"),
+        ("127.0.0.1:8${NONE:-}6", "127.0.0.1:86"),
+        ("${WITH_DOLLAR}", "[::1]:1"),
+    ],
+)
+def test_variables_in_a_text(tmp_path: Path, written: str, listen: str) -> None:
+    environ = {"HOST": "127.0.0.1", "PORT": "8081", "EMPTY": "", "WITH_DOLLAR": "[::1]:1"}
+    assert load(tmp_path, f'[server]\nlisten = "{written}"', **environ).server.listen == listen
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("a$$b", "a$b"),
+        ("a$b", "a$b"),
+        ("$", "$"),
+        ("$$$$", "$$"),
+        ("$${X}", "${X}"),
+        ("$$${X}", "$x"),
+        ("${X}", "x"),
+        ("${DEEP}", "${X}"),  # what comes out is not looked at again
+        ("${NONE:-$$}", "$$"),
+        ("${NONE:-a:-b}", "a:-b"),
+    ],
+)
+def test_dollar_signs(tmp_path: Path, written: str, value: str) -> None:
+    text = f"[[providers]]\nname = 'p'\nkind = 'openai'\nheaders = {{ h = '{written}' }}"
+    assert load(tmp_path, text, X="x", DEEP="${X}").providers[0].headers == {"h": value}
+
+
+def test_names_of_keys_are_taken_as_they_are(tmp_path: Path) -> None:
+    text = '[[providers]]\nname = "p"\nkind = "openai"\nheaders = { "x-$$-${X}" = "${X}" }'
+    assert complaints(tmp_path, text, X="x") == ['providers.p.headers."x-$$-${X}": is not the name of a header']
+
+
+def test_numbers_and_switches_out_of_the_environment(tmp_path: Path) -> None:
+    text = f"""
+    [server]
+    metrics_public = "${{SWITCH}}"
+    default_model = "${{NONE:-}}"
+    timeouts = {{ idle_s = "${{IDLE}}", total_s = "${{NONE:-7}}" }}
+    limits = {{ connections = "${{NONE:-}}", body_bytes = "${{BODY}}" }}
+    log = {{ level = "${{LEVEL}}" }}
+    [[keys]]
+    name = "a"
+    key = "{GOOD}"
+    rpm = "${{RPM:-60}}"
+    expires = "${{EXPIRES}}"
+    budget_period = "${{EMPTY}}"
+    """
+    environ = {"SWITCH": "TRUE", "IDLE": "1.5", "BODY": "2048", "EXPIRES": "2027-01-31", "EMPTY": "", "LEVEL": "error"}
+    config = load(tmp_path, text, **environ)
+    assert config.server == Server(
+        metrics_public=True,
+        timeouts=Timeouts(idle_s=1.5, total_s=7.0),
+        limits=Limits(body_bytes=2048),
+        log=Log(level="error"),
+    )
+    assert config.keys == (Key(name="a", key=GOOD, rpm=60, expires=datetime(2027, 1, 31, tzinfo=UTC)),)
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("2027-01-31T12:00:00Z", datetime(2027, 1, 31, 12, tzinfo=UTC)),
+        ("2027-01-31T12:00:00-05:00", datetime(2027, 1, 31, 17, tzinfo=UTC)),
+        ("2027-01-31T12:00:00", datetime(2027, 1, 31, 12, tzinfo=UTC)),
+        ("2027-01-31", datetime(2027, 1, 31, tzinfo=UTC)),
+        ('"2027-01-31 12:00+01:00"', datetime(2027, 1, 31, 11, tzinfo=UTC)),
+        ('"2027-01-31"', datetime(2027, 1, 31, tzinfo=UTC)),
+    ],
+)
+def test_moments(tmp_path: Path, written: str, moment: datetime) -> None:
+    config = load(tmp_path, f'[[keys]]\nname = "a"\nkey = "{GOOD}"\nexpires = {written}')
+    assert config.keys[0].expires == moment
+
+
+def cases() -> list[tuple[str, str]]:
+    """Each is a file, its last line a comment with what is said of it."""
+    found = (Path(__file__).parent / "mistakes.txt").read_text().split("\n\n")
+    return [(text, text.strip().rpartition("\n# ")[2]) for text in found]
+
+
+ABOVE_0 = "expected a number above 0, at most 86400"
+ODD = [
+    ("[server]\nlisten = ", "line 2, column 10: not TOML: Invalid value"),
+    ("[server]\nlisten = x\n\n", "line 2, column 10: not TOML: Invalid value"),
+    ("[server", "line 1, column 8: not TOML: Expected ']' at the end of a table declaration"),
+    ("a = 1\na = 2", "line 2, column 6: not TOML: Cannot overwrite a value"),
+    (f"server.timeouts.idle_s = {'9' * 400}", f"server.timeouts.idle_s: {ABOVE_0}, got {'9' * 60}"),
+    (f"server.log.format = '{'x' * 99}'", f'server.log.format: expected "auto", "json" or "text", got "{"x" * 60}..."'),
+    (f"keys = [{{ name = '{'n' * 65}', key = '{GOOD}' }}]", "keys[0].name: expected text of 1 to 64 characters, got "),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), cases(), ids=lambda text: text.rpartition("# ")[2][:70])
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: str) -> None:
+    assert complaints(tmp_path, text, CANARY="sk-canary-value", EMPTY="") == [line]
+
+
+@pytest.mark.parametrize(("text", "line"), ODD, ids=lambda text: text[:40])
+def test_what_is_oddly_wrong_too(tmp_path: Path, text: str, line: str) -> None:
+    (said,) = complaints(tmp_path, text)
+    assert said.startswith(line)
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    text = """
+    [server]
+    listne = 1
+    dialect = 2
+    [server.timeouts]
+    idle_s = "abc"
+    [[providers]]
+    name = "openai"
+    api_kye = "canary"
+    api_key = "${NONE}"
+    [[keys]]
+    rpm = 0
+    """
+    assert complaints(tmp_path, text) == [
+        "server.listne: unknown key, did you mean listen?",
+        "server.dialect: expected text, got 2",
+        'server.timeouts.idle_s: expected a number, got "abc"',
+        "providers.openai.api_kye: unknown key, did you mean api_key?",
+        "providers.openai.kind: missing: expected text",
+        "providers.openai.api_key: the environment variable NONE is not set",
+        "keys[0].name: missing: expected text of 1 to 64 characters",
+        "keys[0].key: missing: expected text",
+        "keys[0].rpm: expected a whole number from 1 to 1000000000, got 0",
+    ]
+
+
+def test_the_error_is_a_value(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, "serve = 1\n[server]\ndialect = 2")
+    error = refused.value
+    assert (error.where, error.reason) == ("serve", "unknown key, did you mean server?")
+    assert len(error.complaints) == 2
+    assert error.file == str(tmp_path / "streamweir.toml")
+    assert str(ConfigError("a.b", "no")) == "a.b: no"
+    assert str(ConfigError("", "no", file="f")) == "f: no"
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file or directory$"):
+        load_config(tmp_path / "none.toml", {})
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory$"):
+        load_config(tmp_path, {})
+    (tmp_path / "latin.toml").write_bytes(b"a = '\xe9'")
+    with pytest.raises(ConfigError, match=r"latin\.toml: is not UTF-8 text$"):
+        load_config(tmp_path / "latin.toml", {})
+    with pytest.raises(ConfigError, match="not TOML"):
+        load(tmp_path, "a = " + "9" * 5000)
+
+
+def test_the_address_of_the_command_line_stands_over_the_file(tmp_path: Path) -> None:
+    assert load(tmp_path, "[server]\nlisten = 'nonsense'", listen="[::1]:9").server.listen == "[::1]:9"
+    with pytest.raises(ConfigError, match=r"server\.listen: expected HOST:PORT"):
+        load(tmp_path, "", listen="${X}")
+    with pytest.raises(ConfigError, match=r"server\.listen: without"):
+        load(tmp_path, "", listen="0.0.0.0:8080")
+
+
+@pytest.mark.parametrize("folder", [".", "sub"])
+def test_files_are_looked_for_from_where_the_file_lies(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "ca.pem").write_text("x")
+    text = "[[providers]]\nname = 'p'\nkind = 'openai'\nca_file = 'ca.pem'"
+    (tmp_path / folder / "s.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    config = load_config(Path(folder) / "s.toml", {})
+    assert config.providers[0].ca_file == str((tmp_path / folder / "ca.pem").absolute())
+
+
+def test_files_that_are_missing(tmp_path: Path) -> None:
+    text = """
+    server.tls = { cert_file = "cert.pem", key_file = "key\\u0000.pem" }
+    [[providers]]
+    name = "p"
+    kind = "openai"
+    ca_file = "."
+    """
+    assert complaints(tmp_path, text) == [
+        "providers.p.ca_file: there is no such file",
+        "server.tls.cert_file: there is no such file",
+        "server.tls.key_file: there is no such file",
+    ]
+
+
+def test_equal_files_are_equal_configurations(tmp_path: Path) -> None:
+    before, same = (load(tmp_path, DESIGN, **ENVIRON) for _ in range(2))
+    assert before == same
+    assert before != load(tmp_path, DESIGN, **{**ENVIRON, "OPENAI_API_KEY": "another"})
+    assert before.providers[1:] == load(tmp_path, DESIGN, **{**ENVIRON, "OPENAI_API_KEY": "another"}).providers[1:]
+
+
+def test_what_is_not_in_force_yet(tmp_path: Path) -> None:
+    assert load(tmp_path, DESIGN, **ENVIRON).not_in_force() == [
+        "shared.url",
+        "models.gpt-4o.price",
+        "keys.ci.tpm",
+        "keys.ci.budget_usd",
+        "keys.ci.budget_period",
+    ]
+    more = Config(
+        store=Store(url="postgresql://a"), keys=(Key(name="a b", key=GOOD, workspace="w", max_streams=1, rpm=5),)
+    )
+    assert more.not_in_force() == ["store.url", 'keys."a b".workspace', 'keys."a b".max_streams']
+    assert Config().not_in_force() == []
