@@ -1,0 +1,85 @@
+"""The head of a request: all that is the same each time is put together once.
+
+Pure: values in, bytes out. Nothing that could end a line early enters it: a name, a value or a
+path with CR, LF or NUL is refused. The operator's headers go before the request's; how a message
+is framed and coded is up to neither of them.
+"""
+
+import re
+
+from streamweir import __version__
+from streamweir.core.errors import GatewayFault
+from streamweir.providers.base import UpstreamRequest
+from streamweir.upstream.address import Address, Proxy
+
+Fields = tuple[tuple[str, str], ...]
+
+# How a message is framed, coded and passed on is settled here, once for all requests.
+_OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_PATH = re.compile(r"/[\x21\x24-\x7e]*")  # neither blanks, quotes nor a fragment
+
+
+class RequestHead:
+    def __init__(self, address: Address, headers: Fields = (), proxy: Proxy | None = None) -> None:
+        """`proxy` only where the request itself is sent to it, not through a tunnel."""
+        for name, value in headers:
+            if (reason := _fault(name, value)) is not None:
+                raise ValueError(reason)
+        operators = {name.lower(): value for name, value in headers}
+        fixed = {"host": address.authority, "user-agent": f"streamweir/{__version__}", **operators}
+        fixed |= {"accept-encoding": "identity", "connection": "keep-alive"}
+        if proxy is not None and proxy.authorization is not None:
+            fixed["proxy-authorization"] = proxy.authorization
+        origin = f"http://{address.authority}" if proxy is not None else ""
+        self._start = f"POST {origin}{address.prefix}".encode("ascii")
+        self._fixed = b" HTTP/1.1\r\n" + _encode_fields(tuple(fixed.items()))
+        self._fixed_names = frozenset(fixed)
+        self._known: tuple[Fields, bytes] = ((), b"")
+
+    def encode(self, request: UpstreamRequest) -> bytes:
+        """Raises `GatewayFault`: what is sent upstream was written by us, so a fault in it is ours."""
+        if _PATH.fullmatch(request.path) is None:
+            raise GatewayFault("internal_error", "The path of a request to the provider cannot be sent.")
+        known, fields = self._known
+        if request.headers != known:
+            # One target's headers hardly ever change from one request to the next.
+            fields = self._encode_own(request.headers)
+            self._known = request.headers, fields
+        start, fixed, path = self._start, self._fixed, request.path.encode("ascii")
+        return b"%b%b%b%bcontent-length: %d\r\n\r\n" % (start, path, fixed, fields, len(request.body))
+
+    def _encode_own(self, headers: Fields) -> bytes:
+        for name, value in headers:
+            if _fault(name, value) is not None:
+                raise GatewayFault("internal_error", "A header of a request to the provider cannot be sent.")
+        return _encode_fields(tuple(field for field in headers if field[0].lower() not in self._fixed_names))
+
+
+def _fault(name: str, value: str) -> str | None:
+    if _NAME.fullmatch(name) is None:
+        return "a header has a name that cannot be sent"
+    if name.lower() in _OURS:
+        return f"the header {name.lower()} is set by the gateway itself"
+    if _VALUE.fullmatch(value) is None:
+        return f"the header {name.lower()} has a value that cannot be sent"
+    return None
+
+
+def _encode_fields(fields: Fields) -> bytes:
+    return "".join([f"{name}: {value}\r\n" for name, value in fields]).encode("latin-1")

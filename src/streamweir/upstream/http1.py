@@ -1,0 +1,155 @@
+"""An upstream on the network: HTTP/1.1 over TCP, by TLS and through a proxy where the endpoint says so.
+
+`open` takes a place in the pool, makes a connection where none is kept, and sends; what comes back
+goes from the connection straight to the receiver. A call outlives its connection in one case alone:
+a kept connection that turns out to have been closed before we used it is replaced by a new one,
+once, and the request is sent again (failures.md U38). Nothing here looks at what is sent or answered.
+"""
+
+import asyncio
+
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.providers.base import UpstreamRequest
+from streamweir.upstream.address import read_base_url, read_proxy
+from streamweir.upstream.base import Endpoint, Receiver
+from streamweir.upstream.connection import Connection
+from streamweir.upstream.dial import Dialler
+from streamweir.upstream.head import RequestHead
+from streamweir.upstream.pool import Pool
+
+LINGER_S = 1.0
+"""How long the end of a body may take that nobody waits for any more."""
+
+
+class Http1Upstream:
+    def __init__(self, endpoint: Endpoint, *, linger_s: float = LINGER_S) -> None:
+        """Raises `ValueError` for an endpoint that could not be used."""
+        address = read_base_url(endpoint.base_url)
+        proxy = read_proxy(endpoint.proxy) if endpoint.proxy is not None else None
+        self._head = RequestHead(address, endpoint.headers, None if address.is_tls else proxy)
+        self._pool: Pool[Connection] = Pool(
+            most=endpoint.most_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
+        )
+        self._dialler = Dialler(
+            self._pool, address, connect_s=endpoint.connect_s, proxy=proxy, ca_file=endpoint.ca_file
+        )
+        self._linger_s = linger_s
+
+    @property
+    def in_use(self) -> int:
+        """Connections with a call, and those that are being made for one."""
+        return self._pool.in_use
+
+    @property
+    def idle(self) -> int:
+        return self._pool.idle
+
+    @property
+    def waiting(self) -> int:
+        """Calls for which there is no connection yet."""
+        return self._pool.waiting
+
+    async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> "Http1Call":
+        head = self._head.encode(request)
+        connection = await self._pool.take()
+        if connection is None:
+            try:
+                connection = await self._dialler.dial()
+            except BaseException:
+                self._pool.free()
+                raise
+        call = Http1Call(self._pool, self._dialler, self._linger_s, head, request.body)
+        call.send(connection, receiver)
+        return call
+
+    async def close(self) -> None:
+        self._pool.close()
+
+
+class Http1Call:
+    __slots__ = (
+        "_body",
+        "_connection",
+        "_dialler",
+        "_head",
+        "_is_paused",
+        "_linger_s",
+        "_pool",
+        "_redial",
+        "_resends",
+    )
+
+    def __init__(self, pool: Pool[Connection], dialler: Dialler, linger_s: float, head: bytes, body: bytes) -> None:
+        self._pool = pool
+        self._dialler = dialler
+        self._linger_s = linger_s
+        self._head = head
+        self._body = body
+        self._connection: Connection | None = None
+        self._redial: asyncio.Task[None] | None = None
+        self._is_paused = False
+        self._resends = 0
+
+    @property
+    def resends(self) -> int:
+        return self._resends
+
+    def pause(self) -> None:
+        self._is_paused = True
+        if self._connection is not None:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self._connection is not None:
+            self._connection.resume()
+
+    def abort(self) -> None:
+        if self._connection is not None:
+            self._connection.drop()
+        elif self._redial is not None:
+            self._redial.cancel()
+            self._redial = None
+            self._pool.free()
+
+    def let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.let_go(self._linger_s)
+        else:
+            self.abort()
+
+    def send(self, connection: Connection, receiver: Receiver) -> None:
+        """With a place of the pool, which is the connection's from now on."""
+        self._connection = connection
+        connection.send(self, receiver, self._head, self._body)
+        if self._is_paused:
+            connection.pause()
+
+    def heard(self) -> None:
+        self._head = self._body = b""
+
+    def left(self) -> None:
+        self._connection = None
+
+    def send_again(self, receiver: Receiver) -> None:
+        self._resends = 1
+        self._redial = asyncio.get_running_loop().create_task(self._send_anew(receiver))
+
+    async def _send_anew(self, receiver: Receiver) -> None:
+        try:
+            connection = await self._dialler.dial()
+        except StreamweirError as error:
+            self._fail(receiver, error)
+        except BaseException:
+            # Cancelled by `abort`, which has seen to the rest, or by the end of the loop; or a mistake of ours.
+            self._fail(receiver, GatewayFault("internal_error", "The gateway failed to reach the provider."))
+            raise
+        else:
+            self._redial = None
+            self.send(connection, receiver)
+
+    def _fail(self, receiver: Receiver, error: StreamweirError) -> None:
+        if self._redial is not None:
+            self._redial = None
+            self._pool.free()
+            receiver.call_failed(error)

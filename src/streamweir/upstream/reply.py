@@ -1,0 +1,159 @@
+"""One HTTP response as it is read: bytes in, then a head, pieces of the body, and whether it is whole.
+
+A machine without a socket: `connection` feeds it and asks it. It is strict where leniency would let
+two readers disagree about where a body ends (llhttp's leniencies stay off; any transfer coding but
+`chunked` is refused), and it takes no more memory than its bounds, whatever is sent. It does not
+look at what the body holds, and does not follow, decode or judge anything.
+
+The order of its facts is the order of the bytes: a fault that comes after pieces of the body does
+not take them back, and nothing that stands behind the end of the response is counted in.
+"""
+
+from collections.abc import Callable
+
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from streamweir.core.errors import UpstreamError
+
+MOST_HEAD_BYTES = 32 * 1024
+MOST_HEAD_FIELDS = 100
+_WITHOUT_BODY = frozenset({204, 304})
+
+
+class Reply:
+    __slots__ = (
+        "_end",
+        "_field_bytes",
+        "_field_count",
+        "_headers",
+        "_is_head_taken",
+        "_parse",
+        "_parser",
+        "ends_by_close",
+        "fault",
+        "flows",
+        "has_head",
+        "is_whole",
+        "may_keep",
+        "on_body",
+        "pieces",
+        "status",
+    )
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.has_head = False
+        """The final head is there; interim ones are skipped."""
+        self.pieces: list[bytes] = []
+        # Called for each piece by the parser: a list's own method costs a third of one written here.
+        self.on_body: Callable[[bytes], None] = self.pieces.append
+        self.flows = False
+        """What is read now is body and nothing else. Set by the connection, unset here."""
+        self.is_whole = False
+        self.may_keep = False
+        """The connection may serve another request, once this response is whole."""
+        self.ends_by_close = False
+        self.fault: UpstreamError | None = None
+        self._headers: dict[str, str] = {}
+        self._is_head_taken = False
+        self._end = 0
+        self._field_bytes = 0
+        self._field_count = 0
+        parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = parser
+        self._parse: Callable[[bytes], None] = parser.feed_data
+
+    def feed(self, data: bytes) -> None:
+        try:
+            self._parse(data)
+        except HttpParserCallbackError:
+            raise  # a fault of this file, not of the peer
+        except (HttpParserError, HttpParserUpgrade):
+            if self.is_whole:
+                self.may_keep = False
+            elif self.fault is None:
+                self._refuse("The provider's answer is not HTTP.")
+
+    def take_head(self) -> dict[str, str] | None:
+        """The headers of the final head, once. A repeated one is joined by a comma."""
+        if self._is_head_taken or not self.has_head:
+            return None
+        self._is_head_taken = True
+        headers, self._headers = self._headers, {}
+        return headers
+
+    def take(self) -> bytes:
+        """The body that was read since the last time."""
+        pieces = self.pieces
+        if self.is_whole:
+            del pieces[self._end :]
+            self._end = 0
+        if not pieces or not self.has_head:
+            return b""
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return body
+
+    def close(self) -> None:
+        """Parser and reply hold each other: let go of, they are gone at once and not when garbage is collected."""
+        self._parser = None
+        self._parse = _unheard
+
+    def on_message_begin(self) -> None:
+        if self.is_whole:
+            self.may_keep = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._field_count += 1
+        self._field_bytes += len(name) + len(value) + len(": \r\n")
+        if self._field_count > MOST_HEAD_FIELDS or self._field_bytes > MOST_HEAD_BYTES:
+            self.refuse_size()
+        elif not self.has_head:  # else a trailer, or something behind the end
+            key = name.lower().decode("latin-1")
+            text = value.strip(b" \t").decode("latin-1")
+            self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        if self.has_head or parser is None:
+            return
+        status = parser.get_status_code()
+        if 100 <= status < 200:
+            self._headers.clear()
+            self._field_count += 1  # so that interim heads without fields have an end too
+            if self._field_count > MOST_HEAD_FIELDS:
+                self.refuse_size()
+            return
+        coding = self._headers.get("transfer-encoding")
+        if parser.get_http_version() not in ("1.1", "1.0") or not 200 <= status < 600:
+            self._refuse("The provider's answer is not HTTP.")
+        elif coding is not None and coding.lower() != "chunked":
+            self._refuse("The provider's answer is sent in a way that was not asked for.")
+        if self.fault is None:
+            self.status = status
+            self.has_head = True
+            self.may_keep = parser.should_keep_alive()
+            self.ends_by_close = (
+                coding is None and "content-length" not in self._headers and status not in _WITHOUT_BODY
+            )
+
+    def on_message_complete(self) -> None:
+        if self.has_head and not self.is_whole and self.fault is None:
+            self.is_whole = True
+            self.flows = False
+            self._end = len(self.pieces)
+
+    def refuse_size(self) -> None:
+        """The head, or what stands between two pieces of the body, is too large."""
+        if self.is_whole:
+            self.may_keep = False
+        else:
+            self._refuse("The head of the provider's answer is too large.")
+
+    def _refuse(self, message: str) -> None:
+        self.flows = False
+        self.fault = UpstreamError("upstream_bad_response", message)
+
+
+def _unheard(_data: bytes) -> None:
+    """Of a reply that is closed."""
