@@ -1,0 +1,100 @@
+"""The scripts by name, and `play`, which finds the one that a request asks for and plays it.
+
+The model's name decides: a script, and after a `?` its parameters. A request that cannot be played
+is answered as a provider would: with a status, and a message that says what there is to choose from.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.core.errors import CallerError
+from streamweir.core.request import RequestRules, read_request
+from streamweir.dialects.base import IdForm
+from streamweir.upstream.script import answer, scene
+from streamweir.upstream.script.chunk import ChunkWriter, write_error
+from streamweir.upstream.script.parameter import read_options, refused, shown
+from streamweir.upstream.script.scene import Performance, Scene
+from streamweir.upstream.script.speech import Tally, count_tokens
+from streamweir.upstream.script.step import END, Head, Step, What, timed
+from streamweir.wire import jsonio
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    says: answer.Answer = answer.lorem
+    performs: Performance = scene.complete
+    takes: tuple[str, ...] = ()
+    """Its own parameters, besides `parameter.COMMON`."""
+    defaults: dict[str, Any] = {}
+    is_endless: bool = False
+
+
+SCRIPTS: dict[str, Script] = {
+    "hello": Script(says=answer.hello),
+    "echo": Script(says=answer.echo),
+    "lorem": Script(takes=("words",)),
+    "tools": Script(says=answer.tools, takes=("calls",)),
+    "reasoning": Script(says=answer.reasoning),
+    "refusal": Script(says=answer.refusal),
+    "json": Script(says=answer.json),
+    "error": Script(performs=scene.error, takes=("status", "code", "retry_after", "at")),
+    "cut": Script(performs=scene.cut, takes=("at", "how"), defaults={"at": 3}),
+    "stall": Script(performs=scene.stall, takes=("at",), defaults={"at": 3}),
+    "slow-start": Script(says=answer.hello, defaults={"first_ms": 3000}),
+    "empty": Script(performs=scene.empty),
+    "html": Script(performs=scene.html),
+    "redirect": Script(performs=scene.redirect),
+    "garbage": Script(performs=scene.garbage, takes=("at",), defaults={"at": 3}),
+    "huge-frame": Script(performs=scene.huge_frame, takes=("at", "bytes"), defaults={"at": 3}),
+    "endless": Script(says=answer.endless, performs=scene.endless, defaults={"pace_ms": 10}, is_endless=True),
+}
+
+MODELS = ("hello", "echo", "lorem", "tools", "reasoning", "refusal", "json")
+"""The scripts that answer well: the models that are listed."""
+
+
+def play(body: bytes, *, created: int, entropy: bytes) -> Iterator[Step]:
+    """The answer to a chat completion's body, step by step; `entropy` is what its ids are made of.
+
+    The request is read before this returns, the answer is made while it is taken.
+    """
+    try:
+        script, cast = _read(body, created, IdForm.CHATCMPL.make(entropy))
+    except CallerError as error:
+        return timed(_refusal(error), 0.0, 0.0)
+    return timed(script.performs(cast), cast.options.first_ms / 1000, cast.options.pace_ms / 1000)
+
+
+def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Scene]:
+    try:
+        members = jsonio.decode(body)
+    except jsonio.InvalidJson as reason:
+        raise CallerError("invalid_json", "The request body is not valid JSON.") from reason
+    if not isinstance(members, dict):
+        raise CallerError("invalid_json", "The request body must be a JSON object.")
+    model = members.pop("model", None)  # it may be longer than a caller's: an alias can stand for it
+    name, _, query = model.partition("?") if isinstance(model, str) else ("", "", "")
+    script = SCRIPTS.get(name)
+    if script is None:
+        example = "lorem?words=20&pace_ms=50"
+        known = ", ".join(SCRIPTS)
+        raise refused(f"The simulator has no script {shown(name)}. It has: {known}. With parameters: {example}.")
+    options = read_options(query, name, script.takes, script.defaults)
+    chat = read_request(members, RequestRules(model_required=False))
+    tally = Tally(sum(count_tokens(answer.text_of(message)) for message in chat.messages))
+    writer = ChunkWriter(
+        id=completion_id,
+        created=created,
+        model=name,
+        usage=options.usage,
+        is_asked=chat.include_usage,
+        tally=tally,
+    )
+    return script, Scene(chat, options, completion_id, writer, tally, script.says, script.is_endless)
+
+
+def _refusal(error: CallerError) -> Iterator[What]:
+    yield Head(error.facts.status, {"content-type": "application/json"})
+    yield write_error(error.facts.status, error.message, error.code, error.param)
+    yield END
