@@ -25,7 +25,6 @@ class Intake:
         self._body = BodySplitter()
         self._decoder: Decoder = provider.decoder()
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
-        self.split: Callable[[bytes], list[Frame]] = self._split_first
         self.decode = self._decoder.feed
 
     @property
@@ -36,12 +35,10 @@ class Intake:
     def is_mid_event(self) -> bool:
         return self._body.is_mid_event
 
-    def _split_first(self, chunk: bytes, /) -> list[Frame]:
-        frames = self._body.feed(chunk)
-        events = self._body.events
-        if events is not None:
-            self.split = events.feed
-        return frames
+    @property
+    def split(self) -> Callable[[bytes], list[Frame]]:
+        """Looked up, not kept: an object that holds a method of its own is freed only by the collector of cycles."""
+        return (self._body.events or self._body).feed
 
     def end_of_split(self) -> Sequence[Event]:
         return self.fail(UpstreamError("upstream_frame_too_large", "The upstream sent an event that is too large."))
