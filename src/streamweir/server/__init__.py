@@ -1,0 +1,1 @@
+"""Sockets towards the callers, and the wiring of everything."""

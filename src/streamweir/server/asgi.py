@@ -1,0 +1,178 @@
+"""The bridge to an ASGI application, for the routes that are not hot: one task per request.
+
+It hands a whole `Request` over as an http scope and turns what the application sends into one
+`Response`: an answer that comes in one piece is sent with its length, anything else as a stream
+that waits for a slow caller. A caller that has gone is told by `http.disconnect`; an application
+that does not listen is cancelled after a grace. A fault of the application is never swallowed: it
+goes to `on_fault`, whose answer is sent where none has been started. No lifespan, no websockets.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from streamweir.core.errors import CallerError
+from streamweir.server.message import Answer, Headers, Request, Response
+
+Message = MutableMapping[str, Any]
+AsgiApp = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+
+class Bridge:
+    def __init__(
+        self,
+        asgi_app: AsgiApp,
+        on_fault: Callable[[Request, BaseException], Answer],
+        *,
+        on_answer: Callable[[Request, int], None] = lambda _request, _status: None,
+        scheme: str = "http",
+        server: tuple[str, int] | None = None,
+        grace_s: float = 1.0,
+    ) -> None:
+        """`on_fault` is told of every fault, and asked for the answer to it; `on_answer` of the status of all others.
+
+        `grace_s`: for leaving by itself.
+        """
+        self._app = asgi_app
+        self._on_fault = on_fault
+        self._on_answer = on_answer
+        self._scheme = scheme
+        self._server = server
+        self._grace_s = grace_s
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, request: Request, response: Response) -> None:
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            error = CallerError("invalid_value", "This server offers no websockets.")
+            response.send(self._on_fault(request, error))
+            return
+        exchange = _Exchange(request, response)
+        scope = self._scope(request)
+        task = asyncio.get_running_loop().create_task(_run(self._app, scope, exchange))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._finish, request, response, exchange))
+        response.on_gone = partial(exchange.caller_gone, task, self._grace_s)
+        response.on_drained = exchange.caller_reads_on
+
+    async def close(self) -> None:
+        """Cancels what is under way and waits for its end."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _finish(self, request: Request, response: Response, exchange: "_Exchange", task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        exchange.end()
+        fault = None if task.cancelled() else task.exception()
+        if fault is None and not response.over and not task.cancelled():
+            fault = RuntimeError("the application returned before its answer was whole")
+        answer = None
+        if fault is None and exchange.status:
+            self._on_answer(request, exchange.status)
+        try:
+            answer = self._on_fault(request, fault) if fault is not None else None
+        finally:
+            if answer is not None and not response.started:
+                response.send(answer)
+            elif not response.over:
+                response.cut()
+
+    def _scope(self, request: Request) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": self._scheme,
+            "path": unquote(request.path),
+            "raw_path": request.path.encode("ascii"),
+            "query_string": request.query.encode("ascii"),
+            "root_path": "",
+            "headers": [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()],
+            "client": (request.peer, 0) if request.peer else None,
+            "server": self._server,
+            "state": {"request_id": request.id},
+        }
+
+
+async def _run(app: AsgiApp, scope: dict[str, Any], exchange: "_Exchange") -> None:
+    await app(scope, exchange.receive, exchange.send)
+
+
+class _Exchange:
+    """What one call of the application sees of its caller."""
+
+    def __init__(self, request: Request, response: Response) -> None:
+        self._request = request
+        self._response = response
+        self._body_is_given = False
+        self._head: tuple[int, Headers] | None = None
+        """Held back until the first piece of the body tells whether it is the only one."""
+        self._change = asyncio.Event()
+        """The caller reads on, or has gone, or has all it asked for."""
+        self._patience: asyncio.TimerHandle | None = None
+
+    @property
+    def status(self) -> int:
+        """0 where it has not been said."""
+        return self._head[0] if self._head is not None else 0
+
+    async def receive(self) -> Message:
+        if not self._body_is_given:
+            self._body_is_given = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
+        while not self._response.over:
+            await self._wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        response = self._response
+        if response.over:
+            return
+        kind = message["type"]
+        if kind == "http.response.start":
+            if self._head is not None:
+                raise RuntimeError("the application started its answer twice")
+            self._head = message["status"], _headers(message.get("headers", ()))
+            return
+        if kind != "http.response.body" or self._head is None:
+            raise RuntimeError(f"the application sent an unexpected {kind}")
+        body, has_more = bytes(message.get("body", b"")), message.get("more_body", False)
+        status, headers = self._head
+        if not response.started and not has_more:
+            response.send(Answer(status=status, headers=headers, body=body))
+        elif not response.started:
+            response.start(status, headers, body)
+        elif has_more:
+            response.write(body)
+        else:
+            response.end(body)
+        while response.full:
+            await self._wait()
+        if response.over:
+            self._change.set()
+
+    async def _wait(self) -> None:
+        self._change.clear()
+        await self._change.wait()
+
+    def caller_reads_on(self) -> None:
+        self._change.set()
+
+    def caller_gone(self, task: "asyncio.Task[None]", grace_s: float) -> None:
+        self._change.set()
+        self._patience = asyncio.get_running_loop().call_later(grace_s, task.cancel)
+
+    def end(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+
+def _headers(fields: Any) -> Headers:
+    return tuple((bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in fields)

@@ -1,0 +1,349 @@
+"""One connection of a caller: which request's turn it is, what it may cost in time, and when it is over.
+
+    IDLE -> HEAD -> BODY -> SERVING -> IDLE          (HEAD -> SERVING without a body)
+                \\------\\--------\\--> LINGERING -> CLOSED
+
+One request at a time: what follows it is kept unparsed until it is answered, so answers leave in
+order and nothing is read under another request's rules. Reading goes on all the while, for the
+sake of the end of the stream: a caller that closes, also only its sending side, has gone
+(spec/failures.md C7); what was already answered is still delivered. How HTTP is read and written
+is told by `head`, `body` and `response`; what is answered, by the application.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import struct
+from collections.abc import Callable
+from math import inf
+from typing import Protocol
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.body import Body, ChunkedBody, SizedBody, too_large
+from streamweir.server.head import Head, HeadReader
+from streamweir.server.limit import HttpLimits
+from streamweir.server.line import Line, Phase
+from streamweir.server.message import UNREAD, Application, Request, Response
+from streamweir.server.pressure import come_back_s
+from streamweir.server.response import HttpResponse
+
+_BLANK_LINES = re.compile(rb"(?:\r\n)*")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_TURN = 16
+"""How many pipelined requests are begun before other connections have their turn."""
+
+
+class Owner(Protocol):
+    """The server, as far as a connection knows it."""
+
+    @property
+    def app(self) -> Application: ...
+
+    @property
+    def limits(self) -> HttpLimits: ...
+
+    @property
+    def is_admitting(self) -> bool: ...
+
+    def opened(self, connection: "Connection", /) -> bool:
+        """False: there are too many already."""
+        ...
+
+    def may_linger(self, connection: "Connection", /) -> bool:
+        """Whether there is room for its gentle end."""
+        ...
+
+    def closed(self, connection: "Connection", /) -> None: ...
+
+
+class Connection(Line):
+    """See `server.response.Carrier`."""
+
+    __slots__ = (
+        "_app",
+        "_body",
+        "_closes",
+        "_is_advancing",
+        "_is_fresh",
+        "_owner",
+        "_reader",
+        "_request",
+        "_response",
+        "_rest",
+    )
+
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(owner.limits, loop)
+        self._owner = owner
+        self._app = owner.app
+        self._is_fresh = True
+        """Nothing has arrived yet."""
+        self._rest = b""
+        """Not parsed yet."""
+        self._reader: HeadReader | None = None
+        self._body: Body | None = None
+        self._request: Request | None = None
+        self._response: HttpResponse | None = None
+        self._closes = False
+        """With the answer that is under way."""
+        self._is_advancing = False
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._owner.opened(self):
+            self._deadline = self._loop.time() + self._limits.header_s
+            self._alarm.by(self._deadline)
+        else:
+            self._refuse(
+                GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())
+            )
+
+    def data_received(self, data: bytes) -> None:
+        phase = self._phase
+        if phase is Phase.CLOSED:
+            return
+        if phase is Phase.LINGERING or (self._closes and phase is Phase.SERVING):
+            self._discard(len(data))
+            return
+        self._rest = self._rest + data if self._rest else data
+        if phase is Phase.SERVING:
+            self._read_on(len(self._rest) <= self._limits.pipeline_bytes)
+        else:
+            self._advance()
+
+    def eof_received(self) -> None:
+        if self._response is not None:
+            self._lose()
+        else:
+            self._close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.closed(self)
+        super().connection_lost(exc)
+
+    # What the server asks.
+
+    def retire(self) -> None:
+        """Close now if nothing is asked for. One that has just been opened may ask first."""
+        if self._phase is Phase.IDLE and not self._is_fresh and not self._rest:
+            self._close()
+
+    def abort(self) -> None:
+        self._lose()
+
+    # What the response tells.
+
+    def head_goes_out(self) -> bool:
+        if self._phase is Phase.BODY:  # what is left of the body will never be read
+            self._phase = Phase.SERVING
+            self._deadline = inf
+            self._closes = True
+        if not self._owner.is_admitting:
+            self._closes = True
+        if self._closes:
+            self._rest = b""
+            self._read_on(True)
+        self._watch_writing()
+        return self._closes
+
+    def response_ended(self) -> None:
+        if self._response is not None:
+            self._sent += self._response.bytes_out
+        self._response = self._request = self._body = None
+        if self._closes and self._owner.may_linger(self):
+            self._linger()
+            return
+        if self._closes or not (self._owner.is_admitting or self._rest):
+            self._close()
+            return
+        self._phase = Phase.IDLE
+        self._deadline = self._loop.time() + self._limits.keep_s
+        if not self._is_advancing:
+            self._alarm.by(self._deadline)
+            if self._rest:
+                self._loop.call_soon(self._advance)
+
+    def response_cut(self, /, *, abruptly: bool) -> None:
+        if abruptly:
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._lose()
+
+    # One request after the other.
+
+    def _advance(self) -> None:
+        self._is_advancing = True
+        try:
+            for _ in range(_TURN):
+                if not self._step():
+                    break
+            else:
+                self._loop.call_soon(self._advance)
+        finally:
+            self._is_advancing = False
+        self._read_on(len(self._rest) <= self._limits.pipeline_bytes)
+        self._alarm.by(self._deadline)
+
+    def _step(self) -> bool:
+        """False: this takes more bytes, or an answer."""
+        phase = self._phase
+        if phase is Phase.IDLE and self._request_begins():
+            phase = self._phase = Phase.HEAD
+        if phase is Phase.HEAD:
+            return self._read_head()
+        if phase is Phase.BODY:
+            return self._read_body()
+        return False
+
+    def _request_begins(self) -> bool:
+        """True where a request begins: not with blank lines (RFC 9112 2.2), nor while answers pile up."""
+        rest = self._rest
+        if rest.startswith(b"\r"):
+            blank = _BLANK_LINES.match(rest)
+            rest = self._rest = rest[blank.end() :] if blank is not None else rest
+        if not rest or rest == b"\r" or self.is_full:
+            return False
+        limits = self._limits
+        self._reader = HeadReader(limits.header_bytes, limits.header_fields)
+        if not self._is_fresh:
+            self._deadline = self._loop.time() + limits.header_s
+        self._is_fresh = False
+        return True
+
+    def _read_head(self) -> bool:
+        reader, data = self._reader, self._rest
+        assert reader is not None  # noqa: S101 (for the type checker)
+        self._rest = b""
+        try:
+            used = reader.feed(data)
+        except CallerError as error:
+            self._refuse(error)
+            return False
+        if reader.head is None:
+            return False
+        self._rest = data[used:]
+        self._reader = None
+        self._begin(reader.head)
+        return True
+
+    def _begin(self, head: Head) -> None:
+        now = self._loop.time()
+        request = self._request = Request(
+            id=new_id(),
+            method=head.method,
+            path=head.path,
+            query=head.query,
+            headers=head.headers,
+            peer=self._peer,
+            arrived_s=now,
+        )
+        response = self._response = self._respond(request.id, is_head=head.method == "HEAD", is_1_1=head.is_1_1)
+        self._closes = not head.keeps_alive
+        has_body = head.is_chunked or head.length > 0
+        self._phase = Phase.BODY if has_body else Phase.SERVING
+        self._deadline = now + self._limits.body_s if has_body else inf
+        most = self._limits.body_bytes
+        if head.length > most:
+            self._refuse(too_large(most))
+            return
+        if has_body:
+            self._body = ChunkedBody(most) if head.is_chunked else SizedBody(head.length)
+        self._ask(self._app.begin, request, response)
+        if self._response is not response or response.started:
+            return
+        if not has_body:
+            self._ask(self._app.serve, request, response)
+        elif head.expects_continue and not self._rest:
+            self._transport.write(_CONTINUE)
+
+    def _read_body(self) -> bool:
+        body, request, response, data = self._body, self._request, self._response, self._rest
+        assert body is not None  # noqa: S101 (these three for the type checker)
+        assert request is not None  # noqa: S101
+        assert response is not None  # noqa: S101
+        self._rest = b""
+        try:
+            used = body.feed(data)
+        except CallerError as error:
+            self._refuse(error)
+            return False
+        if not body.is_whole:
+            return False
+        self._rest = data[used:]
+        self._body = None
+        request.body = body.take()
+        self._phase = Phase.SERVING
+        self._deadline = inf
+        self._ask(self._app.serve, request, response)
+        return True
+
+    def _ask(self, step: Callable[[Request, Response], None], request: Request, response: HttpResponse) -> None:
+        """The application keeps its faults to itself. One that escapes ends this connection and reaches the loop."""
+        try:
+            step(request, response)
+        except BaseException:
+            self._lose()
+            raise
+
+    def _refuse(self, error: StreamweirError) -> None:
+        request, response = self._request, self._response
+        if request is None:
+            request = self._unread()
+        if response is None:
+            response = self._response = self._respond(request.id, is_head=False, is_1_1=True)
+        self._phase = Phase.SERVING
+        self._deadline = inf
+        self._closes = True
+        try:
+            answer = self._app.refuse(request, error)
+        except BaseException:
+            self._lose()
+            raise
+        response.send(answer)
+
+    def _unread(self) -> Request:
+        now = self._loop.time()
+        return Request(id=new_id(), method=UNREAD, path=UNREAD, headers={}, peer=self._peer, arrived_s=now)
+
+    def _respond(self, request_id: str, *, is_head: bool, is_1_1: bool) -> HttpResponse:
+        return HttpResponse(self, self._transport.write, request_id, is_head=is_head, is_1_1=is_1_1)
+
+    # What the line asks.
+
+    def _expire(self, now: float) -> None:
+        phase = self._phase
+        if phase is Phase.HEAD or (phase is Phase.IDLE and self._is_fresh):
+            self._refuse(CallerError("request_timeout", "The request's headers did not arrive in time."))
+        elif phase is Phase.BODY:
+            self._refuse(CallerError("request_timeout", "The request's body did not arrive in time."))
+        elif self._transport.get_write_buffer_size():  # it still reads the last answer: the stall is the measure
+            self._deadline = now + self._limits.write_stall_s
+        elif phase is Phase.LINGERING:
+            self._lose()
+        else:
+            self._close()
+
+    def _under_way(self) -> int | None:
+        return self._response.bytes_out if self._response is not None else None
+
+    def _flow_changed(self) -> None:
+        response = self._response
+        if response is not None:
+            tell = response.on_full if self.is_full else response.on_drained
+            if tell is not None:
+                tell()
+        elif not self.is_full:
+            self._advance()
+
+    def _lost(self) -> None:
+        self._rest = b""
+        response, self._response = self._response, None
+        if response is not None:
+            response.lose()
+
+
+def new_id() -> str:
+    return "req_" + os.urandom(12).hex()

@@ -1,0 +1,253 @@
+"""The bridge: what an ASGI application sees, what becomes of its answer, and who hears of its faults."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request as StarletteRequest
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import Response as StarletteResponse
+from starlette.routing import Route
+
+from streamweir.core.errors import StreamweirError
+from streamweir.server.asgi import AsgiApp, Bridge
+from streamweir.server.message import Answer, Request, Response
+from support.httpapp import Serving, SmallApp, get, post, serving
+from support.rawclient import PATIENCE_S, CutShort, RawClient
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+START = {"type": "http.response.start", "status": 200, "headers": [(b"x-a", b"b"), (b"content-length", b"3")]}
+
+
+class Bridged(SmallApp):
+    """Everything goes through the bridge."""
+
+    def __init__(self, app: AsgiApp, **options: Any) -> None:
+        super().__init__()
+        self.faults: list[BaseException] = []
+        self.bridge = Bridge(app, self.note, **options)
+
+    def note(self, request: Request, reason: BaseException) -> Answer:
+        self.faults.append(reason)
+        self.told("fault")()
+        if isinstance(reason, StreamweirError):
+            return Answer(status=reason.facts.status, body=reason.code.encode())
+        return Answer(status=500, body=request.id.encode())
+
+    def begin(self, request: Request, _response: Response, /) -> None:
+        self.begun.append(request)
+
+    def serve(self, request: Request, response: Response, /) -> None:
+        self.bridge.serve(request, response)
+
+
+@asynccontextmanager
+async def bridging(app: AsgiApp, **options: Any) -> AsyncIterator[tuple[Serving, Bridged]]:
+    bridged = Bridged(app, **options)
+    async with serving(bridged) as at:
+        yield at, bridged
+        await asyncio.wait_for(bridged.bridge.close(), PATIENCE_S)
+
+
+async def test_the_scope_and_the_body() -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend([dict(scope), await receive()])
+        await send(START)
+        await send({"type": "http.response.body", "body": b"abc"})
+        seen.append(await receive())
+
+    async with bridging(app, server=("127.0.0.1", 8080)) as (at, _), await RawClient.open(at.address) as client:
+        await client.send(post("/a%20b/%C3%A9%2F?q=%20", b"hello", "X-Thing: caf\xe9"))
+        reply = await client.response()
+        assert (reply.status, reply.body, reply.header("x-a")) == (200, b"abc", "b")
+        assert reply.header("content-length") == "3"
+        await client.send(get("/"))
+        await client.response()
+    assert seen[0].pop("state") == {"request_id": reply.header("x-request-id")}
+    assert seen[0] == {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/a b/\xe9/",
+        "raw_path": b"/a%20b/%C3%A9%2F",
+        "query_string": b"q=%20",
+        "root_path": "",
+        "headers": [(b"host", b"a"), (b"content-length", b"5"), (b"x-thing", b"caf\xe9")],
+        "client": ("127.0.0.1", 0),
+        "server": ("127.0.0.1", 8080),
+    }
+    assert seen[1] == {"type": "http.request", "body": b"hello", "more_body": False}
+    assert seen[2] == {"type": "http.disconnect"}
+
+
+def starlette() -> Starlette:
+    async def echo(request: StarletteRequest) -> StarletteResponse:
+        return PlainTextResponse(await request.body())
+
+    async def stream(request: StarletteRequest) -> StarletteResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in (b"one", b"", b"two"):
+                yield piece
+
+        return StreamingResponse(pieces(), headers={"x-path": request.url.path})
+
+    return Starlette(routes=[Route("/echo", echo, methods=["GET", "POST"]), Route("/stream", stream)])
+
+
+async def test_starlette() -> None:
+    async with bridging(starlette()) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(post("/echo", b"hello") + get("/stream") + get("/nowhere") + post("/stream"))
+        assert (await client.response()).body == b"hello"
+        streamed = await client.response()
+        assert streamed.chunks == (b"one", b"two")
+        assert streamed.header("x-path") == "/stream"
+        assert (await client.response()).status == 404
+        assert (await client.response()).status == 405
+        await client.send((get("/stream") + get("/echo")).replace(b"GET", b"HEAD"))
+        assert (await client.response(has_body=False)).status == 200
+        assert (await client.response(has_body=False)).header("content-length") == "0"
+        assert bridged.faults == []
+
+
+async def test_a_stream_waits_for_a_slow_caller() -> None:
+    written = 0
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        nonlocal written
+        await send(START)
+        for _ in range(1000):
+            await send({"type": "http.response.body", "body": bytes(10000), "more_body": True})
+            written += 10000
+        await send({"type": "http.response.body"})
+
+    async with bridging(app) as (at, _), await RawClient.open(at.address, receive_buffer=8192) as client:
+        await client.send(get("/"))
+        await client.head()
+        assert await client.chunk() == bytes(10000)
+        assert written < 1_000_000
+        count = 1
+        while chunk := await client.chunk():
+            assert chunk == bytes(10000)
+            count += 1
+        assert count == 1000
+
+
+@pytest.mark.parametrize("path", ["/before", "/head", "/within", "/short", "/nothing", "/twice", "/odd"])
+async def test_a_fault_is_told_and_never_looks_like_an_answer(path: str) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if path == "/odd":
+            await send({"type": "http.response.body", "body": b"x"})
+        if path in ("/before", "/nothing"):
+            if path == "/before":
+                raise ZeroDivisionError
+            return
+        await send(START)
+        if path == "/twice":
+            await send(START)
+        if path in ("/within", "/short"):
+            await send({"type": "http.response.body", "body": b"some", "more_body": True})
+        if path in ("/within", "/head"):
+            raise ZeroDivisionError
+
+    async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get(path))
+        if path in ("/within", "/short"):
+            with pytest.raises(CutShort):
+                await client.response()
+        else:
+            reply = await client.response()
+            assert (reply.status, reply.body) == (500, at.app.begun[0].id.encode())
+        assert [type(fault) for fault in bridged.faults] == [
+            ZeroDivisionError if path in ("/before", "/head", "/within") else RuntimeError
+        ]
+
+
+async def test_an_application_notices_that_its_caller_has_gone() -> None:
+    seen: list[str] = []
+    left = asyncio.Event()
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send(START)
+        await send({"type": "http.response.body", "body": b"some", "more_body": True})
+        seen.append((await receive())["type"])
+        await send({"type": "http.response.body", "body": b"into the void"})
+        left.set()
+
+    async with bridging(app, grace_s=1000) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/"))
+        await client.head()
+        client.close()
+        await asyncio.wait_for(left.wait(), PATIENCE_S)
+        assert seen == ["http.disconnect"]
+        assert bridged.faults == []
+
+
+async def test_one_that_does_not_is_cancelled() -> None:
+    ended: list[str] = []
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        finally:
+            over.set()
+
+    async with bridging(app, grace_s=0.01) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/"))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        client.close()
+        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        assert ended == ["cancelled"]
+        assert bridged.faults == []
+
+
+async def test_a_sender_that_waits_is_woken_when_its_caller_goes() -> None:
+    over = asyncio.Event()
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(START)
+        await send({"type": "http.response.body", "body": bytes(5_000_000), "more_body": True})
+        over.set()
+
+    async with bridging(app, grace_s=1000) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/"))
+        await client.head()
+        client.close()
+        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await at.emptied()
+        assert bridged.faults == []
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    begun = asyncio.Event()
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/"))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await bridged.bridge.close()
+        assert await client.is_closed()
+        assert bridged.faults == []
+
+
+async def test_a_websocket_is_refused() -> None:
+    async with bridging(starlette()) as (at, _), await RawClient.open(at.address) as client:
+        await client.send(get("/echo", "connection: upgrade", "upgrade: WebSocket", "sec-websocket-version: 13"))
+        assert (await client.response()).status == 400

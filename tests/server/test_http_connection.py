@@ -1,0 +1,427 @@
+"""One connection over a real socket: turns, limits, deadlines, and what is answered to whom."""
+
+import asyncio
+import random
+
+import pytest
+
+from conftest import SOAKS
+from streamweir.core.errors import StreamweirError
+from streamweir.server.message import Answer, Request, Response
+from support.httpapp import SmallApp, chunked, get, post, serving
+from support.rawclient import RawClient
+
+
+async def test_requests_follow_each_other_on_one_connection() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        for number in range(200):
+            await client.send(post("/echo", b"%d" % number))
+            reply = await client.response()
+            assert (reply.status, reply.body) == (200, b"%d" % number)
+            assert reply.header("connection") is None
+        assert at.server.connections == 1
+        request = at.app.served[0]
+        assert request.peer == "127.0.0.1"
+        assert (request.method, request.path, request.query) == ("POST", "/echo", "")
+        assert len({request.id for request in at.app.served}) == 200
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17])
+async def test_a_request_may_come_in_any_pieces(size: int) -> None:
+    data = chunked("/echo?x=1", b"hello ", b"w", b"orld" * 10) + post("/stream", b"again") + get("/echo")
+    async with serving() as at, await RawClient.open(at.address) as client:
+        for cut in range(0, len(data), size):
+            await client.send(data[cut : cut + size])
+        assert (await client.response()).body == b"hello world" + b"orld" * 9
+        assert (await client.response()).body == b"firstagainlast"
+        assert (await client.response()).body == b""
+
+
+async def test_random_cuts() -> None:
+    data = chunked("/echo", b"hello ", b"w", b"orld" * 10) + post("/stream", b"again")
+    async with serving() as at, await RawClient.open(at.address) as client:
+        for seed in range(300 if SOAKS else 30):
+            chance = random.Random(seed)
+            cut = 0
+            while cut < len(data):
+                size = chance.randrange(1, 60)
+                await client.send(data[cut : cut + size])
+                cut += size
+            assert (await client.response()).body == b"hello world" + b"orld" * 9
+            assert (await client.response()).body == b"firstagainlast"
+
+
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    """The first is held: what follows waits, unread, and none gets another's answer."""
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(
+            get("/hold", "authorization: one")
+            + post("/echo", b"two", "authorization: two")
+            + chunked("/stream", b"th", b"ree")
+            + get("/hold", "authorization: four")
+            + b"\r\n\r\n"
+            + post("/echo", b"five")
+        )
+        first = await at.app.hold()
+        assert [request.headers["authorization"] for request in at.app.begun] == ["one"]
+        first.send(Answer(status=200, body=b"one"))
+        assert (await client.response()).body == b"one"
+        assert (await client.response()).body == b"two"
+        assert (await client.response()).body == b"firstthreelast"
+        fourth = await at.app.hold()
+        assert len(at.app.begun) == 4
+        fourth.start(200, ())
+        fourth.end(b"four")
+        assert (await client.response()).body == b"four"
+        assert (await client.response()).body == b"five"
+
+
+async def test_many_pipelined_requests_give_others_their_turn() -> None:
+    async with serving() as at, await RawClient.open(at.address) as one, await RawClient.open(at.address) as other:
+        await one.send(get("/hold", "x: first") + get("/echo") * 500)
+        held = await at.app.hold()
+        await other.send(get("/echo", "x: other"))
+        held.send(Answer(status=200))
+        assert (await other.response()).status == 200
+        for _ in range(501):
+            assert (await one.response()).status == 200
+
+
+async def test_what_is_pipelined_is_bounded() -> None:
+    """Past the bound reading stops, so that the sender has to wait; nothing is lost."""
+    request = post("/status?200", bytes(300000))
+    async with serving(pipeline_bytes=10000) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold"))
+        held = await at.app.hold()
+        sending = asyncio.ensure_future(client.send(request * 100))
+        await asyncio.wait({sending}, timeout=0.1)  # more than any kernel takes: it cannot get through, given any time
+        assert not sending.done()
+        held.send(Answer(status=200))
+        for _ in range(101):
+            assert (await client.response()).status == 200
+        await sending
+
+
+async def test_blank_lines_before_a_request_are_ignored() -> None:
+    async with serving(header_s=0.02) as at, await RawClient.open(at.address) as client:
+        await client.send(b"\r\n\r\n" * 40000 + get("/echo") + b"\r\n\r")
+        assert (await client.response()).status == 200
+        await asyncio.sleep(0.05)  # longer than a head may take: this is none
+        await client.send(b"\n" + get("/echo"))
+        assert (await client.response()).status == 200
+
+
+# HTTP/1.0, HEAD and the like.
+
+
+async def test_http_1_0_is_ended_by_the_connection() -> None:
+    async with serving() as at:
+        for path, body in (("/echo", b"abc"), ("/stream", b"firstabclast")):
+            async with await RawClient.open(at.address) as client:
+                await client.send(f"POST {path} HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc".encode())
+                reply = await client.response()
+                assert (reply.body, reply.header("connection")) == (body, "close")
+                assert reply.header("transfer-encoding") is None
+                assert await client.is_closed()
+
+
+async def test_the_caller_may_ask_to_close() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(get("/echo", "connection: close") + get("/echo"))
+        reply = await client.response()
+        assert reply.header("connection") == "close"
+        assert await client.is_closed()
+        assert len(at.app.begun) == 1
+
+
+# The two questions to the application.
+
+
+async def test_an_answer_to_the_head_spares_the_body() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /deny HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n")
+        reply = await client.response()
+        assert (reply.status, reply.header("connection")) == (401, "close")
+        assert await client.is_closed()
+        assert at.app.served == []
+
+
+async def test_an_answer_to_a_head_without_a_body_keeps_the_connection() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(get("/deny") + get("/echo"))
+        assert (await client.response()).status == 401
+        assert (await client.response()).status == 200
+
+
+async def test_a_denied_caller_that_is_sending_reads_its_answer() -> None:
+    """A reset would take the answer away from it: the connection lingers."""
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /deny HTTP/1.1\r\nhost: a\r\ncontent-length: 8000000\r\n\r\n")
+        await at.app.until(lambda: at.app.begun)
+        for _ in range(8):
+            await client.send(bytes(1000000))
+        assert (await client.response()).status == 401
+        assert await client.is_closed()
+
+
+async def test_a_streamed_answer_to_the_head() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(post("/early", b"never read"))
+        held = await at.app.hold()
+        await client.send(b"nor this")
+        held.end(b" end")
+        reply = await client.response()
+        assert (reply.body, reply.header("connection")) == (b"early end", "close")
+        assert await client.is_closed()
+        assert at.app.served == []
+
+
+async def test_a_flood_beside_an_answer_is_not_read_on() -> None:
+    async with serving(linger_bytes=100000) as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 8000000\r\n\r\n")
+        held = await at.app.hold()
+        sending = asyncio.ensure_future(client.send(bytes(100_000_000)))
+        await asyncio.wait({sending}, timeout=0.1)  # more than any kernel takes: it cannot get through, given any time
+        assert not sending.done()
+        held.write(b" and on")
+        await client.head()
+        assert [await client.chunk() for _ in range(2)] == [b"early", b" and on"]
+        held.end()
+        with pytest.raises(ConnectionError):
+            await sending
+        await at.emptied()
+
+
+async def test_continue_is_said_once_and_only_where_it_is_waited_for() -> None:
+    expecting = b"POST /echo HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n"
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(expecting)
+        assert (await client.response()).head == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.send(b"hel")
+        await client.send(b"lo" + expecting + b"hello" + get("/echo", "expect: 100-continue"))
+        assert [(await client.response()).status for _ in range(3)] == [200, 200, 200]
+
+
+async def test_http_1_0_is_never_told_to_continue() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /echo HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n")
+        await at.app.until(lambda: at.app.begun)
+        await client.send(b"ab")
+        assert (await client.response()).body == b"ab"
+
+
+# Limits.
+
+
+async def test_eight_mebibytes_are_taken() -> None:
+    body = random.Random(1).randbytes(8 * 1024 * 1024)
+    async with serving() as at, await RawClient.open(at.address) as client:
+        for request in (post("/hold", body), chunked("/hold", body[:1000], body[1000:])):
+            await client.send(request)
+            held = await at.app.hold()
+            assert at.app.served.pop().body == body
+            held.send(Answer(status=200))
+            assert (await client.response()).status == 200
+
+
+async def test_a_body_declared_too_large_is_refused_unread() -> None:
+    async with serving(body_bytes=1000) as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n")
+        reply = await client.response()
+        assert (reply.status, reply.body, reply.header("connection")) == (413, b"request_too_large", "close")
+        assert await client.is_closed()
+        request, error = at.app.refused[0]
+        assert request is not None
+        assert request.path == "/echo"
+        assert error.code == "request_too_large"
+        assert at.app.begun == []
+
+
+async def test_a_chunked_body_is_refused_at_the_limit() -> None:
+    async with serving(body_bytes=1000, linger_bytes=100000) as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(30):
+            await client.send(b"64\r\n" + bytes(100) + b"\r\n")
+        assert (await client.response()).status == 413
+        assert await client.is_closed()
+        assert at.app.served == []
+
+
+async def test_a_flood_that_goes_on_after_the_answer_is_cut_off() -> None:
+    async with serving(body_bytes=1000, linger_bytes=100000, linger_s=1000) as at:
+        async with await RawClient.open(at.address) as client:
+            await client.send(b"nonsense\r\n\r\n")
+            with pytest.raises(ConnectionError):
+                await client.send(bytes(100_000_000))
+        await at.emptied()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        get("/echo", "x: " + "a" * 40000),
+        get("/" + "a" * 40000),
+        get("/echo", *(f"x{number}: y" for number in range(100))),
+        b"GET / HTTP/1.1\r\nhost: a\r\n" + b"a: b\r\n" * 20000,
+    ],
+    ids=["value", "line", "fields", "endless"],
+)
+async def test_a_head_that_is_too_large(request_bytes: bytes) -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(request_bytes)
+        reply = await client.response()
+        assert (reply.status, reply.body) == (431, b"headers_too_large")
+        assert await client.is_closed()
+        assert at.app.begun == []
+
+
+# Deadlines.
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nhost"])
+async def test_a_head_has_a_deadline(sent: bytes) -> None:
+    async with serving(header_s=0.03) as at, await RawClient.open(at.address) as client:
+        await client.send(sent)
+        reply = await client.response()
+        assert (reply.status, reply.body, reply.header("connection")) == (408, b"request_timeout", "close")
+        assert await client.is_closed()
+        assert at.app.begun == []
+
+
+async def test_the_next_head_has_its_own_deadline() -> None:
+    async with serving(header_s=0.05, write_stall_s=30) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/echo"))
+        assert (await client.response()).status == 200
+        await asyncio.sleep(0.07)  # being idle is not being late
+        await client.send(get("/echo") + b"GET")
+        assert [(await client.response()).status for _ in range(2)] == [200, 408]
+        assert await client.is_closed()
+
+
+async def test_bytes_do_not_put_a_deadline_off() -> None:
+    async with serving(header_s=0.05, body_s=0.05) as at:
+        for beginning in (
+            b"GET / HTTP/1.1\r\nx: ",
+            b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n",
+        ):
+            async with await RawClient.open(at.address) as client:
+                await client.send(beginning)
+                answer = asyncio.ensure_future(client.response())
+                while not answer.done():
+                    await client.send(b"a")
+                    await asyncio.sleep(0.002)
+                assert answer.result().status == 408
+
+
+async def test_a_body_has_a_deadline() -> None:
+    async with serving(body_s=0.03) as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nabc")
+        assert (await client.response()).status == 408
+        assert await client.is_closed()
+        request, _ = at.app.refused[0]
+        assert request is at.app.begun[0]
+        assert at.app.events == []
+
+
+async def test_an_idle_connection_is_closed_silently() -> None:
+    async with serving(keep_s=0.03) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/echo"))
+        assert (await client.response()).status == 200
+        assert await client.is_closed()
+        assert at.app.refused == []
+        await at.emptied()
+
+
+async def test_an_answer_has_no_deadline_here() -> None:
+    async with serving(header_s=0.01, body_s=0.01, keep_s=0.01) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold"))
+        held = await at.app.hold()
+        await asyncio.sleep(0.05)
+        held.send(Answer(status=200))
+        assert (await client.response()).status == 200
+
+
+async def test_slowloris_takes_nothing_from_others() -> None:
+    count, header_s = (2000, 5.0) if SOAKS else (200, 0.5)
+    async with serving(header_s=header_s) as at, await RawClient.open(at.address) as honest:
+        slow = [await RawClient.open(at.address) for _ in range(count)]
+        for client in slow:
+            await client.send(b"GET / HTTP/1.1\r\nx: ")
+        for _ in range(20):
+            await honest.send(post("/echo", b"hello"))
+            assert (await honest.response()).body == b"hello"
+        for client in slow:
+            assert (await client.response()).status == 408
+            client.close()
+
+
+# Faults of the application.
+
+
+class Faults:
+    """What reached the loop."""
+
+    def __init__(self) -> None:
+        self.seen: list[BaseException] = []
+        asyncio.get_running_loop().set_exception_handler(self._note)
+
+    def _note(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        reason = context.get("exception")
+        assert isinstance(reason, BaseException)
+        self.seen.append(reason)
+
+
+@pytest.mark.parametrize("path", ["/raise", "/raise-early"])
+async def test_a_fault_that_escapes_ends_the_connection_and_reaches_the_loop(path: str) -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        faults = Faults()
+        await client.send(get(path) + get("/echo"))
+        assert await client.is_closed()
+        await at.emptied()
+        assert [type(fault) for fault in faults.seen] == [ZeroDivisionError]
+        assert at.app.events == ["gone"]
+        assert len(at.app.begun) == 1
+
+
+async def test_a_fault_of_the_next_request_does_not_reach_the_one_before() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        faults = Faults()
+        await client.send(get("/hold") + get("/raise"))
+        held = await at.app.hold()
+        held.send(Answer(status=200))
+        assert (await client.response()).status == 200
+        assert await client.is_closed()
+        assert [type(fault) for fault in faults.seen] == [ZeroDivisionError]
+
+
+class BrokenRefusal(SmallApp):
+    def refuse(self, _request: Request, _error: StreamweirError, /) -> Answer:
+        raise ZeroDivisionError("refuse")
+
+
+async def test_a_refusal_that_fails_ends_the_connection() -> None:
+    async with serving(BrokenRefusal()) as at, await RawClient.open(at.address) as client:
+        faults = Faults()
+        await client.send(b"nonsense\r\n\r\n")
+        assert await client.is_closed()
+        assert [type(fault) for fault in faults.seen] == [ZeroDivisionError]
+
+
+class LateAnswer(SmallApp):
+    """Answers while the body is still coming."""
+
+    def begin(self, request: Request, response: Response, /) -> None:
+        super().begin(request, response)
+        self.held.append(response)
+
+
+async def test_an_answer_in_the_midst_of_a_body_ends_the_reading() -> None:
+    async with serving(LateAnswer()) as at, await RawClient.open(at.address) as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nab")
+        held = await at.app.hold()
+        held.send(Answer(status=503))
+        await client.send(b"cde")
+        reply = await client.response()
+        assert (reply.status, reply.header("connection")) == (503, "close")
+        assert await client.is_closed()
+        assert at.app.served == []

@@ -1,0 +1,238 @@
+"""The listener: places, files, TLS, and the three steps of its end."""
+
+import asyncio
+import os
+import resource
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from streamweir.server.http import HttpLimits, HttpServer
+from streamweir.server.message import Answer
+from support.certificate import make_certificate
+from support.httpapp import SmallApp, get, post, serving
+from support.rawclient import PATIENCE_S, RawClient
+
+# Places.
+
+
+async def test_one_too_many_is_told_so_and_closed() -> None:
+    async with serving(connections=2) as at:
+        async with await RawClient.open(at.address) as one, await RawClient.open(at.address) as two:
+            for client in (one, two):
+                await client.send(get("/echo"))
+                assert (await client.response()).status == 200
+            async with await RawClient.open(at.address) as third:
+                await third.send(get("/echo"))
+                reply = await third.response()
+                assert (reply.status, reply.body) == (503, b"overloaded")
+                assert reply.header("connection") == "close"
+                assert 1 <= float(reply.header("retry-after") or 0) <= 5
+                assert await third.is_closed()
+            await two.send(get("/echo"))
+            assert (await two.response()).status == 200
+        await at.emptied()
+        async with await RawClient.open(at.address) as client:
+            await client.send(get("/echo"))
+            assert (await client.response()).status == 200
+
+
+async def test_a_crowd_without_places_leaves_nothing_behind() -> None:
+    """More than can be ended gently at the same time: every one is told, none keeps its socket."""
+    async with serving(connections=1, linger_s=1000) as at, await RawClient.open(at.address) as first:
+        await first.send(get("/echo"))
+        await first.response()
+        crowd = [await RawClient.open(at.address) for _ in range(100)]
+        for client in crowd:
+            assert (await client.response()).status == 503
+            assert await client.is_closed()
+            client.close()
+        await first.send(get("/echo"))
+        assert (await first.response()).status == 200
+
+
+async def test_the_places_are_the_files_less_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (66, 66))
+    async with (
+        serving() as at,
+        await RawClient.open(at.address) as one,
+        await RawClient.open(at.address) as two,
+        await RawClient.open(at.address) as three,
+    ):
+        assert (await three.response()).status == 503
+        for client in (one, two):
+            await client.send(get("/echo"))
+            assert (await client.response()).status == 200
+
+
+async def test_without_files_the_waiting_are_shed_and_the_listener_lives() -> None:
+    """Accepting fails then: it must neither spin nor end the listener."""
+    loop = asyncio.get_running_loop()
+    faults: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    async with serving(connections=1000) as at, await RawClient.open(at.address) as first:
+        await first.send(get("/echo"))
+        await first.response()
+        waiting = [socket.socket() for _ in range(3)]
+        for sock in waiting:
+            sock.setblocking(False)
+        with _no_files_left():
+            for sock in waiting:
+                await loop.sock_connect(sock, at.address)
+            for sock in waiting:
+                client = RawClient(sock)
+                assert await client.is_closed()
+                client.close()
+            await first.send(get("/echo"))
+            assert (await first.response()).status == 200
+        async with await RawClient.open(at.address) as client:
+            await client.send(get("/echo"))
+            assert (await client.response()).status == 200
+    assert faults == []
+
+
+@contextmanager
+def _no_files_left() -> Iterator[None]:
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = os.open("/", os.O_RDONLY)
+    os.close(spare)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+
+
+# TLS.
+
+
+async def test_tls(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    trust = ssl.create_default_context(cafile=str(certificate.cert_file))
+    body = bytes(range(256)) * 4000
+    async with serving(tls=certificate.server_context()) as at:
+        reader, writer = await asyncio.open_connection(*at.address, ssl=trust)
+        writer.write(post("/echo", body) + get("/echo", "connection: close"))
+        answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        assert body in answer
+        assert answer.endswith(b"content-length: 0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+        await at.emptied()
+
+
+async def test_a_tls_caller_that_leaves_is_gone(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    trust = ssl.create_default_context(cafile=str(certificate.cert_file))
+    async with serving(tls=certificate.server_context()) as at:
+        _, writer = await asyncio.open_connection(*at.address, ssl=trust)
+        writer.write(get("/hold"))
+        held = await at.app.hold()
+        held.start(200, (), bytes(1_000_000))
+        writer.transport.abort()
+        await at.app.until(lambda: "gone" in at.app.events)
+        await at.emptied()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n"])
+async def test_a_tls_handshake_has_the_deadline_of_a_head(tmp_path: Path, sent: bytes) -> None:
+    context = make_certificate(tmp_path).server_context()
+    async with serving(tls=context, header_s=0.05) as at, await RawClient.open(at.address) as client:
+        await client.send(sent)
+        with suppress(ConnectionError):
+            await client.read_to_end()  # at most an alert, and the end
+        assert at.app.begun == []
+        assert at.app.refused == []
+
+
+# The end.
+
+
+async def test_stop_admitting_ends_what_is_idle_and_then_each_with_its_answer() -> None:
+    async with serving() as at:
+        async with (
+            await RawClient.open(at.address) as idle,
+            await RawClient.open(at.address) as busy,
+            await RawClient.open(at.address) as fresh,
+        ):
+            await idle.send(get("/echo"))
+            await idle.response()
+            await busy.send(get("/hold"))
+            held = await at.app.hold()
+            await at.accepted()
+            at.server.stop_admitting()
+            assert await idle.is_closed()
+            held.start(200, (), b"still ")
+            held.end(b"answered")
+            reply = await busy.response()
+            assert (reply.body, reply.header("connection")) == (b"still answered", "close")
+            assert await busy.is_closed()
+            await fresh.send(get("/echo"))
+            assert (await fresh.response()).header("connection") == "close"
+            async with await RawClient.open(at.address) as new:
+                await new.send(get("/echo") * 2)
+                assert (await new.response()).header("connection") == "close"
+                assert await new.is_closed()
+        await at.emptied()
+
+
+async def test_closed_listeners_take_nobody() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        address = at.address
+        await at.accepted()
+        at.server.close_listeners()
+        assert at.server.addresses == []
+        await client.send(get("/echo"))
+        assert (await client.response()).status == 200
+        with pytest.raises(ConnectionRefusedError):
+            await RawClient.open(address)
+
+
+async def test_close_waits_for_the_grace() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold"))
+        held = await at.app.hold()
+        closing = asyncio.ensure_future(at.server.close(PATIENCE_S))
+        await asyncio.sleep(0)
+        held.send(Answer(status=200, body=b"in time"))
+        assert (await client.response()).body == b"in time"
+        client.close()
+        await closing
+        assert at.app.events == []
+
+
+async def test_close_cuts_off_what_is_left() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold"))
+        held = await at.app.hold()
+        held.start(200, (), b"x")
+        await at.server.close(0.02)
+        assert at.server.connections == 0
+        assert at.app.events == ["gone"]
+        assert held.gone
+
+
+async def test_several_addresses() -> None:
+    server = HttpServer(SmallApp(), HttpLimits())
+    sock = socket.create_server(("127.0.0.1", 0))
+    await server.listen(sock)
+    await server.listen_on("::1" if _has_ipv6() else "127.0.0.1", 0)
+    for address in server.addresses:
+        async with await RawClient.open(address) as client:
+            await client.send(get("/echo"))
+            assert (await client.response()).status == 200
+    with pytest.raises(OSError, match="in use"):
+        await server.listen_on(*server.addresses[0])
+    await server.close()
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
