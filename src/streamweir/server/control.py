@@ -1,0 +1,170 @@
+"""The routes that are not hot: is it alive, is it ready, what has it counted. A Starlette application.
+
+Who may use a route is declared on the route itself, and asked before its endpoint is called. The
+default is no: what carries no `access` is answered with 403, whatever it is. Decisions are made by
+the path that was matched, the headers and the peer, never by a URL that was put together from what
+the caller sent. What the answers hold is handed in; the gateway behind them is not known here.
+"""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from streamweir import __version__
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.dialects.openai import OPENAI
+from streamweir.server.message import Headers, Request
+from streamweir.server.respond import failure_answer
+from streamweir.wire import jsonio
+
+State = Callable[[], str]
+"""`ok` or `draining`."""
+Gate = Callable[[Request], StreamweirError | None]
+"""Why somebody may not, or None."""
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ROUTES = ("/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics")
+_EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
+
+
+class Access(StrEnum):
+    ANYONE = "anyone"
+    METRICS = "metrics"
+    """This machine, a key with the scope `admin`, or anyone where the operator says so."""
+
+
+class OpenRoute(Route):
+    """A route that says for whom it is there."""
+
+    def __init__(
+        self, path: str, endpoint: Callable[[HttpRequest], Awaitable[HttpResponse]], *, access: Access
+    ) -> None:
+        super().__init__(path, endpoint, methods=["GET"])
+        self.access = access
+
+
+def control_app(
+    *, state: State, metrics: Callable[[], Awaitable[bytes]], may_read_metrics: Gate, routes: tuple[BaseRoute, ...] = ()
+) -> Starlette:
+    """`routes`: further ones, a console's say."""
+
+    async def index(_: HttpRequest) -> HttpResponse:
+        return _json({"name": "streamweir", "version": __version__, "routes": _ROUTES})
+
+    async def health(_: HttpRequest) -> HttpResponse:
+        return _json({"status": "ok"})
+
+    async def ready(_: HttpRequest) -> HttpResponse:
+        now = state()
+        return _json({"status": now}, 200 if now == "ok" else 503)
+
+    async def read_metrics(_: HttpRequest) -> HttpResponse:
+        return _response(200, await metrics(), (("content-type", METRICS_TYPE),))
+
+    every: list[BaseRoute] = [
+        OpenRoute("/", index, access=Access.ANYONE),
+        OpenRoute("/health", health, access=Access.ANYONE),
+        OpenRoute("/ready", ready, access=Access.ANYONE),
+        OpenRoute("/metrics", read_metrics, access=Access.METRICS),
+        *routes,
+    ]
+    gates: dict[Access, Gate] = {Access.ANYONE: lambda _: None, Access.METRICS: may_read_metrics}
+    app = Starlette(
+        middleware=[Middleware(_Guard, routes=every, gates=gates)],
+        exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
+    )
+    # Without redirects to a path with or without a slash: they are made from the caller's own Host.
+    app.router = Router(every, redirect_slashes=False)
+    return app
+
+
+class _Guard:
+    """Asks for the access of the route that a request will reach, before it reaches it."""
+
+    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: dict[Access, Gate]) -> None:
+        self._app = app
+        self._routes = routes
+        self._gates = gates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._route_of(scope)
+        error = self._error_of(route, scope) if route is not None else None
+        if error is not None:
+            await _failure(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _route_of(self, scope: Scope) -> BaseRoute | None:
+        """As the router will choose: the first for this path and method, else the first for this path."""
+        partial = None
+        for route in self._routes:
+            match, _ = route.matches(scope)
+            if match is Match.FULL:
+                return route
+            if match is Match.PARTIAL and partial is None:
+                partial = route
+        return partial
+
+    def _error_of(self, route: BaseRoute, scope: Scope) -> StreamweirError | None:
+        access = getattr(route, "access", None)
+        gate = self._gates.get(access) if isinstance(access, Access) else None
+        if gate is None:
+            return CallerError("insufficient_permissions", "This route is not open to anyone.")
+        return gate(_request_of(scope))
+
+
+def _request_of(scope: Scope) -> Request:
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    client = scope.get("client")
+    return Request(
+        id="",
+        method=scope["method"],
+        path=scope["path"],
+        headers=headers,
+        peer=client[0] if client else "",
+        arrived_s=0.0,
+    )
+
+
+async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
+    """What the router itself cannot serve."""
+    method, path = request.method, request.scope["path"][:200]
+    if isinstance(reason, HTTPException) and reason.status_code == 405:
+        allowed = ", ".join(sorted((reason.headers or {}).get("Allow", "GET, HEAD").split(", ")))
+        return _failure(CallerError("method_not_allowed", f"Not allowed here: {method}."), (("allow", allowed),))
+    return _failure(CallerError("unknown_url", f"Unknown request URL: {method} {path}."))
+
+
+async def _fail(_: HttpRequest, reason: Exception) -> HttpResponse:
+    assert isinstance(reason, StreamweirError)  # noqa: S101 (what it is registered for)
+    return _failure(reason)
+
+
+async def _fault(request: HttpRequest, _: Exception) -> HttpResponse:
+    """Starlette raises the exception again after this answer, to whoever logs it."""
+    event_id = request.scope.get("state", {}).get("request_id")
+    return _failure(GatewayFault("internal_error", "The gateway failed to answer.", event_id=event_id))
+
+
+def _json(document: dict[str, Any], status: int = 200) -> HttpResponse:
+    return _response(status, jsonio.encode(document), (("content-type", "application/json"),))
+
+
+def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:
+    answer = failure_answer(error, OPENAI, headers)
+    return _response(answer.status, answer.body, answer.headers)
+
+
+def _response(status: int, body: bytes, headers: Headers) -> HttpResponse:
+    return HttpResponse(body, status, dict(headers + _EVERYWHERE))

@@ -1,0 +1,191 @@
+"""The life of one process that serves: from the first request to an end that loses as little as it can.
+
+    SIGTERM, SIGINT   not ready at once; streams run to their end, for `drain_s`; who is left gets an error
+    the second one    everybody gets an error now, and within a second the process is gone, with status 1
+    SIGHUP            the configuration is read again; a broken one changes nothing and is reported
+
+The order is the law; what the steps do is the gateway's. Under a supervisor (`server.worker`) a
+signal never counts as the second one, for a service manager may signal supervisor and workers alike:
+there it is the supervisor that hurries.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from streamweir.config.error import ConfigError
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.server.log import close_log, logger
+
+LAST_WORDS_S = 1.0
+"""For the error frames to be written and read."""
+CLOSE_S = 5.0
+"""For connections, pools and files to be closed."""
+_HURRIED_S = 0.4
+"""Each of the two, when there is no time: together with the log less than a second."""
+_LOG_S, _HURRIED_LOG_S = 1.0, 0.1
+
+
+class Gateway(Protocol):
+    """What has a life. See `server.app`."""
+
+    @property
+    def drain_s(self) -> float: ...
+
+    @property
+    def open_streams(self) -> int: ...
+
+    def stop_admitting(self) -> None:
+        """Not ready from now on, and no new requests."""
+        ...
+
+    def stop_listening(self) -> None:
+        """No new connections either: the address is free for another."""
+        ...
+
+    async def drained(self) -> None:
+        """Until no stream is open."""
+        ...
+
+    def end_streams(self, error: StreamweirError, /) -> None:
+        """An error, and the end, for every stream that is open."""
+        ...
+
+    async def close(self, grace_s: float, /) -> None:
+        """All that is open; what callers have not read yet gets so long."""
+        ...
+
+    def metrics_text(self) -> bytes:
+        """Of this process alone."""
+        ...
+
+
+class Stop:
+    """How urgently the end is wanted: not at all, after the streams, now."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    @property
+    def is_hurried(self) -> bool:
+        return self._hurried.is_set()
+
+    def ask(self) -> None:
+        """Once or often, it is the same wish."""
+        self._asked.set()
+
+    def insist(self) -> None:
+        """The second time is another wish than the first."""
+        if self._asked.is_set():
+            self._hurried.set()
+        self._asked.set()
+
+    def hurry(self) -> None:
+        self._asked.set()
+        self._hurried.set()
+
+    async def asked(self) -> None:
+        await self._asked.wait()
+
+    async def hurried(self) -> None:
+        await self._hurried.wait()
+
+
+async def run(
+    gateway: Gateway,
+    *,
+    reload: Callable[[], None] | None = None,
+    stop: Stop | None = None,
+    is_alone: bool = True,
+    last_words_s: float = LAST_WORDS_S,
+    close_s: float = CLOSE_S,
+) -> int:
+    """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too."""
+    stop = stop if stop is not None else Stop()
+    with _signals(stop, stop.insist if is_alone else stop.ask, reload):
+        await stop.asked()
+        status = await _end(gateway, stop, last_words_s, close_s)
+    close_log(_HURRIED_LOG_S if stop.is_hurried else _LOG_S)
+    return status
+
+
+def try_reload(reload: Callable[[], None]) -> str | None:
+    """Why the configuration stays as it is, or None where it is the new one."""
+    try:
+        reload()
+    except ConfigError as error:
+        reason = "; ".join(str(error).splitlines())
+        logger.error("configuration not reloaded, the one before stays", reason=reason)
+        return reason
+    logger.info("configuration reloaded")
+    return None
+
+
+@contextmanager
+def _signals(stop: Stop, ask: Callable[[], None], reload: Callable[[], None] | None) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def hang_up() -> None:
+        if reload is None:
+            ask()
+        elif stop.is_asked:
+            logger.warning("configuration not reloaded: the process is about to end")
+        else:
+            try_reload(reload)
+
+    actions = {signal.SIGTERM: ask, signal.SIGINT: ask, signal.SIGHUP: hang_up}
+    for number, action in actions.items():
+        loop.add_signal_handler(number, action)
+    try:
+        yield
+    finally:
+        for number in actions:
+            loop.remove_signal_handler(number)
+
+
+async def _end(gateway: Gateway, stop: Stop, last_words_s: float, close_s: float) -> int:
+    drain_s = gateway.drain_s
+    logger.info("stopping", open_streams=gateway.open_streams, drain_s=drain_s)
+    gateway.stop_admitting()
+    hurried = asyncio.ensure_future(stop.hurried())
+    drained = asyncio.ensure_future(gateway.drained())
+    await _either(drained, hurried, drain_s, 0.0)
+    if not drained.done():
+        logger.warning("ending streams", open_streams=gateway.open_streams)
+        gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
+        await _either(drained, hurried, last_words_s, _HURRIED_S)
+    closed = asyncio.ensure_future(gateway.close(0.0 if stop.is_hurried else last_words_s))
+    await _either(closed, hurried, close_s, _HURRIED_S)
+    is_clean = await _is_over("drain", drained) and closed.done()
+    is_clean = await _is_over("close", closed) and is_clean and not stop.is_hurried
+    hurried.cancel()
+    logger.info("stopped", status=0 if is_clean else 1)
+    return 0 if is_clean else 1
+
+
+async def _either(
+    step: "asyncio.Future[None]", hurried: "asyncio.Future[None]", calm_s: float, hurried_s: float
+) -> None:
+    """Waits for a step: so long, or so long from the moment that somebody hurries."""
+    await asyncio.wait({step, hurried}, timeout=calm_s, return_when=asyncio.FIRST_COMPLETED)
+    if hurried.done() and not step.done():
+        await asyncio.wait({step}, timeout=hurried_s)
+
+
+async def _is_over(name: str, step: "asyncio.Future[None]") -> bool:
+    """Leaves no step behind. A fault in one must not keep the process from its end, but shows in its status."""
+    step.cancel()
+    await asyncio.wait({step}, timeout=_HURRIED_S)
+    if step.cancelled() or not step.done():
+        return True
+    fault = step.exception()
+    if fault is not None:
+        logger.error("fault while stopping", step=name, exc_info=fault)
+    return fault is None

@@ -1,0 +1,252 @@
+"""What is counted, in the words of Prometheus.
+
+Requests end, streams open, chunks pass: each is a number in a plain list or dict that is turned into
+the text form only when somebody reads it. So counting costs well below a microsecond where it must
+(`chunk_gap.observe`, once per chunk). Labels come from a bounded set: names that the configuration
+gave or that a provider has really answered for; whatever else callers invent is `other`. Nothing here
+decides anything, and no global registry is touched.
+"""
+
+import platform
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamweir import __version__
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
+from streamweir.server.clean import clean
+from streamweir.server.facts import RequestFacts
+from streamweir.server.log import dropped_lines
+
+MOST_NAMES = 300
+"""Distinct models, and distinct targets, that may be learned beside the configured ones."""
+MOST_HISTOGRAMS = 100
+"""Each is a score of lines in the text."""
+OTHER = "other"
+
+FIRST_TOKEN_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
+DURATION_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+CHUNK_GAP_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+LOOP_LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+_ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
+
+
+class Histogram:
+    """Counts by upper bounds, as cheap as Python has it. One thread only."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    @property
+    def total(self) -> float:
+        return self._sum
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as the text form wants them."""
+        buckets, below = [], 0
+        for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
+            below += count
+            buckets.append(("+Inf" if bound == inf else str(bound), float(below)))
+        return buckets
+
+
+class Metrics:
+    """`connections` gives for each provider how many are in use and how many idle; it may be set later."""
+
+    def __init__(
+        self,
+        *,
+        connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
+        lines_dropped: Callable[[], int] = dropped_lines,
+    ) -> None:
+        self.connections = connections
+        self._lines_dropped = lines_dropped
+        self.chunk_gap = Histogram(CHUNK_GAP_S)
+        self.loop_lag = Histogram(LOOP_LAG_S)
+        self._models = _Names()
+        self._targets = _Names()
+        self._open_streams = 0
+        self._admitted = 0
+        self._rejected: dict[tuple[str, ...], float] = {}
+        self._requests: dict[tuple[str, ...], float] = {}
+        self._tokens: dict[tuple[str, ...], float] = {}
+        self._attempts: dict[tuple[str, ...], float] = {}
+        self._ejections: dict[tuple[str, ...], float] = {}
+        self._first_tokens: dict[str, Histogram] = {}
+        self._durations: dict[str, Histogram] = {}
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Readings(self._families))
+        ProcessCollector(registry=self._registry)
+
+    def know(self, models: Iterable[str], targets: Iterable[str]) -> None:
+        """The names of the configuration: aliases, and `{provider}/{model}`."""
+        self._models.configured = frozenset(models)
+        self._targets.configured = frozenset(targets)
+
+    def stream_opened(self) -> None:
+        self._open_streams += 1
+
+    def stream_closed(self) -> None:
+        self._open_streams -= 1
+
+    def attempt_ended(self, target: str, code: str | None) -> None:
+        """`code`: what it failed with, None where the provider answered."""
+        _add(self._attempts, self._target_label(target, has_answered=code is None), code or "ok")
+
+    def ejected(self, target: str) -> None:
+        _add(self._ejections, self._target_label(target, has_answered=False))
+
+    def request_ended(self, facts: RequestFacts) -> None:
+        has_answered = facts.ttft_s is not None or (bool(facts.attempts) and facts.verdict in _ANSWERED)
+        model = self._models.label(facts.model, has_answered, OTHER) if facts.model else ""
+        target = self._target_label(facts.target, has_answered) if facts.target else ""
+        _add(self._requests, model, target, facts.dialect or "", facts.verdict or "")
+        if facts.attempts or facts.error is None:
+            self._admitted += 1
+        else:
+            _add(self._rejected, facts.error)
+        if facts.ttft_s is not None:
+            _histogram_of(self._first_tokens, target, FIRST_TOKEN_S).observe(facts.ttft_s)
+        if facts.attempts:
+            _histogram_of(self._durations, target, DURATION_S).observe(facts.duration_s)
+        if facts.usage is not None:
+            source = facts.usage_source or ""
+            for kind, count in _kinds(facts.usage):
+                _add(self._tokens, model, kind, source, by=count)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def _target_label(self, target: str, has_answered: bool) -> str:
+        # Whose model it was is worth knowing even where the model itself is nobody's.
+        return self._targets.label(target, has_answered, f"{clean(target.partition('/')[0])}/{OTHER}")
+
+    def _families(self) -> Iterator[Metric]:
+        yield _counter(
+            "requests",
+            "Requests that are over, by what became of them.",
+            ("model", "target", "dialect", "verdict"),
+            self._requests,
+        )
+        yield _counter("requests_admitted", "Requests that were let in.", (), {(): self._admitted})
+        yield _counter(
+            "requests_rejected", "Requests that were refused before an upstream was asked.", ("code",), self._rejected
+        )
+        yield _gauge("open_streams", "Requests to models that are under way.", (), [((), self._open_streams)])
+        yield _histogram(
+            "time_to_first_token_seconds",
+            "From the arrival of a request to the first token written.",
+            "target",
+            self._first_tokens,
+        )
+        yield _histogram(
+            "request_duration_seconds",
+            "From the arrival of a request that reached an upstream to its end.",
+            "target",
+            self._durations,
+        )
+        yield _histogram("time_between_chunks_seconds", "Between two pieces of one answer.", None, {"": self.chunk_gap})
+        yield _counter("tokens", "Tokens, each counted in one kind only.", ("model", "kind", "source"), self._tokens)
+        yield _counter(
+            "upstream_attempts", "Calls to upstreams, by how they went.", ("target", "outcome"), self._attempts
+        )
+        yield _counter("ejections", "Times that a failing target was left out.", ("target",), self._ejections)
+        yield from self._process_families()
+
+    def _process_families(self) -> Iterator[Metric]:
+        yield _histogram("loop_lag_seconds", "How late the event loop ran a timer.", None, {"": self.loop_lag})
+        if self.connections is not None:
+            readings = list(self.connections())
+            rows = [((name, "in_use"), used) for name, used, _ in readings]
+            rows += [((name, "idle"), idle) for name, _, idle in readings]
+            yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
+        yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
+        labels = (__version__, platform.python_version())
+        yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])
+
+
+class _Names:
+    """Which names may be labels."""
+
+    def __init__(self) -> None:
+        self.configured: frozenset[str] = frozenset()
+        self._learned: set[str] = set()
+
+    def label(self, name: str, has_answered: bool, otherwise: str) -> str:
+        if name in self.configured:
+            return name
+        name = clean(name)
+        if name in self._learned:
+            return name
+        if has_answered and len(self._learned) < MOST_NAMES:
+            self._learned.add(name)
+            return name
+        return otherwise
+
+
+class _Readings(Collector):
+    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return self._families()
+
+
+def _kinds(usage: Usage) -> tuple[tuple[str, int], ...]:
+    """In kinds that do not overlap: what is cached is not also input, what is reasoned not also output."""
+    cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
+    return (
+        ("input", usage.prompt_tokens - cached),
+        ("cached", cached),
+        ("output", usage.completion_tokens - reasoning),
+        ("reasoning", reasoning),
+    )
+
+
+def _add(counts: dict[tuple[str, ...], float], *labels: str, by: float = 1) -> None:
+    if by:
+        counts[labels] = counts.get(labels, 0) + by
+
+
+def _histogram_of(histograms: dict[str, Histogram], label: str, bounds: tuple[float, ...]) -> Histogram:
+    if label not in histograms and len(histograms) >= MOST_HISTOGRAMS:
+        label = OTHER
+    histogram = histograms.get(label)
+    if histogram is None:
+        histogram = histograms[label] = Histogram(bounds)
+    return histogram
+
+
+def _counter(name: str, about: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], float]) -> Metric:
+    family = CounterMetricFamily(f"streamweir_{name}", about, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family
+
+
+def _gauge(name: str, about: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    family = GaugeMetricFamily(f"streamweir_{name}", about, labels=labels)
+    for values, reading in rows:
+        family.add_metric(values, reading)
+    return family
+
+
+def _histogram(name: str, about: str, label: str | None, histograms: dict[str, Histogram]) -> Metric:
+    family = HistogramMetricFamily(f"streamweir_{name}", about, labels=(label,) if label is not None else ())
+    for value, histogram in histograms.items():
+        family.add_metric((value,) if label is not None else (), histogram.buckets(), histogram.total)
+    return family

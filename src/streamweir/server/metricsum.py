@@ -1,0 +1,79 @@
+"""The metrics of several workers as if they were one process.
+
+Counters, histograms and gauges are sums; of the start times the earliest stands; what is built is the
+same everywhere. A worker that has gone takes its gauges with it but not its counts: a sum that falls
+is taken for a restart by whoever reads it, and its next rise would be counted twice.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+_EARLIEST = frozenset({"process_start_time_seconds"})
+_SAME = frozenset({"streamweir_build_info"})
+_LASTING = frozenset({"counter", "histogram"})
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def merge(texts: Iterable[bytes], gone: Iterable[bytes] = ()) -> bytes:
+    """`gone`: what was last heard of workers that are no more, or do not answer."""
+    families: dict[str, _Family] = {}
+    for text in texts:
+        _take(families, text, is_gone=False)
+    for text in gone:
+        _take(families, text, is_gone=True)
+    return generate_latest(_Sums(families))
+
+
+def merge_gone(texts: Iterable[bytes]) -> bytes:
+    """What remains of workers that are no more: their counts, in one text."""
+    return merge((), texts)
+
+
+class _Family:
+    def __init__(self, metric: Metric) -> None:
+        self.name = metric.name
+        self.about = metric.documentation
+        self.type = metric.type
+        self.readings: dict[_Key, Sample] = {}
+
+    def add(self, sample: Sample) -> None:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        before = self.readings.get(key)
+        if before is not None:
+            sample = sample._replace(value=self._combined(before.value, sample.value))
+        self.readings[key] = sample
+
+    def _combined(self, one: float, other: float) -> float:
+        if self.name in _EARLIEST:
+            return min(one, other)
+        return max(one, other) if self.name in _SAME else one + other
+
+    def metric(self) -> Metric:
+        metric = Metric(self.name, self.about, self.type)
+        metric.samples = list(self.readings.values())
+        return metric
+
+
+class _Sums(Collector):
+    def __init__(self, families: dict[str, _Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return (family.metric() for family in self._families.values())
+
+
+def _take(families: dict[str, _Family], text: bytes, *, is_gone: bool) -> None:
+    for metric in text_string_to_metric_families(text.decode()):
+        if is_gone and metric.type not in _LASTING:
+            continue
+        family = families.get(metric.name)
+        if family is None:
+            family = families[metric.name] = _Family(metric)
+        for sample in metric.samples:
+            family.add(sample)

@@ -1,0 +1,139 @@
+"""Where log lines go: a bounded buffer and one thread that writes it out.
+
+The event loop only appends. However slow, full or dead the other end is, the loop is never held up
+and nothing is raised into it: what finds no room is dropped, counted, and reported in the log itself
+as soon as a line gets through again. Only lines that may be lost come here; the books have their own
+way. Knows bytes, not what they say.
+"""
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import TextIO
+
+MOST_BYTES = 4 * 1024 * 1024
+LINGER_S = 0.05
+"""How long the thread collects before it writes: a thread that wakes for each line costs every
+request a fight for the interpreter."""
+_PIPE_BUF = 4096
+"""Several workers share one pipe; up to this size a write is not mixed with another's."""
+
+
+class Sink:
+    """`report` words the line that tells how many were dropped."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        report: Callable[[int], bytes],
+        *,
+        most_bytes: int = MOST_BYTES,
+        linger_s: float = LINGER_S,
+    ) -> None:
+        self._write = _writer_of(stream)
+        self._report = report
+        self._most_bytes = most_bytes
+        self._linger_s = linger_s
+        self._state = threading.Condition()
+        self._lines: list[bytes] = []
+        self._waiting_bytes = 0
+        self._dropped = 0
+        self._reported = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped
+
+    def write(self, line: bytes) -> None:
+        """A whole line with its newline. Never waits for the other end, never raises."""
+        with self._state:
+            if self._closing.is_set() or self._waiting_bytes + len(line) > self._most_bytes:
+                self._dropped += 1
+                return
+            self._lines.append(line)
+            self._waiting_bytes += len(line)
+            self._state.notify()
+
+    def close(self, timeout_s: float = 1.0) -> bool:
+        """Writes what is left, for no longer than this. False: some of it could not be written."""
+        with self._state:
+            self._closing.set()
+            self._state.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._state:
+                while not self._lines and not self._closing.is_set():
+                    self._state.wait()
+                if not self._lines:
+                    return
+            self._closing.wait(self._linger_s)
+            self._write_out()
+
+    def _write_out(self) -> None:
+        with self._state:
+            lines, self._lines = self._lines, []
+        for chunk, count in _chunks(lines):
+            is_written = self._send(chunk)
+            with self._state:
+                self._waiting_bytes -= len(chunk)
+                if not is_written:
+                    self._dropped += count
+                missing = self._dropped - self._reported
+            if is_written and missing and self._send(self._report(missing)):
+                self._reported += missing
+
+    def _send(self, chunk: bytes) -> bool:
+        try:
+            self._write(chunk)
+        except (OSError, ValueError):  # gone, full, closed: the next chunk finds out whether it still is
+            return False
+        return True
+
+
+def _chunks(lines: list[bytes]) -> list[tuple[bytes, int]]:
+    """Whole lines joined to writes of at most `_PIPE_BUF`, each with its number of lines."""
+    chunks = []
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if part and size + len(line) > _PIPE_BUF:
+            chunks.append((b"".join(part), len(part)))
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    if part:
+        chunks.append((b"".join(part), len(part)))
+    return chunks
+
+
+def _writer_of(stream: TextIO) -> Callable[[bytes], None]:
+    """Past the stream's own buffer, whose lock, held by a thread that hangs, would crash the interpreter's exit."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError):
+        return lambda data: _write_text(stream, data)
+    stream.flush()
+    return lambda data: _write_all(number, data)
+
+
+def _write_text(stream: TextIO, data: bytes) -> None:
+    stream.write(data.decode("utf-8", "replace"))
+    stream.flush()
+
+
+def _write_all(number: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(number, view) :]
+        except BlockingIOError:  # someone who shares this terminal or pipe made it so
+            poll = select.poll()
+            poll.register(number, select.POLLOUT)
+            poll.poll()

@@ -1,0 +1,347 @@
+"""Several workers on one address: started, replaced when they die, ended together.
+
+    supervisor --fd--> worker 0, worker 1, ...       all accept from the same listening socket
+         \\------ control socket ------/             metrics, reload, stop
+
+The supervisor binds the address and keeps it, so that no connection is refused while a worker is
+being replaced; it accepts none itself. It keeps the embedded model too, for one is enough. It knows
+processes and nothing of requests: what a worker is, is `server.worker`.
+
+A signal is passed on over the control socket and not as a signal: a service manager that signals the
+whole group would otherwise make two out of one, and the second one cuts the streams.
+
+One shared socket and not SO_REUSEPORT: there each worker has a queue of its own, and what waits in it
+waits for that worker, though it hang or be dead. The price is that who comes first takes. Seen with
+uvloop on two cores, 400 connections to idle workers: two of them took 33 % to 67 % each, four of them
+4 % to 52 %. It evens out under load, for a worker that is busy comes later.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamweir.server.control_socket import (
+    Channel,
+    ChannelError,
+    ControlSocket,
+    Details,
+    Unanswerable,
+    place_socket,
+)
+from streamweir.server.log import close_log, logger
+from streamweir.server.metricsum import merge, merge_gone
+from streamweir.server.worker import local_variables
+from streamweir.upstream.local import LocalAddress
+
+BACKLOG = 2048
+QUICK_S = 5.0
+"""A worker that lives shorter than this is not replaced at once the next time."""
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
+_KILL_S = 1.5
+"""After the second signal, for workers that do not hear."""
+_NOT_STARTED = 71
+"""The status in place of one that a process would have had (EX_OSERR)."""
+_ANSWER_S = 1.0
+_RELOAD_S = 10.0
+
+
+class Companion(Protocol):
+    """A child that all workers use: `upstream.local.LocalModel`."""
+
+    address: LocalAddress
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    workers: int
+    data_dir: Path
+    config_path: Path | None = None
+    listen: str | None = None
+    """What the command line says over the file; the workers are told, the socket is bound already."""
+    module: str = "streamweir.server.worker"
+    quick_s: float = QUICK_S
+    first_delay_s: float = _FIRST_DELAY_S
+    kill_s: float = _KILL_S
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """One for each address of that name. Raises `OSError`."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            listeners.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+async def supervise(
+    plan: Plan,
+    listeners: Sequence[socket.socket],
+    environ: Mapping[str, str],
+    *,
+    local: Companion | None = None,
+    on_serving: Callable[[], None] | None = None,
+) -> int:
+    """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time."""
+    supervisor = Supervisor(plan, listeners, environ, on_serving)
+    status = await supervisor.run(local)
+    close_log()
+    return status
+
+
+class _Worker:
+    """A process, and the line to it as soon as it has called."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self.process = process
+        self.channel: Channel | None = None
+        self.has_served = False
+        self.last_metrics = b""
+
+    async def ask(self, what: str, timeout_s: float) -> Details | None:
+        try:
+            return await self.channel.ask(what, timeout_s=timeout_s) if self.channel is not None else None
+        except ChannelError:
+            return None
+
+    def stop(self, *, hurry: bool) -> None:
+        if self.process.returncode is not None:
+            return
+        if self.channel is not None and not self.channel.is_closed:
+            self.channel.tell("stop", {"hurry": hurry})
+        elif hurry:
+            self.process.kill()
+        else:
+            self.process.terminate()
+
+
+class Supervisor:
+    def __init__(
+        self,
+        plan: Plan,
+        listeners: Sequence[socket.socket],
+        environ: Mapping[str, str],
+        on_serving: Callable[[], None] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._files = [listener.fileno() for listener in listeners]
+        self._environ = dict(environ)
+        self._on_serving = on_serving
+        self._workers: dict[int, _Worker] = {}
+        self._control = ControlSocket(place_socket(plan.data_dir), 2 * plan.workers + 8, self._answer)
+        self._serving: set[int] = set()
+        self._has_started = False
+        self._stopping = asyncio.Event()
+        self._is_hurried = False
+        self._killing: asyncio.TimerHandle | None = None
+        self._status = 0
+        self._gone_metrics = b""
+        self._restarts = 0
+        self._reloads: set[asyncio.Task[None]] = set()
+
+    async def run(self, local: Companion | None = None) -> int:
+        await self._control.open()
+        if local is not None:
+            local.start()
+            self._environ.update(local_variables(local.address))
+        loop = asyncio.get_running_loop()
+        actions = {signal.SIGTERM: self._signalled, signal.SIGINT: self._signalled, signal.SIGHUP: self._hung_up}
+        for number, action in actions.items():
+            loop.add_signal_handler(number, action)
+        await asyncio.gather(*(self._keep(number) for number in range(self._plan.workers)))
+        if self._killing is not None:
+            self._killing.cancel()
+        if local is not None:
+            await local.stop()
+        await self._control.close()
+        for number in actions:
+            loop.remove_signal_handler(number)
+        logger.info("all workers have ended", status=self._status)
+        return self._status
+
+    async def _keep(self, number: int) -> None:
+        """One place, and whoever holds it."""
+        loop = asyncio.get_running_loop()
+        quick = 0
+        while not self._stopping.is_set():
+            began = loop.time()
+            status = await self._live(number)
+            if self._stopping.is_set():
+                if status not in (0, -signal.SIGTERM):  # the latter: it had not started yet
+                    self._status = self._status or 1
+                return
+            if status > 0 and not self._has_started:
+                # It could not start, and said why: nor could the next one.
+                self._status = status
+                self._stop()
+                return
+            self._restarts += 1
+            quick = quick + 1 if loop.time() - began < self._plan.quick_s else 0
+            delay_s = min(self._plan.first_delay_s * 2 ** (quick - 2), _LONGEST_DELAY_S) if quick > 1 else 0.0
+            await self._pause(delay_s)
+
+    async def _live(self, number: int) -> int:
+        try:
+            process = await self._start(number)
+        except OSError as reason:
+            logger.error("worker not started", number=number, reason=str(reason))
+            return _NOT_STARTED
+        worker = self._workers[number] = _Worker(number, process)
+        logger.info("worker started", number=number, pid=process.pid)
+        if self._stopping.is_set():
+            worker.stop(hurry=self._is_hurried)
+        status = await process.wait()
+        del self._workers[number]
+        if worker.last_metrics:
+            self._gone_metrics = merge_gone([self._gone_metrics, worker.last_metrics])
+        tell = logger.info if self._stopping.is_set() and status == 0 else logger.warning
+        tell("worker ended", number=number, pid=process.pid, **_told(status))
+        return status
+
+    async def _start(self, number: int) -> asyncio.subprocess.Process:
+        plan = self._plan
+        command = [sys.executable, "-P", "-m", plan.module]  # -P: nothing from the current folder
+        command += ["--number", str(number), "--workers", str(plan.workers)]
+        command += ["--control", str(self._control.path), "--data-dir", str(plan.data_dir)]
+        if plan.config_path is not None:
+            command += ["--config", str(plan.config_path)]
+        if plan.listen is not None:
+            command += ["--listen", plan.listen]
+        for file in self._files:
+            command += ["--fd", str(file)]
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=self._files,
+            env=self._environ,
+            start_new_session=True,  # a terminal's Ctrl-C is for the supervisor alone
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        if seconds:
+            logger.warning("worker dies again and again, waiting", seconds=seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+
+    def _signalled(self) -> None:
+        if not self._stopping.is_set():
+            logger.info("stopping", workers=len(self._workers))
+            self._stop()
+            return
+        logger.warning("stopping at once", workers=len(self._workers))
+        self._is_hurried = True
+        self._status = 1
+        for worker in self._workers.values():
+            worker.stop(hurry=True)
+        if self._killing is None:
+            self._killing = asyncio.get_running_loop().call_later(self._plan.kill_s, self._kill)
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        for worker in self._workers.values():
+            worker.stop(hurry=False)
+
+    def _kill(self) -> None:
+        for worker in self._workers.values():
+            if worker.process.returncode is None:
+                logger.error("worker killed: it did not end", number=worker.number, pid=worker.process.pid)
+                worker.process.kill()
+
+    def _hung_up(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload())
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    async def _reload(self) -> None:
+        """Each worker reads the file itself, and says in the log what came of it."""
+        answers = await self._ask_all("reload", _RELOAD_S)
+        failed = sorted(worker.number for worker, answer in answers if answer is None or answer["reason"] is not None)
+        if failed:
+            logger.error("configuration not reloaded by all workers", failed=failed)
+        else:
+            logger.info("configuration reloaded by all workers")
+
+    async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[_Worker, Details | None]]:
+        workers = [worker for worker in self._workers.values() if worker.has_served]
+        answers = await asyncio.gather(*(worker.ask(what, timeout_s) for worker in workers))
+        return list(zip(workers, answers, strict=True))
+
+    async def _answer(self, channel: Channel, what: str, details: Details) -> Details:
+        """What workers ask."""
+        if what == "hello":
+            return self._greet(channel, details)
+        worker = next((worker for worker in self._workers.values() if worker.channel is channel), None)
+        if worker is None:
+            raise Unanswerable("who is there?")
+        if what == "serving":
+            self._now_serving(worker)
+            return {}
+        if what == "metrics":
+            return {"text": (await self._metrics()).decode()}
+        raise Unanswerable(f"unknown question: {what}")
+
+    def _greet(self, channel: Channel, details: Details) -> Details:
+        worker = self._workers.get(details.get("number", -1))
+        if worker is None or worker.channel is not None or worker.process.pid != details.get("pid"):
+            raise Unanswerable("not expected")
+        worker.channel = channel
+        if self._stopping.is_set():
+            worker.stop(hurry=self._is_hurried)
+        return {}
+
+    def _now_serving(self, worker: _Worker) -> None:
+        worker.has_served = True
+        logger.info("worker serves", number=worker.number, pid=worker.process.pid)
+        self._serving.add(worker.number)
+        if not self._has_started and len(self._serving) == self._plan.workers:
+            self._has_started = True
+            if self._on_serving is not None:
+                self._on_serving()
+
+    async def _metrics(self) -> bytes:
+        """Over all workers. One that does not answer in time stands there with what it said before."""
+        answers = await self._ask_all("metrics", _ANSWER_S)
+        present, silent = [self._own_metrics()], [self._gone_metrics]  # after the answers: nobody ends in between
+        for worker, answer in answers:
+            if self._workers.get(worker.number) is not worker:  # it ended meanwhile: its counts are with the gone
+                continue
+            if answer is not None:
+                worker.last_metrics = answer["text"].encode()
+                present.append(worker.last_metrics)
+            elif worker.last_metrics:
+                silent.append(worker.last_metrics)
+        return await asyncio.to_thread(merge, present, silent)
+
+    def _own_metrics(self) -> bytes:
+        return (
+            "# HELP streamweir_workers Workers that serve.\n# TYPE streamweir_workers gauge\n"
+            f"streamweir_workers {sum(worker.has_served for worker in self._workers.values())}\n"
+            "# HELP streamweir_worker_restarts_total Workers that died and were replaced.\n"
+            f"# TYPE streamweir_worker_restarts_total counter\nstreamweir_worker_restarts_total {self._restarts}\n"
+        ).encode()
+
+
+def _told(status: int) -> dict[str, object]:
+    return {"status": status} if status >= 0 else {"signal": signal.Signals(-status).name}

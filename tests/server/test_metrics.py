@@ -1,0 +1,301 @@
+"""What is counted, under which labels, and the sum over several workers."""
+
+import asyncio
+import re
+import time
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamweir import __version__
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
+from streamweir.server.facts import Attempt, RequestFacts
+from streamweir.server.lag import LagProbe
+from streamweir.server.metrics import CHUNK_GAP_S, MOST_HISTOGRAMS, MOST_NAMES, Histogram, Metrics
+from streamweir.server.metricsum import merge, merge_gone
+from streamweir.stages.meter import UsageSource
+
+Readings = dict[tuple[str, ...], float]
+
+
+def read(text: bytes) -> Readings:
+    """`(name, label value, label value ...)` with the labels in the order of their names."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def request(**members: Any) -> RequestFacts:
+    basis: dict[str, Any] = {
+        "id": "req_1",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "dialect": "openai",
+        "model": "fast",
+        "attempts": [Attempt(target="openai/gpt-4o")],
+        "status": 200,
+        "verdict": Verdict.COMPLETED,
+    }
+    return RequestFacts(**{**basis, **members})
+
+
+def test_requests_by_dialect_model_target_and_verdict() -> None:
+    metrics = Metrics()
+    metrics.know(["fast"], ["openai/gpt-4o"])
+    metrics.request_ended(request())
+    metrics.request_ended(request())
+    metrics.request_ended(request(verdict=Verdict.TRUNCATED, error="upstream_stream_truncated"))
+    readings = read(metrics.text())
+    assert readings["streamweir_requests_total", "openai", "fast", "openai/gpt-4o", "completed"] == 2
+    assert readings["streamweir_requests_total", "openai", "fast", "openai/gpt-4o", "truncated"] == 1
+    assert readings["streamweir_requests_admitted_total",] == 3
+
+
+def test_what_was_refused_is_counted_by_its_code() -> None:
+    metrics = Metrics()
+    for code in ("invalid_api_key", "rate_limit_exceeded", "invalid_api_key"):
+        metrics.request_ended(request(model=None, attempts=[], verdict=Verdict.REJECTED, error=code, status=401))
+    readings = read(metrics.text())
+    assert readings["streamweir_requests_rejected_total", "invalid_api_key"] == 2
+    assert readings["streamweir_requests_rejected_total", "rate_limit_exceeded"] == 1
+    assert readings["streamweir_requests_admitted_total",] == 0
+    assert readings["streamweir_requests_total", "openai", "", "", "rejected"] == 3
+
+
+def test_open_streams_rise_and_fall() -> None:
+    metrics = Metrics()
+    metrics.stream_opened()
+    metrics.stream_opened()
+    metrics.stream_closed()
+    assert read(metrics.text())["streamweir_open_streams",] == 1
+
+
+def test_time_to_first_token_and_duration_by_target() -> None:
+    metrics = Metrics()
+    metrics.request_ended(request(ttft_s=0.4, duration_s=3.0))
+    metrics.request_ended(request(ttft_s=None, duration_s=700.0))
+    readings = read(metrics.text())
+    target = "openai/gpt-4o"
+    assert readings["streamweir_time_to_first_token_seconds_bucket", "0.3", target] == 0
+    assert readings["streamweir_time_to_first_token_seconds_bucket", "0.5", target] == 1
+    assert readings["streamweir_time_to_first_token_seconds_sum", target] == 0.4
+    assert readings["streamweir_request_duration_seconds_bucket", "600.0", target] == 1
+    assert readings["streamweir_request_duration_seconds_bucket", "+Inf", target] == 2
+    assert readings["streamweir_request_duration_seconds_count", target] == 2
+
+
+def test_tokens_are_counted_in_kinds_that_do_not_overlap() -> None:
+    metrics = Metrics()
+    usage = Usage(input_uncached=100, cache_read=20, cache_write_5m=5, output=30, reasoning=7)
+    for source in (UsageSource.PROVIDER, UsageSource.PROVIDER, UsageSource.ESTIMATE):
+        metrics.request_ended(request(usage=usage, usage_source=source))
+    readings = read(metrics.text())
+    name = "streamweir_tokens_total"
+    assert {key: value for key, value in readings.items() if key[0] == name and key[3] == "provider"} == {
+        (name, "input", "fast", "provider"): 210,
+        (name, "cached", "fast", "provider"): 40,
+        (name, "output", "fast", "provider"): 60,
+        (name, "reasoning", "fast", "provider"): 14,
+    }
+    assert readings[name, "input", "fast", "estimate"] == 105
+
+
+def test_attempts_and_ejections_by_target() -> None:
+    metrics = Metrics()
+    metrics.know([], ["openai/gpt-4o"])
+    metrics.attempt_ended("openai/gpt-4o", None)
+    metrics.attempt_ended("openai/gpt-4o", "upstream_overloaded")
+    metrics.attempt_ended("openai/gpt-4o", "upstream_overloaded")
+    metrics.ejected("openai/gpt-4o")
+    readings = read(metrics.text())
+    assert readings["streamweir_upstream_attempts_total", "ok", "openai/gpt-4o"] == 1
+    assert readings["streamweir_upstream_attempts_total", "upstream_overloaded", "openai/gpt-4o"] == 2
+    assert readings["streamweir_ejections_total", "openai/gpt-4o"] == 1
+
+
+def test_connections_and_dropped_lines_are_asked_for_when_read() -> None:
+    metrics = Metrics(connections=lambda: [("openai", 3, 4), ("azure-eu", 0, 1)], lines_dropped=lambda: 9)
+    readings = read(metrics.text())
+    assert readings["streamweir_upstream_connections", "openai", "in_use"] == 3
+    assert readings["streamweir_upstream_connections", "openai", "idle"] == 4
+    assert readings["streamweir_upstream_connections", "azure-eu", "idle"] == 1
+    assert readings["streamweir_log_lines_dropped_total",] == 9
+
+
+def test_the_build_and_the_process_are_there() -> None:
+    readings = read(Metrics().text())
+    assert next(key for key in readings if key[0] == "streamweir_build_info")[2] == __version__
+    assert readings["process_resident_memory_bytes",] > 0
+    assert not [key for key in readings if key[0].endswith("_created")]
+
+
+def labels_of(metrics: Metrics, name: str, place: int) -> set[str]:
+    return {key[place] for key in read(metrics.text()) if key[0] == name}
+
+
+def test_a_model_that_nobody_answered_for_is_no_label() -> None:
+    metrics = Metrics()
+    for number in range(10):
+        refused = request(model=f"made-up-{number}", attempts=[], verdict=Verdict.REJECTED, error="model_not_found")
+        metrics.request_ended(refused)
+        failed = [Attempt(target=f"openai/made-up-{number}", error="upstream_model_not_found")]
+        metrics.request_ended(
+            request(model=f"openai/made-up-{number}", attempts=failed, verdict=Verdict.UPSTREAM_ERROR)
+        )
+        metrics.attempt_ended(f"openai/made-up-{number}", "upstream_model_not_found")
+    assert labels_of(metrics, "streamweir_requests_total", 2) == {"other"}
+    assert labels_of(metrics, "streamweir_requests_total", 3) == {"", "openai/other"}
+    assert labels_of(metrics, "streamweir_upstream_attempts_total", 2) == {"openai/other"}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"verdict": Verdict.COMPLETED},
+        {"verdict": Verdict.CLIENT_GONE, "ttft_s": 0.1},
+        {"verdict": Verdict.TRUNCATED, "ttft_s": 0.1},
+    ],
+)
+def test_a_model_that_a_provider_answered_for_is_a_label(members: dict[str, Any]) -> None:
+    metrics = Metrics()
+    facts = request(model="openai/o9", attempts=[Attempt(target="openai/o9")], **members)
+    metrics.request_ended(facts)
+    assert labels_of(metrics, "streamweir_requests_total", 2) == {"openai/o9"}
+    metrics.ejected("openai/o9")
+    assert labels_of(metrics, "streamweir_ejections_total", 1) == {"openai/o9"}
+
+
+def test_the_number_of_labels_is_bounded() -> None:
+    metrics = Metrics()
+    metrics.know(["fast"], [])
+    for number in range(MOST_NAMES + 50):
+        name = f"sim/any-{number}"
+        metrics.request_ended(request(model=name, attempts=[Attempt(target=name)], ttft_s=0.1))
+    metrics.request_ended(request(model="fast"))
+    models = labels_of(metrics, "streamweir_requests_total", 2)
+    assert len(models) == MOST_NAMES + 2
+    assert {"other", "fast"} < models
+    assert len(labels_of(metrics, "streamweir_requests_total", 3)) == MOST_NAMES + 2
+    targets = labels_of(metrics, "streamweir_time_to_first_token_seconds_count", 1)
+    assert len(targets) == MOST_HISTOGRAMS + 1
+    assert (
+        read(metrics.text())["streamweir_time_to_first_token_seconds_count", "other"]
+        == MOST_NAMES + 50 - MOST_HISTOGRAMS
+    )
+
+
+def test_a_label_that_a_caller_chose_is_clean() -> None:
+    metrics = Metrics()
+    name = 'sim/\x1b[31ma"b\\c\nd sk-0123456789abcdef ' + "x" * 500
+    metrics.request_ended(request(model=name, attempts=[Attempt(target=name)]))
+    (label,) = labels_of(metrics, "streamweir_requests_total", 2)
+    assert label.startswith('sim/a"b\\cd *** xxx')
+    assert len(label) == 200
+
+
+@given(st.lists(st.one_of(st.sampled_from(CHUNK_GAP_S), st.floats(0, 100)), max_size=50))
+def test_a_histogram_counts_what_is_at_most_its_bounds(gaps: list[float]) -> None:
+    histogram = Histogram(CHUNK_GAP_S)
+    for gap in gaps:
+        histogram.observe(gap)
+    expected = [sum(gap <= bound for gap in gaps) for bound in (*CHUNK_GAP_S, inf)]
+    assert [count for _, count in histogram.buckets()] == expected
+    assert histogram.total == pytest.approx(sum(gaps))
+
+
+async def test_the_probe_sees_what_holds_up_the_loop() -> None:
+    seen: asyncio.Queue[float] = asyncio.Queue()
+    probe = LagProbe(seen.put_nowait, every_s=0.001)
+    probe.start()
+    probe.start()
+    async with asyncio.timeout(10):
+        assert await seen.get() >= 0
+        time.sleep(0.05)
+        lags = [await seen.get()]
+        while lags[-1] < 0.02:
+            lags.append(await seen.get())
+    probe.stop()
+    probe.stop()
+    assert max(lags) >= 0.02
+
+
+def worker(number: int) -> bytes:
+    metrics = Metrics(connections=lambda: [("openai", number, 1)], lines_dropped=lambda: number)
+    metrics.know(["fast"], ["openai/gpt-4o"])
+    for _ in range(number):
+        metrics.stream_opened()
+        metrics.chunk_gap.observe(0.03)
+        metrics.request_ended(request(ttft_s=0.4))
+    return metrics.text()
+
+
+def test_the_sum_over_workers() -> None:
+    one, two = worker(1), worker(2)
+    readings = read(merge([one, two]))
+    assert readings["streamweir_requests_total", "openai", "fast", "openai/gpt-4o", "completed"] == 3
+    assert readings["streamweir_time_between_chunks_seconds_bucket", "0.03"] == 3
+    assert readings["streamweir_time_between_chunks_seconds_sum",] == pytest.approx(0.09)
+    assert readings["streamweir_open_streams",] == 3
+    assert readings["streamweir_upstream_connections", "openai", "in_use"] == 3
+    assert readings["streamweir_log_lines_dropped_total",] == 3
+    assert next(value for key, value in readings.items() if key[0] == "streamweir_build_info") == 1
+    starts = [read(text)["process_start_time_seconds",] for text in (one, two)]
+    assert readings["process_start_time_seconds",] == min(starts)
+    memory = [read(text)["process_resident_memory_bytes",] for text in (one, two)]
+    assert readings["process_resident_memory_bytes",] == sum(memory)
+
+
+def test_the_sum_of_one_is_the_same_text() -> None:
+    text = worker(3)
+    assert merge([text]) == text
+
+
+def test_the_sum_of_none_is_empty() -> None:
+    assert merge([]) == b""
+
+
+def test_a_worker_that_has_gone_leaves_its_counts_and_takes_its_gauges() -> None:
+    gone = merge_gone([worker(1), worker(2)])
+    readings = read(merge([worker(4)], [gone, worker(8)]))
+    assert readings["streamweir_requests_total", "openai", "fast", "openai/gpt-4o", "completed"] == 15
+    assert readings["streamweir_time_between_chunks_seconds_count",] == 15
+    assert readings["streamweir_open_streams",] == 4
+    assert next(value for key, value in readings.items() if key[0] == "streamweir_build_info") == 1
+
+
+@given(st.text(max_size=40))
+def test_any_label_survives_the_sum(model: str) -> None:
+    metrics = Metrics()
+    metrics.know([model], [])
+    metrics.request_ended(request(model=model))
+    text = metrics.text()
+    assert merge([text]).splitlines()[:3] == text.splitlines()[:3]
+
+
+def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| `(streamweir_\w+)` \| (\w+) \| ?(.*?) ?\|", page, re.MULTILINE)
+    documented = {
+        name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
+    }
+    metrics = Metrics(connections=lambda: [("openai", 0, 0)])
+    metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
+    metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
+    metrics.attempt_ended("openai/gpt-4o", None)
+    metrics.ejected("openai/gpt-4o")
+    shown = {
+        family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})
+        for family in text_string_to_metric_families(metrics.text().decode())
+        if family.name.startswith("streamweir_")
+    }
+    of_the_supervisor: dict[str, tuple[str, set[str]]]
+    of_the_supervisor = {"streamweir_workers": ("gauge", set()), "streamweir_worker_restarts": ("counter", set())}
+    assert documented == {**shown, **of_the_supervisor}
