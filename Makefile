@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test check bench fuzz soak lock clean
+.PHONY: help install run test check bench fuzz soak lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -15,12 +15,16 @@ PINNED := $(PIP) install --require-hashes
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
 LOCK_FLAGS ?=
+SERVE_FLAGS ?=
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP)/program ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
 	@echo "The program is at $(BIN)/streamweir"
+
+run: $(STAMP)/program $(STAMP)/local ## the gateway on 127.0.0.1:8080, its data in ./var (SERVE_FLAGS=...)
+	@exec $(BIN)/streamweir serve --data-dir var $(SERVE_FLAGS)
 
 test: check $(STAMP)/local ## everything a change must pass: make check, then all tests and the coverage gate
 	@echo "Running the tests"

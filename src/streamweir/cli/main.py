@@ -6,7 +6,7 @@ import click
 
 from streamweir import __version__
 
-_COMMANDS = {"replay": "streamweir.cli.replay"}
+_COMMANDS = {"replay": "streamweir.cli.replay", "serve": "streamweir.cli.serve"}
 
 
 class _LazyGroup(click.Group):

@@ -1,0 +1,42 @@
+"""`streamweir serve`: the gateway. What a person sees at the start is written here, and nothing else.
+
+Without a configuration file it serves what is inside: the embedded model, where it is installed,
+and the simulator, on loopback, with a key of its own making.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from streamweir.config.error import ConfigError
+
+
+@click.command("serve", short_help="Start the gateway.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="The configuration, in TOML.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen, over what the configuration says.")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes on the one port.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    envvar="STREAMWEIR_DATA",
+    help="Where the gateway keeps what it must remember.  [default: the user's data directory]",
+)
+def command(config_file: Path | None, listen: str | None, workers: int, data_dir: Path | None) -> None:
+    """Start the gateway, and print where it is."""
+    from streamweir.server.start import StartFailed, serve
+    from streamweir.server.worker import Start
+
+    folder = (data_dir or _user_data_dir()).absolute()
+    start = Start(config_path=config_file, data_dir=folder, listen=listen, workers=workers)
+    try:
+        sys.exit(serve(start, click.echo))
+    except (ConfigError, StartFailed) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _user_data_dir() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "streamweir"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"

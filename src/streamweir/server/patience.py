@@ -1,0 +1,124 @@
+"""How long an attempt may take, in everything that can take too long; and when to look again.
+
+Pure: times are handed in, and a `Look` says what there is to see. The relay looks once per tick of
+its one timer, never per chunk. While the caller does not read, the upstream is not to blame: only
+the total time runs on.
+"""
+
+from msgspec import Struct
+
+from streamweir.core.errors import UpstreamError
+from streamweir.stages.meter import BYTES_PER_TOKEN
+
+_OVERRUN = 4
+"""How many times the limit that was asked for an answer may grow before it is cut: spec/failures.md U26."""
+_SHORTEST_LIMIT = 64
+"""In tokens: a guess at the tokens of a few words is too coarse to cut by."""
+_SHORTEST_WAIT_S = 0.001
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """When to lose patience. `_at` is a time of the loop's clock, `_s` a number of seconds."""
+
+    commit_at: float
+    total_at: float
+    first_event_s: float
+    idle_s: float
+    assembly_s: float
+    keepalive_s: float
+    silence_s: float
+    abandoned_s: float
+    most_bytes: int
+    most_output_tokens: int | None = None
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """What there is to see of an attempt at one moment."""
+
+    now: float
+    is_paused: bool
+    """The caller does not read, and so we do not."""
+    has_first_event: bool
+    read_at: float | None
+    """When the last piece of the body came; None before the first."""
+    wrote_at: float | None
+    """When the caller was last written to; None where nothing was sent yet."""
+    is_committed: bool
+    frames_read: int | None
+    """None: a whole answer, which has no events."""
+    is_mid_event: bool
+    written: int
+    """Characters of the answer so far."""
+
+
+class Patience:
+    def __init__(self, timing: Timing, began_at: float) -> None:
+        self._timing = timing
+        self._began_at = began_at
+        self._frames_read: int | None = 0
+        self._framed_at = began_at
+        self._event_at: float | None = None
+
+    def overdue(self, look: Look) -> UpstreamError | None:
+        """Why the attempt must end now."""
+        timing, now = self._timing, look.now
+        self._note_event(look)
+        if now >= timing.total_at:
+            return UpstreamError("stream_deadline_exceeded", "The answer took longer than it may.")
+        if look.is_paused:
+            return None
+        if not look.has_first_event and now - self._began_at >= timing.first_event_s:
+            return UpstreamError("upstream_timeout", "The provider did not begin its answer in time.")
+        if self._event_at is not None and now - self._event_at >= timing.idle_s:
+            return UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer.")
+        if look.is_mid_event and now - self._framed_at >= timing.assembly_s:
+            return UpstreamError("stream_deadline_exceeded", "The provider took too long over one event.")
+        most = timing.most_output_tokens
+        if most is not None and look.written > _OVERRUN * BYTES_PER_TOKEN * max(most, _SHORTEST_LIMIT):
+            return too_large()
+        return None
+
+    def is_silent(self, look: Look) -> bool:
+        """Nothing came for as long as the usage behind a finish is waited for. Asked after `overdue`."""
+        if look.is_paused or self._event_at is None:
+            return False
+        return look.now - self._event_at >= self._timing.silence_s
+
+    def is_quiet(self, look: Look) -> bool:
+        """The caller was told nothing for so long that a sign of life is due."""
+        return look.wrote_at is not None and not look.is_paused and look.now - look.wrote_at >= self._timing.keepalive_s
+
+    def next_look(self, look: Look) -> float:
+        timing, now = self._timing, look.now
+        # At least as often as the shortest of them: which one applies changes with what is read, not with a tick.
+        due = min(timing.total_at, now + min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s))
+        if not look.is_committed:
+            due = min(due, timing.commit_at)
+        if look.wrote_at is not None:
+            due = min(due, look.wrote_at + timing.keepalive_s)
+        if not look.is_paused:
+            if not look.has_first_event:
+                due = min(due, self._began_at + timing.first_event_s)
+            if self._event_at is not None:
+                due = min(due, self._event_at + timing.idle_s)
+        return max(due, now + _SHORTEST_WAIT_S)
+
+    def _note_event(self, look: Look) -> None:
+        """Comments are bytes and no events: an upstream that sends nothing else has stopped (spec/failures.md, idle).
+
+        When an event came is known to a tick; the last read is never before it.
+        """
+        if look.frames_read is None:
+            self._event_at = look.read_at
+        elif look.frames_read != self._frames_read:
+            self._frames_read, self._framed_at, self._event_at = look.frames_read, look.now, look.read_at
+        elif look.is_mid_event:
+            self._event_at = look.read_at
+        else:
+            self._framed_at = look.now
+        if look.is_paused and self._event_at is not None:
+            self._event_at = look.now
+
+
+def too_large() -> UpstreamError:
+    return UpstreamError("response_too_large", "The answer is longer than it may be.")

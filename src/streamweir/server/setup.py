@@ -1,0 +1,197 @@
+"""The configuration as objects that work: one immutable-in-use snapshot for the requests that start under it.
+
+A reload makes a new `Setup` beside the old one; a request keeps the one it started with. Upstreams
+(and their open connections) of providers that did not change are carried over, those of the others
+are closed as soon as their last call is over. Health of targets and what is known of refusals
+outlive a reload.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, structs
+
+from streamweir.config.address import base_url_of
+from streamweir.config.error import ConfigError, member
+from streamweir.config.model import Config, Timeouts
+from streamweir.config.model import Key as KeyConfig
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.dialects.base import Dialect
+from streamweir.dialects.table import DIALECTS
+from streamweir.policy.access import Key, KeyRing, digest_of
+from streamweir.policy.rate import RateLimiter
+from streamweir.policy.refusal import Refusals
+from streamweir.policy.retry import RetryBudget
+from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
+from streamweir.providers.base import Provider, Target
+from streamweir.providers.compatible import VENDORS, provider_of
+from streamweir.providers.registry import (
+    abort_stops_billing,
+    canonical_dialects,
+    provider_named,
+)
+from streamweir.upstream.base import Endpoint, Upstream
+from streamweir.upstream.http1 import Http1Upstream
+from streamweir.upstream.sim import SimUpstream
+
+_LOCAL = structs.replace(
+    VENDORS["llamacpp"],
+    name="local",
+    # Its template has no tools, and of several choices it reports the usage of one.
+    refuses=frozenset({"function_call", "functions", "n", "parallel_tool_calls", "tool_choice", "tools"}),
+)
+"""The embedded model is a llama.cpp server with one small model."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """The timeouts of one provider: the server's, unless it has its own."""
+
+    connect_s: float
+    first_event_s: float
+    idle_s: float
+    assembly_s: float
+    total_s: float
+    commit_s: float
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A configured provider: how to speak to it, where it is, and what is known of it."""
+
+    name: str
+    config: ProviderConfig
+    provider: Provider
+    canonical_for: frozenset[str]
+    upstream: Upstream
+    target: Target
+    """For the model of each request to be put in."""
+    timeouts: Patience
+    abort_stops_billing: bool
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    config: Config
+    dialect: Dialect
+    default_model: str | None
+    timeouts: Timeouts
+    most_response_bytes: int
+    keys: KeyRing
+    rates: RateLimiter
+    router: Router
+    budget: RetryBudget
+    refusals: Refusals
+    providers: Mapping[str, Place]
+
+
+def build_setup(config: Config, open_local: Callable[[ProviderConfig], Upstream], old: Setup | None = None) -> Setup:
+    """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for."""
+    providers = {}
+    for provider in config.providers:
+        before = old.providers.get(provider.name) if old is not None else None
+        patience = _patience(config, provider)
+        if before is not None and before.config == provider and before.timeouts.connect_s == patience.connect_s:
+            upstream = before.upstream
+        else:
+            upstream = _open_upstream(provider, patience, open_local)
+        providers[provider.name] = _place(provider, patience, upstream)
+    scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
+    router = Router(_routes(config), providers.keys(), scripted=scripted)
+    if old is not None:
+        changed = [name for name, place in providers.items() if _is_new(place, old)]
+        router.adopt(old.router, changed)
+    return Setup(
+        config=config,
+        dialect=DIALECTS[config.server.dialect],
+        default_model=config.server.default_model,
+        timeouts=config.server.timeouts,
+        most_response_bytes=config.server.limits.response_bytes,
+        keys=KeyRing([_key(key) for key in config.keys]),
+        rates=old.rates if old is not None else RateLimiter(),
+        router=router,
+        budget=old.budget if old is not None else RetryBudget(),
+        refusals=old.refusals if old is not None else Refusals(),
+        providers=providers,
+    )
+
+
+def _is_new(place: Place, old: Setup) -> bool:
+    before = old.providers.get(place.name)
+    return before is None or before.config != place.config
+
+
+def _patience(config: Config, provider: ProviderConfig) -> Patience:
+    own, server = provider.timeouts, config.server.timeouts
+    chosen = {}
+    for name in Patience.__struct_fields__:
+        value = getattr(own, name)
+        chosen[name] = value if value is not None else getattr(server, name)
+    return Patience(**chosen)
+
+
+def _open_upstream(
+    provider: ProviderConfig, patience: Patience, open_local: Callable[[ProviderConfig], Upstream]
+) -> Upstream:
+    if provider.kind == "sim":
+        return SimUpstream()
+    if provider.kind == "local":
+        return open_local(provider)
+    address = base_url_of(provider)
+    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    endpoint = Endpoint(
+        base_url=address,
+        headers=tuple(provider.headers.items()),
+        proxy=provider.proxy,
+        ca_file=provider.ca_file,
+        most_connections=provider.max_connections,
+        connect_s=patience.connect_s,
+    )
+    try:
+        return Http1Upstream(endpoint)
+    except ValueError as reason:  # what only the one who connects can find wrong
+        raise ConfigError(member("providers", provider.name), str(reason)) from None
+
+
+def _place(provider: ProviderConfig, patience: Patience, upstream: Upstream) -> Place:
+    wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
+    stops = provider.cancel_stops_billing
+    return Place(
+        name=provider.name,
+        config=provider,
+        provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
+        canonical_for=canonical_dialects(wire),
+        upstream=upstream,
+        target=Target(
+            model="",
+            api_key=provider.api_key,
+            api_version=provider.api_version,
+            project=provider.project,
+            location=provider.location,
+        ),
+        timeouts=patience,
+        abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
+    )
+
+
+def _routes(config: Config) -> list[Route]:
+    return [
+        Route(
+            id=model.id,
+            targets=tuple(
+                WeightedTarget(target=TargetId(target.provider, target.model), weight=target.weight)
+                for target in model.targets
+            ),
+            strategy=model.strategy,
+        )
+        for model in config.models
+    ]
+
+
+def _key(key: KeyConfig) -> Key:
+    return Key(
+        name=key.name,
+        digest=digest_of(key.key),
+        last4=key.key[-4:],
+        dialect=key.dialect,
+        models=key.models,
+        scopes=frozenset(key.scopes),
+        expires_at=key.expires.timestamp() if key.expires is not None else None,
+        rpm=key.rpm,
+    )

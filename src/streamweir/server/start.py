@@ -1,0 +1,259 @@
+"""From what was said on the command line to a server that listens; then `server.life` takes over.
+
+Everything that can be wrong is found before the first request: the configuration, the data folder,
+the address. What is said here is for a person at a terminal; the log has its own place and form.
+The same `build` serves a process that is alone and a worker of several.
+"""
+
+import asyncio
+import os
+import resource
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from streamweir import __version__
+from streamweir.config.address import split_listen
+from streamweir.config.default import default_config
+from streamweir.config.error import ConfigError, member
+from streamweir.config.load import load_config
+from streamweir.config.model import Config, Tls
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.server import devkey, life
+from streamweir.server.app import Gateway
+from streamweir.server.log import configure_log, logger, watch_loop
+from streamweir.server.supervisor import Plan, open_listeners, supervise
+from streamweir.server.worker import Assembly, Start
+from streamweir.upstream.base import Upstream
+from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, LocalUpstream, find_weights, why_unavailable
+
+_SLOW_S = 2.0
+"""What takes longer is worth a word."""
+_FILES = 65_536
+_QUESTION = "What is a weir?"
+
+Say = Callable[[str], None]
+
+
+class StartFailed(Exception):
+    """Why there is no server, in one line for the operator."""
+
+
+class EmbeddedModel:
+    """The child of this process, or the address of another's; made when a configuration first wants it."""
+
+    def __init__(self, address: LocalAddress | None = None, *, is_ours: bool = True) -> None:
+        self._address = address
+        self._is_ours = is_ours
+        self.model: LocalModel | None = None
+
+    def open(self, provider: ProviderConfig) -> Upstream:
+        """Raises `ConfigError` where it is not installed."""
+        if self._address is not None:
+            return LocalUpstream(self._address)
+        weights, reason = find_weights(), why_unavailable()
+        if not self._is_ours:
+            reason = "with several workers the embedded model is started with them all: this needs a new start"
+        if reason is not None or weights is None:
+            raise ConfigError(member("providers", provider.name) + ".kind", reason or "the weights are missing")
+        if self.model is None:
+            self.model = LocalModel(weights, exited=_tell_exit)
+            self.model.start()
+        return LocalUpstream(self.model)
+
+    async def stop(self) -> None:
+        if self.model is not None:
+            await self.model.stop()
+
+
+def load(start: Start) -> Config:
+    """Raises `ConfigError`."""
+    if start.config_path is not None:
+        config = load_config(start.config_path, os.environ, listen=start.listen)
+    else:
+        config = default_config(has_local=why_unavailable() is None, listen=start.listen)
+    try:
+        return devkey.with_development_key(config, start.data_dir)
+    except OSError as reason:
+        message = f"the development key cannot be kept here: {reason.strerror}"
+        raise ConfigError("", message, file=str(start.data_dir)) from None
+
+
+async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly:
+    """See `server.worker.Build`. `embedded`: where this process is the one that keeps the model."""
+    config = load(start)
+    configure_log(config.server.log.format, level=config.server.log.level, worker=start.number)
+    for path in config.not_in_force() if not start.number else ():
+        logger.warning("setting not in force yet", setting=path)
+    embedded = embedded or EmbeddedModel(start.local, is_ours=False)
+    gateway = Gateway(config, embedded.open, workers=start.workers)
+    gateway.gather_metrics = start.metrics_of_all
+    await gateway.open()
+    tls = _tls_context(config.server.tls)
+
+    async def listen(listener: socket.socket) -> None:
+        await gateway.listen(listener, tls)
+
+    def reload() -> None:
+        before, after = gateway.setup.config.server, load(start)
+        for name in ("listen", "tls", "log"):
+            if getattr(before, name) != getattr(after.server, name):
+                logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
+        gateway.reload(after)
+
+    return Assembly(gateway=gateway, listen=listen, reload=reload)
+
+
+def serve(start: Start, say: Say) -> int:
+    """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
+    prepare(start.data_dir)
+    _use_all_files()
+    config = load(start)
+    _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
+    listeners = _bind(config.server.listen)
+    try:
+        if start.workers > 1:
+            return uvloop.run(_serve_with_workers(start, config, listeners, say))
+        return uvloop.run(_serve_alone(start, config, listeners, say))
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def prepare(data_dir: Path) -> None:
+    """The place for everything that must be remembered, the database included."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as reason:
+        raise StartFailed(f"{data_dir}: cannot be used for data: {reason.strerror}") from None
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        raise StartFailed(f"{data_dir}: cannot be used for data: it is not writable")
+
+
+def _use_all_files() -> None:
+    """Every stream is two connections, and the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _serve_alone(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
+    watch_loop(asyncio.get_running_loop())
+    embedded = EmbeddedModel()
+    try:
+        assembly = await build(start, embedded)
+        for listener in listeners:
+            await assembly.listen(listener.dup())
+        say(banner(config, start, listeners))
+        loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
+        status = await life.run(assembly.gateway, reload=assembly.reload)
+        loading.cancel()
+        return status
+    finally:
+        await embedded.stop()
+
+
+async def _serve_with_workers(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
+    watch_loop(asyncio.get_running_loop())
+    configure_log(config.server.log.format, level=config.server.log.level)
+    embedded = EmbeddedModel()
+    for provider in config.providers:
+        if provider.kind == "local":
+            embedded.open(provider)
+    plan = Plan(workers=start.workers, data_dir=start.data_dir, config_path=start.config_path, listen=start.listen)
+
+    def on_serving() -> None:
+        say(banner(config, start, listeners))
+
+    return await supervise(plan, listeners, os.environ, local=embedded.model, on_serving=on_serving)
+
+
+async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
+    if embedded.model is None:
+        return
+    ready = asyncio.ensure_future(embedded.model.ready())
+    done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
+    if not done:
+        say("The embedded model is being loaded ...")
+        await ready
+        say("The embedded model is ready.")
+
+
+def banner(config: Config, start: Start, listeners: list[socket.socket]) -> str:
+    """What a newcomer needs next."""
+    scheme = "https" if config.server.tls is not None else "http"
+    host, port = listeners[0].getsockname()[:2]
+    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    model = _model_to_try(config)
+    key = config.keys[0]
+    is_ours = key.name == devkey.NAME
+    secret = key.key if is_ours else "$KEY"
+    lines = [
+        f"Streamweir {__version__} is listening on {base}",
+        "",
+        f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
+        f"  models   {base}/v1/models",
+        f"  health   {base}/health   {base}/ready   {base}/metrics",
+        f"  data     {start.data_dir}",
+        f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
+    ]
+    reason = why_unavailable()
+    if reason is not None and start.config_path is None:
+        lines += ["", f"  {reason}"]
+    if model is not None:
+        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_QUESTION}"}}]}}'
+        lines += [
+            "",
+            "Try it:",
+            "",
+            f'  curl -N {base}/v1/chat/completions -H "Authorization: Bearer {secret}"'
+            f" -H 'Content-Type: application/json' -d '{body}'",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _model_to_try(config: Config) -> str | None:
+    for kind, model in (("local", "smollm2"), ("sim", "hello")):
+        for provider in config.providers:
+            if provider.kind == kind:
+                return f"{provider.name}/{model}"
+    return config.models[0].id if config.models else None
+
+
+def _bind(listen: str) -> list[socket.socket]:
+    address = split_listen(listen)
+    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    try:
+        return open_listeners(*address)
+    except UnicodeError:
+        raise StartFailed(f"{listen}: cannot listen there: that is no name of a host") from None
+    except OSError as reason:
+        message = f"{listen}: cannot listen there: {reason.strerror} (--listen HOST:PORT chooses another address)"
+        raise StartFailed(message) from None
+
+
+def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+    except ssl.SSLError:
+        raise ConfigError("server.tls", "cert_file and key_file are no certificate and its key, in PEM") from None
+    except OSError as reason:
+        raise ConfigError("server.tls", f"cert_file or key_file cannot be read: {reason.strerror}") from None
+    return context
+
+
+def _tell_exit(exit_: LocalExit) -> None:
+    logger.warning(
+        "the embedded model ended and is started again",
+        status=exit_.status,
+        in_s=exit_.restart_s,
+        last_words=exit_.last_words,
+    )

@@ -1,0 +1,115 @@
+"""How often, and for how long, targets are tried: where two rules meet."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from support.answers import error_body, openai_frames, openai_stream, openai_whole
+from support.gateway import chat_request, gateway, gateway_to, providers, text_of
+from support.script import End, Hang, Head, Seen, Send, Step, Wait, stream, whole
+from support.scripted import ScriptedUpstream
+
+REFUSED = whole(
+    error_body("Unknown parameter: 'stream_options'.", "invalid_request_error", param="stream_options"), 400
+)
+FAILED = whole(error_body("boom"), 500)
+
+
+@pytest.fixture(autouse=True)
+def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
+
+
+async def test_being_put_right_is_no_extra_attempt_and_opens_no_door_to_more() -> None:
+    def script(seen: Seen) -> Sequence[Step]:
+        return REFUSED if seen.number == 2 else FAILED
+
+    async with gateway_to(script) as (gate, up):
+        assert (await gate.ask(model="up/m", stream=True)).status == 502
+        (facts,) = await gate.settled()
+        assert [attempt.error for attempt in facts.attempts] == [
+            "upstream_server_error",
+            "upstream_server_error",
+            "invalid_value",
+            "upstream_server_error",
+        ]
+        assert len(up.requests) == 4
+
+
+async def test_the_last_attempt_that_is_allowed_has_all_the_time() -> None:
+    """Of four targets three may be tried: the short patience of the third would help nobody."""
+    begin = asyncio.Event()
+    third: list[Step] = [Head(), Wait(begin), Send(openai_stream()), End()]
+    async with (
+        ScriptedUpstream([Head(), Hang()]) as first,
+        ScriptedUpstream([Head(), Hang()]) as second,
+        ScriptedUpstream(third) as slow,
+        ScriptedUpstream(stream(openai_stream())) as fourth,
+    ):
+        upstreams = {"a": first, "b": second, "c": slow, "d": fourth}
+        toml = "".join(
+            f"{providers(**{name: upstream.base_url})}timeouts = {{ first_event_s = 0.05 }}\n"
+            for name, upstream in upstreams.items()
+        )
+        targets = ", ".join(f'{{ provider = "{name}", model = "m" }}' for name in upstreams)
+        toml += f'[[models]]\nid = "any"\ntargets = [{targets}]\n'
+        async with gateway(toml) as gate, await gate.connect() as client:
+            await client.send(chat_request(model="any", stream=True))
+            await slow.seen(1)
+            patience = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0.2, patience.set_result, None)  # four times the short patience
+            await patience
+            begin.set()
+            assert (await client.response()).status == 200
+            (facts,) = await gate.settled()
+            assert [attempt.error for attempt in facts.attempts] == ["upstream_timeout", "upstream_timeout", None]
+            assert len(fourth.requests) == 0
+
+
+async def test_comments_keep_no_stalled_stream_open() -> None:
+    stalled: list[Step] = [Head(), Send(b"".join(openai_frames()[:2])), *[Send(b": ping\n")] * 3, Hang()]
+    async with gateway_to(stalled, "[server.timeouts]\nidle_s = 0.1\nsilence_s = 0.02") as (gate, up):
+        await gate.ask(model="up/m", stream=True)
+        (facts,) = await gate.settled()
+        assert facts.error == "stream_idle_timeout"
+        await up.vacated()
+
+
+async def test_several_choices_have_several_times_the_limit() -> None:
+    """`max_tokens` is for each of them."""
+    texts = ["x" * 400] * 10  # 1000 tokens by the rule of thumb: within four times 8 x 64
+    script: list[Step] = [Head(), *[Send(frame) for frame in openai_frames(texts)], End()]
+    async with gateway_to(script, "[server.timeouts]\nsilence_s = 0.001\nidle_s = 5") as (gate, _):
+        reply = await gate.ask(model="up/m", stream=True, n=8, max_tokens=64)
+        assert text_of(reply.body) == "".join(texts)
+        assert (await gate.settled())[0].verdict == "completed"
+
+
+async def test_a_whole_answer_tells_nothing_of_the_time_to_the_first_token() -> None:
+    async with gateway_to(whole(openai_whole())) as (gate, _):
+        await gate.ask(model="up/m")
+        (facts,) = await gate.settled()
+        assert facts.ttft_s is None
+        assert facts.duration_s > 0
+
+
+async def test_after_the_signal_a_kept_connection_ends_with_its_answer() -> None:
+    go_on = asyncio.Event()
+    frames = openai_frames()
+    script: list[Step] = [Head(), Send(frames[0] + frames[1]), Wait(go_on), Send(b"".join(frames[2:])), End()]
+    async with gateway_to(script) as (gate, _), await gate.connect() as client:
+        await client.send(chat_request(model="up/m", stream=True))
+        assert (await client.head()).status == 200  # without `connection: close`: it was sent before the signal
+        gate.gateway.stop_admitting()
+        go_on.set()
+        while await client.chunk():
+            pass
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize("model", ["up/..", "up/../secrets", "up/a/./b", "up/."])
+async def test_a_model_is_no_path(model: str) -> None:
+    async with gateway_to(stream(openai_stream())) as (gate, up):
+        assert (await gate.ask(model=model, stream=True)).status == 404
+        assert up.requests == []

@@ -1,0 +1,88 @@
+"""A clock that jumps: spec/failures.md G16. Timers, windows and durations are of the monotonic clock alone.
+
+The time of day is for what is written down (dates, log lines, `created`) and for the one thing that is
+defined by it, when a key expires. Where it is read stands here; anywhere else it has no business.
+"""
+
+import ast
+import time
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+import streamweir
+from support.answers import TEXTS, openai_stream
+from support.gateway import KEY, gateway_to, text_of
+from support.outcome import assert_broken
+from support.script import Hang, Head, Send, stream
+from support.served import BEGUN, BEGUN_TEXT
+
+PACKAGE = Path(streamweir.__file__).parent
+WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
+ALLOWED = {
+    "server/app.py": {"begin", "_may_read_metrics"},  # whether a key has expired
+    "server/chat.py": {"_now"},  # `created`
+    "server/log.py": {"_date", "_word_dropped"},
+    "server/response.py": {"_head"},  # the header `date`
+    "upstream/sim.py": {"__init__"},  # `created`
+}
+HOUR_S = 3600.0
+
+
+def readings(path: Path) -> set[str]:
+    """The functions that read the time of day, called or handed on: `time.time`, `datetime.now`."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and node.attr in WALL_CLOCKS and isinstance(node.value, ast.Name):
+                    owner = node.value.id
+                    if owner in ("datetime", "date") or (owner == "time" and node.attr != "monotonic"):
+                        found.add(function.name)
+    return found
+
+
+def test_g16_the_time_of_day_is_read_where_it_is_meant() -> None:
+    everywhere = {str(path.relative_to(PACKAGE)): readings(path) for path in PACKAGE.rglob("*.py")}
+    assert {name: functions for name, functions in everywhere.items() if functions} == ALLOWED
+
+
+def test_g16_nobody_imports_a_clock_by_name() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "time":
+                assert {alias.name for alias in node.names} <= {"monotonic", "perf_counter"}, path
+
+
+@pytest.fixture
+def _jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock finds it an hour off, now forwards, now backwards."""
+    steps, real = cycle([0.0, HOUR_S, -HOUR_S]), time.time
+    monkeypatch.setattr(time, "time", lambda: real() + next(steps))
+
+
+@pytest.mark.usefixtures("_jumps")
+async def test_g16_streams_are_not_cut_and_stalls_are_seen() -> None:
+    toml = "[server.timeouts]\nidle_s = 0.1\nkeepalive_s = 0.02\nsilence_s = 0.01\n"
+    async with gateway_to([Head(), Send(BEGUN), Hang()], toml) as (gate, _):
+        reply = await gate.ask(model="up/m", stream=True)
+        assert_broken(reply, "stream_idle_timeout", text=BEGUN_TEXT)
+        (facts,) = await gate.settled()
+        assert facts.verdict == "idle_timeout"
+        assert facts.ttft_s is not None
+        assert 0 <= facts.ttft_s <= facts.duration_s < HOUR_S / 2
+    async with gateway_to(stream(openai_stream())) as (gate, _):
+        for _ in range(6):
+            assert text_of((await gate.ask(model="up/m", stream=True)).body) == "".join(TEXTS)
+        assert {facts.verdict for facts in gate.facts} == {"completed"}
+        assert all(0 <= facts.duration_s < HOUR_S / 2 for facts in gate.facts)
+
+
+@pytest.mark.usefixtures("_jumps")
+async def test_g16_a_window_grants_no_more_than_it_should() -> None:
+    toml = f'[[keys]]\nname = "test"\nkey = "{KEY}"\nrpm = 3\n'
+    async with gateway_to(stream(openai_stream()), toml) as (gate, up):
+        statuses = [(await gate.ask(model="up/m", stream=True)).status for _ in range(12)]
+        assert statuses == [200] * 3 + [429] * 9
+        assert len(up.requests) == 3

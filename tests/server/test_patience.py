@@ -1,0 +1,116 @@
+"""When an attempt has taken too long, told by what there is to see of it."""
+
+import pytest
+from msgspec import structs
+
+from streamweir.server.patience import Look, Patience, Timing
+
+TIMING = Timing(
+    commit_at=10.0,
+    total_at=600.0,
+    first_event_s=120.0,
+    idle_s=60.0,
+    assembly_s=30.0,
+    keepalive_s=15.0,
+    silence_s=2.0,
+    abandoned_s=30.0,
+    most_bytes=1 << 26,
+)
+START = Look(
+    now=0.0,
+    is_paused=False,
+    has_first_event=False,
+    read_at=None,
+    wrote_at=None,
+    is_committed=False,
+    frames_read=0,
+    is_mid_event=False,
+    written=0,
+)
+FLOWING = structs.replace(
+    START, now=5.0, has_first_event=True, read_at=5.0, wrote_at=5.0, is_committed=True, frames_read=3
+)
+
+
+def overdue(patience: Patience, look: Look, **changes: object) -> str | None:
+    error = patience.overdue(structs.replace(look, **changes))
+    return error.code if error is not None else None
+
+
+@pytest.mark.parametrize(
+    ("look", "before", "after", "code"),
+    [
+        (START, 119.9, 120.0, "upstream_timeout"),
+        (FLOWING, 64.9, 65.0, "stream_idle_timeout"),
+        (structs.replace(FLOWING, is_paused=True), 599.9, 600.0, "stream_deadline_exceeded"),
+    ],
+)
+def test_each_has_its_time(look: Look, before: float, after: float, code: str) -> None:
+    patience = Patience(TIMING, 0.0)
+    assert overdue(patience, look) is None
+    assert overdue(patience, look, now=before) is None
+    assert overdue(patience, look, now=after) == code
+
+
+def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
+    patience = Patience(TIMING, 0.0)
+    assert overdue(patience, FLOWING) is None
+    for now in (10.0, 20.0, 30.0, 34.9):
+        assert overdue(patience, FLOWING, now=now, read_at=now, is_mid_event=True) is None
+    assert overdue(patience, FLOWING, now=35.0, read_at=35.0, is_mid_event=True) == "stream_deadline_exceeded"
+
+
+def test_comments_are_no_events() -> None:
+    """Bytes come, no event does, and none is begun: neither is it going on, nor is the finish kept waiting."""
+    patience = Patience(TIMING, 0.0)
+    assert overdue(patience, FLOWING) is None
+    quiet = structs.replace(FLOWING, now=7.0, read_at=7.0)
+    assert overdue(patience, quiet) is None
+    assert patience.is_silent(quiet)
+    assert overdue(patience, quiet, now=65.0, read_at=65.0) == "stream_idle_timeout"
+
+
+def test_while_the_caller_does_not_read_nothing_is_the_upstreams_fault() -> None:
+    patience = Patience(TIMING, 0.0)
+    assert overdue(patience, FLOWING) is None
+    assert overdue(patience, FLOWING, now=300.0, is_paused=True) is None
+    assert not patience.is_silent(structs.replace(FLOWING, now=300.0, is_paused=True))
+    assert overdue(patience, FLOWING, now=301.0) is None
+    assert overdue(patience, FLOWING, now=360.0) == "stream_idle_timeout"
+
+
+def test_a_whole_answer_is_watched_by_its_bytes() -> None:
+    patience = Patience(TIMING, 0.0)
+    whole = structs.replace(FLOWING, frames_read=None, wrote_at=None)
+    for now in (30.0, 80.0, 130.0):
+        assert overdue(patience, whole, now=now, read_at=now) is None
+    assert overdue(patience, whole, now=190.0, read_at=130.0) == "stream_idle_timeout"
+
+
+@pytest.mark.parametrize(("most", "written", "is_cut"), [(100, 1600, False), (100, 1601, True), (1, 1000, False)])
+def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: bool) -> None:
+    patience = Patience(structs.replace(TIMING, most_output_tokens=most), 0.0)
+    assert overdue(patience, FLOWING, written=written) == ("response_too_large" if is_cut else None)
+
+
+@pytest.mark.parametrize(
+    ("look", "due"),
+    [
+        (START, 2.0),
+        (structs.replace(START, now=9.5), 10.0),
+        (structs.replace(FLOWING, now=19.0), 20.0),
+        (structs.replace(FLOWING, now=599.5, wrote_at=599.0), 600.0),
+        (structs.replace(START, now=700.0), 700.001),
+    ],
+)
+def test_the_next_look_is_due_with_the_first_that_could_happen(look: Look, due: float) -> None:
+    assert Patience(TIMING, 0.0).next_look(look) == pytest.approx(due)
+
+
+def test_a_sign_of_life_is_due_after_silence_and_not_to_one_who_does_not_read() -> None:
+    patience = Patience(TIMING, 0.0)
+    quiet = structs.replace(FLOWING, now=20.0)
+    assert patience.is_quiet(quiet)
+    assert not patience.is_quiet(structs.replace(quiet, is_paused=True))
+    assert not patience.is_quiet(structs.replace(quiet, now=19.9))
+    assert not patience.is_quiet(structs.replace(quiet, wrote_at=None))

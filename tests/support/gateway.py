@@ -1,0 +1,231 @@
+"""The gateway as a test uses it: the real one, in the test's own event loop, on a real socket.
+
+    async with gateway(providers(up=upstream.base_url)) as gate:
+        reply = await gate.ask(model="up/m", stream=True)
+        assert gate.facts[0].verdict == "completed"
+
+Every request leaves exactly one `RequestFacts` in `facts`. When the block is left, nothing may be
+open any more: no stream, no connection, no upstream, no place for an abandoned one.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from streamweir.config.load import load_config
+from streamweir.config.model import Config
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.server.app import Gateway
+from streamweir.server.facts import RequestFacts
+from streamweir.server.log import log_request
+from streamweir.upstream.base import Upstream
+from streamweir.upstream.http1 import Http1Upstream
+from support.rawclient import RawClient, Reply
+from support.script import Script
+from support.scripted import ScriptedUpstream
+
+KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
+PATIENCE_S = 10.0
+MESSAGES = [{"role": "user", "content": "Say hello."}]
+
+
+class Gate:
+    def __init__(self, running: Gateway, address: tuple[str, int], facts: list[RequestFacts]) -> None:
+        self.gateway = running
+        self.address = address
+        self.facts = facts
+        self._news = asyncio.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.address[0]}:{self.address[1]}"
+
+    def told(self, facts: RequestFacts) -> None:
+        log_request(facts)  # goes nowhere, unless the test has configured the log
+        self.facts.append(facts)
+        self._news.set()
+
+    async def settled(self, count: int = 1) -> list[RequestFacts]:
+        """Waits until so many requests are over."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.facts) < count:
+                self._news.clear()
+                await self._news.wait()
+        assert len(self.facts) == count
+        return self.facts
+
+    async def vacated(self) -> None:
+        """Waits until every caller is gone, and asserts that nothing is held for any of them."""
+        running = self.gateway
+        async with asyncio.timeout(PATIENCE_S):
+            await running.server.emptied()
+            await running.drained()
+        assert (running.open_streams, running.abandoned) == (0, 0)
+        for place in running.setup.providers.values():
+            if isinstance(place.upstream, Http1Upstream):
+                assert (place.upstream.in_use, place.upstream.waiting) == (0, 0)
+
+    async def has_read(self) -> None:
+        """Until it has read what is in the kernel now: another request, which came later, is answered."""
+        async with await self.connect() as client:
+            await client.send(b"GET /health HTTP/1.1\r\nhost: gateway\r\n\r\n")
+            await client.response()
+
+    async def connect(self, *, receive_buffer: int | None = None) -> RawClient:
+        return await RawClient.open(self.address, receive_buffer=receive_buffer)
+
+    async def ask(self, *, path: str = "/v1/chat/completions", key: str | None = KEY, **members: Any) -> Reply:
+        """One chat request on a connection of its own, and its whole answer."""
+        async with await self.connect() as client:
+            await client.send(chat_request(path=path, key=key, **members))
+            return await client.response()
+
+
+def chat_request(
+    *,
+    path: str = "/v1/chat/completions",
+    key: str | None = KEY,
+    headers: tuple[tuple[str, str], ...] = (),
+    body: bytes | None = None,
+    **members: Any,
+) -> bytes:
+    """The bytes of a request. `members` are those of its body, over a short conversation."""
+    if body is None:
+        body = json.dumps({"messages": MESSAGES, **members}).encode()
+    lines = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", f"content-length: {len(body)}"]
+    if key is not None:
+        lines.append(f"authorization: Bearer {key}")
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def frames_of(body: bytes) -> list[Any]:
+    """The documents of an event stream that keeps its promise; the sentinel as the string `[DONE]`."""
+    blocks = body.split(b"\n\n")
+    assert blocks[-1] == b"", "the stream ends within a frame"
+    documents: list[Any] = []
+    for block in blocks[:-1]:
+        data = b"".join(line for line in block.split(b"\n") if not line.startswith(b":"))
+        assert data.startswith(b"data: "), block
+        documents.append("[DONE]" if data == b"data: [DONE]" else json.loads(data[6:]))
+    return documents
+
+
+def text_of(body: bytes) -> str:
+    """The text of a streamed answer, choice 0."""
+    return "".join(
+        choice["delta"].get("content") or ""
+        for document in frames_of(body)
+        if document != "[DONE]"
+        for choice in document.get("choices", ())
+        if choice["index"] == 0
+    )
+
+
+def providers(kind: str = "openai", **base_urls: str) -> str:
+    """TOML: one provider for each name."""
+    return "".join(
+        f'[[providers]]\nname = "{name}"\nkind = "{kind}"\nbase_url = "{url}"\napi_key = "sk-upstream-secret"\n'
+        for name, url in base_urls.items()
+    )
+
+
+def configured(toml: str, *, key: bool = True) -> Config:
+    """As the program reads it from a file. `key`: with the test's own, where it has none."""
+    if key and "[[keys]]" not in toml:
+        toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\n'
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "streamweir.toml"
+        file.write_text(toml)
+        return load_config(file, os.environ)
+
+
+@asynccontextmanager
+async def gateway(
+    toml: str, *, key: bool = True, open_local: Callable[[ProviderConfig], Upstream] | None = None
+) -> AsyncIterator[Gate]:
+    """`open_local` gives the upstream of the embedded model, where the test has one."""
+    gate: Gate | None = None
+
+    def told(facts: RequestFacts) -> None:
+        assert gate is not None
+        gate.told(facts)
+
+    running = Gateway(configured(toml, key=key), open_local or _no_local, told)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    address: tuple[str, int] = listener.getsockname()
+    gate = Gate(running, address, [])
+    await running.open()
+    await running.listen(listener)
+    try:
+        yield gate
+        async with asyncio.timeout(PATIENCE_S):
+            await running.drained()
+        assert running.open_streams == 0
+        assert running.abandoned == 0
+        upstreams = [place.upstream for place in running.setup.providers.values()]
+        used = [upstream for upstream in upstreams if isinstance(upstream, Http1Upstream)]
+        await until(lambda: not any(upstream.in_use for upstream in used))  # the end of a body may still be coming
+    finally:
+        await running.close()
+
+
+@asynccontextmanager
+async def gateway_to(
+    script: Script, toml: str = "", *, kind: str = "openai", provider: str = "", send_buffer: int | None = None
+) -> AsyncIterator[tuple[Gate, ScriptedUpstream]]:
+    """A gateway whose provider `up` plays the script; `provider` is more TOML for it. In the end nothing is left."""
+    async with (
+        nothing_left(),
+        ScriptedUpstream(script, send_buffer=send_buffer) as upstream,
+        gateway(f"{providers(kind, up=upstream.base_url)}{provider}\n{toml}") as gate,
+    ):
+        yield gate, upstream
+        await gate.vacated()
+        await upstream.idle()
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncIterator[None]:
+    """Around all that a test opens: no file, no task and no timer of it outlives the block."""
+    files, tasks, timers = _open_files(), asyncio.all_tasks(), _timers()
+    yield
+    await until(lambda: not _open_files() - files and not asyncio.all_tasks() - tasks)
+    assert _timers() <= timers
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """For what no event tells."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def _open_files() -> Counter[str]:
+    """By what they are, for their numbers are used again."""
+    found: Counter[str] = Counter()
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the listing itself
+            found[os.readlink(f"/proc/self/fd/{name}")] += 1
+    del found[os.devnull]  # the event loop keeps one in reserve, from its first listener on
+    return found
+
+
+def _timers() -> int:
+    """How many wait to ring. uvloop keeps no list that could be asked."""
+    now = asyncio.get_running_loop().time()
+    handles = [each for each in gc.get_objects() if type(each).__name__ == "TimerHandle"]
+    return sum(not each.cancelled() and each.when() > now for each in handles)
+
+
+def _no_local(_: ProviderConfig) -> Upstream:
+    raise AssertionError("this test has no embedded model")

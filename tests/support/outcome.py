@@ -1,0 +1,254 @@
+"""What a request must have come to: as its caller sees it, as the facts tell it, and at the upstream.
+
+    async with serving(stream(openai_stream())) as (gate, up):
+        reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
+        assert_completed(reply, dialect)
+        await assert_facts(gate, "completed", usage=(7, 5))
+
+The words of each dialect are written down here a second time, from the specification and not from
+the program. No answer and no fact may hold the word "canary": it stands in what providers send that
+nobody else may see.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from streamweir.server.facts import RequestFacts
+from support.answers import TEXTS
+from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
+from support.rawclient import Reply
+from support.script import Script
+from support.scripted import ScriptedUpstream
+
+DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
+BUFFERING = ("openai", "opentoken", "aivene")
+TEXT = "".join(TEXTS)
+CANARY = "Denied for sk-canary-4f9a8b7c6d5e4f9a8b7c6d5e at https://canary.example.com/v1 on host canary.internal"
+
+ESTIMATED_PROMPT = 3
+"""Four bytes are about one token, and the harness asks "Say hello."."""
+
+
+class Words(NamedTuple):
+    status: int
+    type: str
+    may_retry: bool = True
+
+
+WORDS = {
+    "context_length_exceeded": Words(400, "invalid_request_error", may_retry=False),
+    "invalid_value": Words(400, "invalid_request_error", may_retry=False),
+    "upstream_rate_limited": Words(429, "rate_limit_error"),
+    "upstream_connect_failed": Words(502, "upstream_error"),
+    "upstream_dns_failed": Words(502, "upstream_error"),
+    "upstream_tls_failed": Words(502, "upstream_error"),
+    "upstream_auth_failed": Words(502, "upstream_error", may_retry=False),
+    "upstream_bad_response": Words(502, "upstream_error"),
+    "upstream_bad_encoding": Words(502, "upstream_error"),
+    "upstream_empty_response": Words(502, "upstream_error"),
+    "upstream_redirect_blocked": Words(502, "upstream_error", may_retry=False),
+    "upstream_model_not_found": Words(502, "upstream_error", may_retry=False),
+    "upstream_server_error": Words(502, "upstream_error"),
+    "upstream_stream_truncated": Words(502, "upstream_error"),
+    "upstream_stream_reset": Words(502, "upstream_error"),
+    "upstream_invalid_frame": Words(502, "upstream_error"),
+    "upstream_frame_too_large": Words(502, "upstream_error"),
+    "response_too_large": Words(502, "upstream_error", may_retry=False),
+    "no_available_deployment": Words(503, "upstream_error"),
+    "upstream_overloaded": Words(503, "upstream_error"),
+    "upstream_quota_exhausted": Words(503, "upstream_error", may_retry=False),
+    "upstream_timeout": Words(504, "upstream_error"),
+    "stream_idle_timeout": Words(504, "upstream_error"),
+    "stream_deadline_exceeded": Words(504, "upstream_error"),
+}
+_OPENTOKEN_CODES = {"no_available_deployment": "no_supplier", "upstream_timeout": "upstream_timeout"}
+_MEMBERS = {
+    "openai": ["message", "type", "param", "code"],
+    "opentoken": ["message", "type", "code"],
+    "aivene": ["message", "type"],
+    "bitseek": ["message", "type", "code"],
+}
+_STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+    "transfer-encoding": "chunked",
+}
+
+
+@asynccontextmanager
+async def serving(
+    script: Script, kind: str = "openai", toml: str = "", own: str = ""
+) -> AsyncIterator[tuple[Gate, ScriptedUpstream]]:
+    """The gateway before one scripted upstream, its provider `up`. `own` is TOML inside that provider.
+
+    When the gateway is gone, the upstream has no connection left.
+    """
+    async with ScriptedUpstream(script) as up:
+        async with gateway(providers(kind, up=up.base_url) + own + "\n" + toml) as gate:
+            yield gate, up
+        await up.vacated()
+
+
+async def ask_and_signal(gate: Gate, mark: bytes, seen: asyncio.Event, **members: Any) -> Reply:
+    """A streamed answer; `seen` is set as soon as the caller has read the mark in it."""
+    async with await gate.connect() as client:
+        await client.send(chat_request(stream=True, **members))
+        reply = await client.head()
+        assert reply.header("transfer-encoding") == "chunked", reply
+        body = b""
+        while chunk := await client.chunk():
+            body += chunk
+            if mark in body:
+                seen.set()
+        return Reply(reply.status, reply.headers, reply.head, body)
+
+
+def path_of(dialect: str) -> str:
+    return f"/{dialect}/v1/chat/completions"
+
+
+def assert_refused(
+    reply: Reply, code: str, dialect: str = "openai", *, param: str | None = None, retry_after: str | None = None
+) -> str:
+    """A failure with a status, and nothing but that. Gives its message."""
+    words = WORDS[code]
+    assert reply.status == words.status
+    assert reply.header("content-type") == "application/json"
+    document = json.loads(reply.body)
+    assert list(document) == ["error"]
+    error = document["error"]
+    assert list(error) == _MEMBERS[dialect]
+    expected = _refusal_words(code, words, dialect, param)
+    assert {name: error[name] for name in error if name != "message"} == expected
+    if words.status == 429:
+        assert reply.header("x-should-retry") is None
+    else:
+        assert reply.header("x-should-retry") == ("true" if words.may_retry else "false")
+    if words.status == 503 and words.may_retry and retry_after is None:
+        retry_after = "2"  # so that nobody comes back at once
+    assert reply.header("retry-after") == retry_after
+    _assert_discreet(reply)
+    message = error["message"]
+    assert isinstance(message, str)
+    assert message
+    return message
+
+
+def assert_broken(reply: Reply, code: str, dialect: str = "openai", *, text: str) -> None:
+    """A stream that began and failed: so much text, no finish, one error frame, the terminator."""
+    documents = _stream_of(reply)
+    if dialect != "bitseek":
+        assert documents.pop() == "[DONE]"
+    assert_error_frame(documents.pop(), code, dialect)
+    assert all(is_chunk_without_finish(each) for each in documents)
+    assert text_of(reply.body) == text
+
+
+def assert_error_frame(document: Any, code: str, dialect: str) -> None:
+    if dialect == "bitseek":
+        assert list(document) == ["id", "object", "created", "model", "choices", "error"]
+        assert document["id"].startswith("stream:chat:")
+        assert (document["object"], document["choices"]) == ("chat.completion", [])
+    else:
+        assert list(document) == ["error"]
+    error = document["error"]
+    assert list(error) == _MEMBERS[dialect]
+    expected = {
+        "openai": {"type": "stream_error", "param": None, "code": code},
+        "opentoken": {"type": "upstream_error", "code": "stream_error"},
+        "aivene": {"type": "stream_error"},
+        "bitseek": {"type": "stream_error", "code": code},
+    }
+    assert {name: error[name] for name in error if name != "message"} == expected[dialect]
+    assert error["message"]
+
+
+def assert_completed(
+    reply: Reply, dialect: str = "openai", *, text: str = TEXT, usage: tuple[int, int] | None = None
+) -> None:
+    """A stream that is whole: the text, one finish, the usage where it is due, one terminator, nothing behind it."""
+    documents = _stream_of(reply)
+    if dialect != "bitseek":
+        assert documents.pop() == "[DONE]"
+    assert "[DONE]" not in documents
+    assert all("error" not in each for each in documents)
+    finishes = [choice["finish_reason"] for each in documents for choice in each["choices"]]
+    assert [word for word in finishes if word is not None] == ["stop"]
+    assert text_of(reply.body) == text
+    reports = [each["usage"] for each in documents if each.get("usage") is not None]
+    if dialect == "opentoken" or usage is not None:
+        assert len(reports) == 1
+    if usage is not None:
+        assert (reports[0]["prompt_tokens"], reports[0]["completion_tokens"]) == usage
+
+
+def assert_whole(reply: Reply, *, text: str = TEXT, usage: tuple[int, int] | None = None) -> None:
+    """A buffered answer."""
+    assert reply.status == 200
+    _assert_discreet(reply)
+    document = json.loads(reply.body)
+    assert [choice["message"]["content"] for choice in document["choices"]] == [text]
+    if usage is not None:
+        assert (document["usage"]["prompt_tokens"], document["usage"]["completion_tokens"]) == usage
+
+
+async def assert_facts(
+    gate: Gate,
+    verdict: str,
+    *,
+    error: str | None = None,
+    status: int = 200,
+    attempts: Sequence[str | None] | None = None,
+    usage: tuple[int, int] | None = None,
+    source: str | None = "provider",
+    count: int = 1,
+) -> RequestFacts:
+    """The facts of the last of `count` requests. `attempts` are their codes: by default one, with the error."""
+    facts = (await gate.settled(count))[-1]
+    assert (facts.verdict, facts.error, facts.status) == (verdict, error, status)
+    assert [each.error for each in facts.attempts] == ([error] if attempts is None else list(attempts))
+    if facts.usage is None:
+        assert facts.usage_source is None
+        assert usage is None
+    else:
+        assert facts.usage_source == source
+        if usage is not None:
+            assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == usage
+    assert "canary" not in repr(facts)
+    return facts
+
+
+def is_chunk_without_finish(document: Any) -> bool:
+    return "error" not in document and all(choice["finish_reason"] is None for choice in document["choices"])
+
+
+def _stream_of(reply: Reply) -> list[Any]:
+    assert reply.status == 200
+    headers = dict(reply.headers)
+    assert len(headers) == len(reply.headers)
+    assert headers.keys() == {*_STREAM_HEADERS, "date", "x-request-id"}
+    assert _STREAM_HEADERS.items() <= headers.items()
+    _assert_discreet(reply)
+    return frames_of(reply.body)
+
+
+def _assert_discreet(reply: Reply) -> None:
+    assert reply.header("x-request-id")
+    everything = (reply.head + reply.body).lower()
+    assert not [word for word in (b"canary", b"<script", b"127.0.0.1", b"traceback") if word in everything]
+
+
+def _refusal_words(code: str, words: Words, dialect: str, param: str | None) -> dict[str, str | None]:
+    if dialect == "aivene":
+        return {"type": words.type}
+    if dialect == "bitseek":
+        return {"type": words.type, "code": code}
+    if dialect == "openai":
+        return {"type": words.type, "param": param, "code": code}
+    if words.status == 400:
+        return {"type": words.type, "code": None}
+    return {"type": "upstream_error", "code": _OPENTOKEN_CODES.get(code, "upstream_error")}
