@@ -1,0 +1,12 @@
+// The AI SDK with the provider that it offers for servers like this one.
+
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import * as ai from "ai";
+
+import { checksOf } from "../ai-sdk.mjs";
+import { run } from "../observe.mjs";
+
+const make = (job, apiKey) =>
+  createOpenAICompatible({ name: "streamweir", baseURL: job.base_url, apiKey, includeUsage: true });
+
+await run(checksOf(ai, make, true));

@@ -1,0 +1,81 @@
+// The checks of the AI SDK, whose providers differ in one thing: how the model is made.
+// Its `stream` does not throw: an error is a part of it, and that is how its users meet one.
+
+import { absent, raised, saw } from "./observe.mjs";
+
+// `ai`: the package, `make(job, key)`: gives the model of a name, `showsReasoning`: whether the provider reads it.
+export function checksOf(ai, make, showsReasoning) {
+  const question = (job, model, key = job.key) => ({
+    model: make(job, key)(model),
+    prompt: job.prompt,
+    maxOutputTokens: job.max_tokens,
+    temperature: 0,
+    onError() {}, // its default writes to the console
+  });
+
+  async function* parts(asked) {
+    for await (const part of ai.streamText(asked).stream) {
+      if (part.type === "error") throw part.error;
+      yield part;
+    }
+  }
+
+  async function text(job, model) {
+    let streamed = "";
+    for await (const part of parts(question(job, model))) if (part.type === "text-delta") streamed += part.text;
+    const buffered = (await ai.generateText(question(job, model))).text;
+    return saw({ streamed, buffered });
+  }
+
+  async function tools(job, model) {
+    const inputSchema = ai.jsonSchema(job.tool.parameters);
+    const offered = { [job.tool.name]: ai.tool({ description: job.tool.description, inputSchema }) };
+    const asked = { ...question(job, model), tools: offered };
+    const call = ({ toolName, input }) => ({ name: toolName, arguments: input });
+    const streamed = [];
+    for await (const part of parts(asked)) if (part.type === "tool-call") streamed.push(call(part));
+    const buffered = (await ai.generateText(asked)).toolCalls.map(call);
+    return saw({ streamed, buffered });
+  }
+
+  async function reasoning(job, model) {
+    let streamed = "";
+    for await (const part of parts(question(job, model))) if (part.type === "reasoning-delta") streamed += part.text;
+    const buffered = (await ai.generateText(question(job, model))).reasoningText ?? "";
+    if (!showsReasoning && streamed === "" && buffered === "") {
+      return absent("its chat model reads no reasoning from the wire");
+    }
+    return saw({ streamed, buffered });
+  }
+
+  async function usage(job, model) {
+    const numbers = ({ inputTokens, outputTokens, totalTokens }) => [inputTokens, outputTokens, totalTokens];
+    let streamed;
+    for await (const part of parts(question(job, model))) if (part.type === "finish") streamed = numbers(part.totalUsage);
+    const buffered = numbers((await ai.generateText(question(job, model))).usage);
+    return saw({ streamed, buffered });
+  }
+
+  async function error(job, model) {
+    let before = "";
+    try {
+      for await (const part of parts(question(job, model))) if (part.type === "text-delta") before += part.text;
+    } catch (failure) {
+      if (ai.AISDKError.isInstance(failure)) return raised(failure, failure.statusCode, before);
+      throw failure;
+    }
+    return saw({ streamed: before });
+  }
+
+  async function key(job, model) {
+    try {
+      for await (const part of parts(question(job, model, job.wrong_key))) void part;
+    } catch (failure) {
+      if (ai.APICallError.isInstance(failure)) return raised(failure, failure.statusCode);
+      throw failure;
+    }
+    return saw({});
+  }
+
+  return { text, tools, reasoning, usage, error, key };
+}

@@ -1,0 +1,122 @@
+"""Whether what an SDK saw is what it should have seen. The one place that knows; pure.
+
+A driver's line (`observe.py`) is held against what the gateway itself answers to the same request
+(`Expected`). Per check the driver gives, under each of the names
+`streamed`, `buffered` and sometimes `helper` (a second way to read a stream):
+
+    text, reasoning    the text
+    tools              [{"name", "arguments": an object or its JSON text}]
+    usage              [input, output, total]
+    error              the gateway's error, raised after some text, of a stream that breaks off
+    key                an error with status 401
+"""
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Line = dict[str, Any]
+
+
+class Mark(Enum):
+    PASSED = "ok"
+    FAILED = "FAIL"
+    ABSENT = "-"
+    SKIPPED = "skip"
+
+
+@dataclass(frozen=True)
+class Finding:
+    mark: Mark
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the gateway answers for a check's model, without any SDK between."""
+
+    text: str = ""
+    reasoning: str = ""
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    usage: list[int] = field(default_factory=list)
+    error: str = ""
+    """The message of the error that its stream ends with."""
+
+
+def expected_of(completion: Line) -> Expected:
+    message = completion["choices"][0]["message"]
+    usage = completion["usage"]
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    return Expected(
+        text=message.get("content") or "",
+        reasoning=message.get("reasoning_content") or "",
+        tools=[{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls],
+        usage=[usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]],
+    )
+
+
+def judge(check: str, line: Line | None, expected: Expected) -> Finding:
+    if line is None:
+        return _failed("the driver said nothing of it")
+    if "crashed" in line:
+        return _failed(line["crashed"])
+    if "absent" in line:
+        return Finding(Mark.ABSENT, f"not exposed by this SDK: {line['absent']}")
+    if check in ("error", "key"):
+        return _judge_error(check, line, expected)
+    if "saw" not in line:
+        return _failed(f"raised {line['raised']['type']}: {line['raised']['message']}")
+    return _judge_sight(check, line["saw"], getattr(expected, check))
+
+
+def _judge_sight(check: str, saw: dict[str, Any], right: object) -> Finding:
+    if not right:
+        return _failed("the gateway's own answer has none")
+    if check == "tools" and isinstance(right, list) and len(right) < 2:
+        return _failed("the gateway's own answer has no parallel calls")
+    for way in sorted({"streamed", "buffered", *saw}):
+        found = saw.get(way)
+        if check == "tools":
+            found = _read_calls(found)
+        if found != right:
+            return _failed(f"{way}: {_short(found)} instead of {_short(right)}")
+    return Finding(Mark.PASSED)
+
+
+def _judge_error(check: str, line: Line, expected: Expected) -> Finding:
+    error = line.get("raised")
+    if error is None:
+        return _failed(f"no error was raised: {_short(line['saw'])}")
+    if check == "error" and not error["before"]:
+        return _failed(f"{error['type']} came before any text: {error['message']}")
+    if check == "error" and not (expected.error and expected.error in error["message"]):
+        return _failed(f"{error['type']} says {error['message']!r} instead of {expected.error!r}")
+    if check == "key" and error["status"] != 401:
+        return _failed(f"{error['type']} has status {error['status']}: {error['message']}")
+    return Finding(Mark.PASSED, error["type"])
+
+
+def _read_calls(calls: object) -> object:
+    """Calls with their arguments read; text that is no JSON stays text, and so differs."""
+    if not isinstance(calls, list):
+        return calls
+    return [{"name": call["name"], "arguments": _read_arguments(call["arguments"])} for call in calls]
+
+
+def _read_arguments(arguments: object) -> object:
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def _failed(reason: str) -> Finding:
+    return Finding(Mark.FAILED, reason)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 160 else text[:157] + "..."
