@@ -208,7 +208,8 @@ class Conversation:
         if not may_repeat or now + wait_s >= self._commit_at(target):
             raise error
         await self._sleep(wait_s)
-        taken = setup.router.take(target, time.monotonic())
+        # The loop counts in whole milliseconds, and may wake us just before the target's own pause is over.
+        taken = setup.router.take(target, max(time.monotonic(), now + wait_s))
         if taken is None:
             raise error
         return taken

@@ -150,7 +150,9 @@ async def _serve_alone(start: Start, config: Config, listeners: list[socket.sock
             await assembly.listen(listener.dup())
         say(banner(config, start, listeners))
         loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
-        status = await life.run(assembly.gateway, reload=assembly.reload)
+        # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
+        reload = assembly.reload if start.config_path is not None else None
+        status = await life.run(assembly.gateway, reload=reload)
         loading.cancel()
         return status
     finally:
