@@ -417,3 +417,33 @@ def test_what_is_not_in_force_yet(tmp_path: Path) -> None:
     )
     assert more.not_in_force() == ["store.url", 'keys."a b".workspace', 'keys."a b".max_streams']
     assert Config().not_in_force() == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "timeouts = { first_event_s = 5, idle_s = 7 }",
+        "first_event_s = 5\nidle_s = 7",
+        "first_event_s = 5\ntimeouts = { idle_s = 7 }",
+    ],
+)
+def test_a_providers_timeouts_stand_in_a_table_or_beside_the_rest(tmp_path: Path, lines: str) -> None:
+    file = tmp_path / "streamweir.toml"
+    file.write_text(f'[[providers]]\nname = "a"\nkind = "openai"\n{lines}\n[[keys]]\nname = "k"\nkey = "{GOOD}"\n')
+    assert load_config(file, {}).providers[0].timeouts == ProviderTimeouts(first_event_s=5, idle_s=7)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ("idle_s = 7\ntimeouts = { idle_s = 8 }", "providers.a.idle_s: unknown key"),
+        ('idle_s = "soon"', 'providers.a.timeouts.idle_s: expected a number, got "soon"'),
+        ("write_stall_s = 7", "providers.a.write_stall_s: unknown key"),
+    ],
+)
+def test_a_providers_timeout_that_cannot_be_taken(tmp_path: Path, lines: str, complaint: str) -> None:
+    file = tmp_path / "streamweir.toml"
+    file.write_text(f'[[providers]]\nname = "a"\nkind = "openai"\n{lines}\n')
+    with pytest.raises(ConfigError) as caught:
+        load_config(file, {})
+    assert complaint in str(caught.value)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from streamweir.config.check import check, check_listen
 from streamweir.config.error import Complaint, ConfigError, member, raise_all
-from streamweir.config.model import Config
+from streamweir.config.model import Config, ProviderTimeouts
 from streamweir.config.shape import Reader
 
 __all__ = ["ConfigError", "load_config"]
@@ -48,9 +48,22 @@ def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = 
 
 
 def _read(text: str, reader: Reader) -> Config:
-    config = reader.read(_parse(text), Config)
+    config = reader.read(_gathered(_parse(text)), Config)
     raise_all(reader.complaints)
     return cast(Config, config)
+
+
+def _gathered(tree: dict[str, Any]) -> dict[str, Any]:
+    """A provider's timeouts may stand in its own table, beside `base_url`; they are one with those in `timeouts`."""
+    providers = tree.get("providers")
+    for provider in providers if isinstance(providers, list) else ():
+        if not isinstance(provider, dict):
+            continue
+        timeouts = provider.get("timeouts", {})
+        found = [name for name in ProviderTimeouts.__struct_fields__ if name in provider]
+        if found and isinstance(timeouts, dict) and not timeouts.keys() & set(found):
+            provider["timeouts"] = {**timeouts, **{name: provider.pop(name) for name in found}}
+    return tree
 
 
 def _veiled(complaint: Complaint, written: Mapping[str, str]) -> Complaint:

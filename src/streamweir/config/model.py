@@ -117,6 +117,9 @@ class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     assembly_s: Seconds | None = None
     total_s: Seconds | None = None
     commit_s: SecondsOrNone | None = None
+    keepalive_s: Seconds | None = None
+    silence_s: SecondsOrNone | None = None
+    abandoned_s: SecondsOrNone | None = None
 
 
 class Provider(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -333,9 +333,9 @@ class Conversation:
             first_event_s=first_event_s,
             idle_s=own.idle_s,
             assembly_s=own.assembly_s,
-            keepalive_s=server.keepalive_s,
-            silence_s=server.silence_s,
-            abandoned_s=server.abandoned_s,
+            keepalive_s=own.keepalive_s,
+            silence_s=own.silence_s,
+            abandoned_s=own.abandoned_s,
             most_bytes=self._setup.most_response_bytes,
             most_output_tokens=chat.max_output_tokens * chat.n if chat.max_output_tokens is not None else None,
         )

@@ -15,6 +15,8 @@ _OVERRUN = 4
 _SHORTEST_LIMIT = 64
 """In tokens: a guess at the tokens of a few words is too coarse to cut by."""
 _SHORTEST_WAIT_S = 0.001
+_SHORTEST_PULSE_S = 0.02
+"""No setting makes a stream that just flows look more often than this."""
 
 
 class Timing(Struct, frozen=True, kw_only=True):
@@ -91,7 +93,8 @@ class Patience:
     def next_look(self, look: Look) -> float:
         timing, now = self._timing, look.now
         # At least as often as the shortest of them: which one applies changes with what is read, not with a tick.
-        due = min(timing.total_at, now + min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s))
+        shortest_s = min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s)
+        due = min(timing.total_at, now + max(shortest_s, _SHORTEST_PULSE_S))
         if not look.is_committed:
             due = min(due, timing.commit_at)
         if look.wrote_at is not None:

@@ -51,6 +51,9 @@ class Patience(Struct, frozen=True, kw_only=True):
     assembly_s: float
     total_s: float
     commit_s: float
+    keepalive_s: float
+    silence_s: float
+    abandoned_s: float
 
 
 class Place(Struct, frozen=True, kw_only=True):
