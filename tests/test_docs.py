@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
+from streamweir.config.load import load_config
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -31,6 +32,15 @@ def test_the_readme_has_examples() -> None:
 def test_example(arguments: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert CliRunner().invoke(main, shlex.split(arguments)).output == output
+
+
+def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "streamweir.toml"
+    file.write_text(example)
+    key = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
+    config = load_config(file, {"OPENAI_API_KEY": key, "ANTHROPIC_API_KEY": key, "MY_APP_KEY": key})
+    assert [provider.name for provider in config.providers] == ["openai", "claude"]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
