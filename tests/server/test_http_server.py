@@ -13,6 +13,7 @@ import pytest
 
 from streamweir.server.http import HttpLimits, HttpServer
 from streamweir.server.message import Answer
+from streamweir.server.supervisor import open_listeners
 from support.certificate import make_certificate
 from support.httpapp import SmallApp, get, post, serving
 from support.rawclient import PATIENCE_S, RawClient
@@ -218,15 +219,15 @@ async def test_close_cuts_off_what_is_left() -> None:
 
 async def test_several_addresses() -> None:
     server = HttpServer(SmallApp(), HttpLimits())
-    sock = socket.create_server(("127.0.0.1", 0))
-    await server.listen(sock)
-    await server.listen_on("::1" if _has_ipv6() else "127.0.0.1", 0)
+    for host in ("127.0.0.1", "::1" if _has_ipv6() else "127.0.0.1"):
+        (listener,) = open_listeners(host, 0)
+        await server.listen(listener)
     for address in server.addresses:
         async with await RawClient.open(address) as client:
             await client.send(get("/echo"))
             assert (await client.response()).status == 200
     with pytest.raises(OSError, match="in use"):
-        await server.listen_on(*server.addresses[0])
+        open_listeners(*server.addresses[0])
     await server.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.http import HttpLimits, HttpServer
 from streamweir.server.message import Answer, Request, Response
+from streamweir.server.supervisor import open_listeners
 from support.rawclient import PATIENCE_S, RawClient
 
 
@@ -125,7 +126,8 @@ async def serving(
     """`limits` are fields of `HttpLimits`."""
     app = app or SmallApp()
     server = HttpServer(app, HttpLimits(**limits))
-    await server.listen_on("127.0.0.1", 0, tls)
+    (listener,) = open_listeners("127.0.0.1", 0)
+    await server.listen(listener, tls)
     try:
         yield Serving(app, server)
     finally:

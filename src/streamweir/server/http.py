@@ -75,22 +75,6 @@ class HttpServer:
         if isinstance(address, tuple):
             self._addresses.append((address[0], address[1]))
 
-    async def listen_on(self, host: str, port: int, ssl_context: SSLContext | None = None) -> None:
-        """On every address of that name. Raises `OSError` where one is taken."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                sock.bind(address)
-                await self.listen(sock, ssl_context)
-            except BaseException:
-                sock.close()
-                raise
-
     def stop_admitting(self) -> None:
         """The listeners stay, so that it can still be asked whether we are ready."""
         self.is_admitting = False
