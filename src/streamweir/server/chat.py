@@ -36,8 +36,8 @@ from streamweir.stages.meter import BYTES_PER_TOKEN, Meter
 from streamweir.stages.plan import plan
 from streamweir.wire.jsonio import decode_body
 
-LARGEST_ON_LOOP = 256 * 1024
-"""Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms (spec/failures.md G19)."""
+LARGEST_ON_LOOP = 64 * 1024
+"""Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms, 140 KiB of messages 37 (G19)."""
 
 
 class Conversation:
