@@ -11,9 +11,9 @@ from streamweir.policy.access import Key
 from streamweir.server.message import Answer
 from streamweir.server.respond import json_answer
 from streamweir.server.setup import Setup
-from streamweir.upstream import sim
+from streamweir.upstream import local, sim
 
-_BUILT_IN = {"sim": sim.MODELS, "local": ("smollm2",)}
+_BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
 def list_models(setup: Setup, key: Key) -> Answer:

@@ -14,7 +14,6 @@ from random import uniform
 
 SHED_SHARE = 0.85
 CUT_SHARE = 0.95
-SAMPLE_S = 0.25
 _WEIGHT = 0.3
 """Of the newest lag in the running mean: a single long callback is no overload."""
 

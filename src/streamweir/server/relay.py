@@ -121,10 +121,6 @@ class Relay:
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
     @property
-    def committed(self) -> bool:
-        return self._response.started or (self._stream is not None and self._stream.committed)
-
-    @property
     def is_billable(self) -> bool:
         """The upstream was asked, and has not refused."""
         return self._is_sent and self._error_body is None
