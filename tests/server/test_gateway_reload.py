@@ -68,7 +68,7 @@ async def test_g20_hangups_under_load(tmp_path: Path) -> None:
         program.signal(signal.SIGHUP)
         refused = await program.logged("configuration not reloaded, the one before stays")
         assert refused["level"] == "error"
-        assert "streamweir.toml: providers.up.first_event_s" in refused["reason"]
+        assert "streamweir.toml: providers.up.timeouts.first_event_s" in refused["reason"]
         assert (await program.answer(chat_request(model="up/after"))).status == 200
 
         go_on.set()
