@@ -23,13 +23,15 @@ START = Look(
     read_at=None,
     wrote_at=None,
     is_committed=False,
-    frames_read=0,
+    has_moved=False,
     is_mid_event=False,
     written=0,
 )
 FLOWING = structs.replace(
-    START, now=5.0, has_first_event=True, read_at=5.0, wrote_at=5.0, is_committed=True, frames_read=3
+    START, now=5.0, has_first_event=True, read_at=5.0, wrote_at=5.0, is_committed=True, has_moved=True
 )
+
+STALLED = structs.replace(FLOWING, has_moved=False)
 
 
 def overdue(patience: Patience, look: Look, **changes: object) -> str | None:
@@ -56,15 +58,15 @@ def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
     patience = Patience(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
     for now in (10.0, 20.0, 30.0, 34.9):
-        assert overdue(patience, FLOWING, now=now, read_at=now, is_mid_event=True) is None
-    assert overdue(patience, FLOWING, now=35.0, read_at=35.0, is_mid_event=True) == "stream_deadline_exceeded"
+        assert overdue(patience, STALLED, now=now, read_at=now, is_mid_event=True) is None
+    assert overdue(patience, STALLED, now=35.0, read_at=35.0, is_mid_event=True) == "stream_deadline_exceeded"
 
 
 def test_comments_are_no_events() -> None:
     """Bytes come, no event does, and none is begun: neither is it going on, nor is the finish kept waiting."""
     patience = Patience(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
-    quiet = structs.replace(FLOWING, now=7.0, read_at=7.0)
+    quiet = structs.replace(STALLED, now=7.0, read_at=7.0)
     assert overdue(patience, quiet) is None
     assert patience.is_silent(quiet)
     assert overdue(patience, quiet, now=65.0, read_at=65.0) == "stream_idle_timeout"
@@ -73,15 +75,15 @@ def test_comments_are_no_events() -> None:
 def test_while_the_caller_does_not_read_nothing_is_the_upstreams_fault() -> None:
     patience = Patience(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
-    assert overdue(patience, FLOWING, now=300.0, is_paused=True) is None
-    assert not patience.is_silent(structs.replace(FLOWING, now=300.0, is_paused=True))
-    assert overdue(patience, FLOWING, now=301.0) is None
-    assert overdue(patience, FLOWING, now=360.0) == "stream_idle_timeout"
+    assert overdue(patience, STALLED, now=300.0, is_paused=True) is None
+    assert not patience.is_silent(structs.replace(STALLED, now=300.0, is_paused=True))
+    assert overdue(patience, STALLED, now=301.0) is None
+    assert overdue(patience, STALLED, now=360.0) == "stream_idle_timeout"
 
 
 def test_a_whole_answer_is_watched_by_its_bytes() -> None:
     patience = Patience(TIMING, 0.0)
-    whole = structs.replace(FLOWING, frames_read=None, wrote_at=None)
+    whole = structs.replace(FLOWING, has_moved=None, wrote_at=None)
     for now in (30.0, 80.0, 130.0):
         assert overdue(patience, whole, now=now, read_at=now) is None
     assert overdue(patience, whole, now=190.0, read_at=130.0) == "stream_idle_timeout"

@@ -535,8 +535,16 @@ def test_what_stands_behind_the_end_is_noticed(mode: Mode, behind: bytes, has_ju
     assert run.exchange.has_junk is has_junk
 
 
-def test_frames_are_counted_and_the_unfinished_one_is_seen() -> None:
-    run = Run(usage=True).feed(ROLE, HELLO[:10])
-    assert (run.exchange.frames_read, run.exchange.is_mid_event) == (1, True)
-    run.feed(HELLO[10:] + STOP)
-    assert (run.exchange.frames_read, run.exchange.is_mid_event) == (3, False)
+def test_it_tells_whether_an_event_was_read_and_whether_one_is_under_way() -> None:
+    run = Run(usage=True)
+    for part, has_moved, is_mid_event in (
+        (b": comment\n", False, False),
+        (ROLE, True, False),
+        (HELLO[:10], False, True),
+        (HELLO[10:], True, False),
+        (HELLO, True, False),
+        (STOP + REPORT[:9], True, True),
+    ):
+        run.exchange.has_moved = False
+        run.feed(part)
+        assert (run.exchange.has_moved, run.exchange.is_mid_event) == (has_moved, is_mid_event), part

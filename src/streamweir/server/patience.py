@@ -46,8 +46,8 @@ class Look(Struct, frozen=True, kw_only=True):
     wrote_at: float | None
     """When the caller was last written to; None where nothing was sent yet."""
     is_committed: bool
-    frames_read: int | None
-    """None: a whole answer, which has no events."""
+    has_moved: bool | None
+    """An event was read since the last look. None: a whole answer, which has no events."""
     is_mid_event: bool
     written: int
     """Characters of the answer so far."""
@@ -57,7 +57,6 @@ class Patience:
     def __init__(self, timing: Timing, began_at: float) -> None:
         self._timing = timing
         self._began_at = began_at
-        self._frames_read: int | None = 0
         self._framed_at = began_at
         self._event_at: float | None = None
 
@@ -111,10 +110,10 @@ class Patience:
 
         When an event came is known to a tick; the last read is never before it.
         """
-        if look.frames_read is None:
+        if look.has_moved is None:
             self._event_at = look.read_at
-        elif look.frames_read != self._frames_read:
-            self._frames_read, self._framed_at, self._event_at = look.frames_read, look.now, look.read_at
+        elif look.has_moved:
+            self._framed_at, self._event_at = look.now, look.read_at
         elif look.is_mid_event:
             self._event_at = look.read_at
         else:

@@ -399,6 +399,9 @@ class Relay:
     @_guarded
     def _tick(self) -> None:
         look = self._look()
+        stream = self._stream
+        if stream is not None:
+            stream.has_moved = False
         error = self._patience.overdue(look)
         if error is not None:
             self.stop(error)
@@ -407,7 +410,6 @@ class Relay:
             self._drop_call()
             self.body_ended()
             return
-        stream = self._stream
         if stream is not None:
             if not look.is_committed and look.now >= self._timing.commit_at:
                 self._write(stream.release(), look.now)
@@ -426,7 +428,7 @@ class Relay:
             read_at=self._read_at if has_begun else None,
             wrote_at=self._wrote_at if self._response.started else None,
             is_committed=stream is None or stream.committed,
-            frames_read=stream.frames_read if stream is not None and self._error_body is None else None,
+            has_moved=stream.has_moved if stream is not None and self._error_body is None else None,
             is_mid_event=stream is not None and stream.is_mid_event,
             written=record.delivered.tell() + record.reasoned.tell(),
         )

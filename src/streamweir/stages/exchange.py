@@ -34,7 +34,8 @@ class Exchange:
     """A streamed answer. One per attempt."""
 
     def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
-        self.frames_read = 0
+        self.has_moved = False
+        """An event was read since whoever looks at this has set it back."""
         self._is_over = False
         self._is_flowing = False  # committed: looked up for every frame
         self._has_junk = False
@@ -89,8 +90,8 @@ class Exchange:
         except EventTooLarge as reason:
             before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
             return before if self.ended else before + self._write(self._intake.end_of_split())
-        self.frames_read += len(frames)
         if self._is_flowing and len(frames) == 1:  # nearly every read
+            self.has_moved = True
             tap = self._tap
             if tap is None:
                 events = self._decode(frames[0])
@@ -102,6 +103,7 @@ class Exchange:
             passed = tap.feed(frames[0])
             return passed if passed is not None else self._take_refused(tap, frames[0])
         self._split = self._intake.split
+        self.has_moved |= bool(frames)
         return b"".join([self._take(frame) for frame in frames])
 
     def finish(self) -> bytes:
