@@ -10,15 +10,12 @@ from support.gateway import chat_request, gateway, gateway_to, providers, text_o
 from support.script import End, Hang, Head, Seen, Send, Step, Wait, stream, whole
 from support.scripted import ScriptedUpstream
 
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 REFUSED = whole(
     error_body("Unknown parameter: 'stream_options'.", "invalid_request_error", param="stream_options"), 400
 )
 FAILED = whole(error_body("boom"), 500)
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 async def test_being_put_right_is_no_extra_attempt_and_opens_no_door_to_more() -> None:

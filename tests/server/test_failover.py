@@ -14,6 +14,7 @@ import pytest
 from support.answers import error_body, error_frame, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, gateway, providers
 from support.outcome import (
+    ALIAS,
     CANARY,
     DIALECTS,
     ask_and_signal,
@@ -30,11 +31,8 @@ from support.script import End, Fin, Hang, Head, Raw, Rst, Script, Seen, Send, S
 from support.scripted import Canary, ScriptedUpstream
 from support.voices import BEGUN, OPENAI
 
-ALIAS = """
-[[models]]
-id = "either"
-targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
-"""
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 ANSWER = stream(openai_stream(["From", " the", " second", "."]))
 FROM_SECOND = "From the second."
 BAD_FRAME = b"data: {\n\n"
@@ -42,11 +40,6 @@ ROLE = openai_frames()[0]
 HASTE = "[server.timeouts]\nidle_s = 0.05\nsilence_s = 0.01\n"
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 # Before the first byte.

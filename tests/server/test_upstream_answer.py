@@ -19,6 +19,7 @@ from support.answers import (
 )
 from support.gateway import gateway, providers
 from support.outcome import (
+    ALIAS,
     CANARY,
     DIALECTS,
     assert_completed,
@@ -32,17 +33,9 @@ from support.script import End, Fields, Fin, Hang, Head, Raw, Send, Step, stream
 from support.scripted import Canary, ScriptedUpstream
 from support.voices import VOICES, Voice
 
-ALIAS = """
-[[models]]
-id = "either"
-targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
-"""
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 MODES = [pytest.param(True, id="stream"), pytest.param(False, id="whole")]
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 # U11

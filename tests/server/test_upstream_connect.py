@@ -17,6 +17,7 @@ from support.answers import openai_stream, openai_whole
 from support.certificate import Certificate, make_certificate
 from support.gateway import gateway, providers
 from support.outcome import (
+    ALIAS,
     DIALECTS,
     assert_completed,
     assert_facts,
@@ -28,18 +29,10 @@ from support.outcome import (
 from support.script import End, Fin, Head, Raw, Rst, Send, Step, in_turn, stream, whole
 from support.scripted import ScriptedUpstream, black_hole, closed_port
 
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 ANSWER = stream(openai_stream())
-ALIAS = """
-[[models]]
-id = "either"
-targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
-"""
 HASTE = "[server.timeouts]\nconnect_s = 0.05\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 def streamed(dialect: str, **members: Any) -> dict[str, Any]:

@@ -37,6 +37,8 @@ from support.rawclient import Reply
 from support.script import Fin, Head, Raw, Rst, Seen, Step, chunk_bytes, head_bytes
 from support.voices import VOICES, Voice
 
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 How = Literal["fin", "rst"]
 Cut = tuple[int, How]
 TRUNCATED, RESET, EMPTY = "upstream_stream_truncated", "upstream_stream_reset", "upstream_empty_response"
@@ -206,11 +208,6 @@ async def assert_honest(wire: Wire, dialect: str, is_streamed: bool, cuts: Seque
                 failure.add_note(f"cut at {cut} of {len(wire.data)}: {reply} {facts}")
                 raise
         await up.vacated()
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 @pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.kind)

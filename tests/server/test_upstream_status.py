@@ -14,6 +14,7 @@ from support.answers import (
 )
 from support.gateway import gateway, providers
 from support.outcome import (
+    ALIAS,
     CANARY,
     DIALECTS,
     assert_completed,
@@ -26,17 +27,9 @@ from support.script import Fields, Fin, Flood, Head, Rst, Send, Step, stream, wh
 from support.scripted import Canary, ScriptedUpstream
 from support.voices import VOICES, Voice
 
-ALIAS = """
-[[models]]
-id = "either"
-targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
-"""
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 MODES = [pytest.param(True, id="stream"), pytest.param(False, id="whole")]
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 def dated(seconds: int) -> Fields:

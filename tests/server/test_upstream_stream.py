@@ -31,6 +31,8 @@ from support.outcome import (
 from support.script import End, Fin, Hang, Head, Rst, Send, Step, Wait, stream
 from support.voices import ANTHROPIC, BEGUN, OPENAI, VOICES, Voice
 
+pytestmark = pytest.mark.usefixtures("no_jitter")
+
 DONE = b"data: [DONE]\n\n"
 LAST_WORD = b'"."'
 BEGUN_WORD = b'" from"'
@@ -46,11 +48,6 @@ each_usage = pytest.mark.parametrize(
     [(True, "provider", (7, 5)), (False, "estimate", (ESTIMATED_PROMPT, 5))],
     ids=["usage", "no_usage"],
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
 
 
 async def assert_breaks(

@@ -23,6 +23,12 @@ from support.rawclient import Reply
 from support.script import Script
 from support.scripted import ScriptedUpstream
 
+ALIAS = """
+[[models]]
+id = "either"
+targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
+"""
+"""TOML: a model with a second choice."""
 DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
 BUFFERING = ("openai", "opentoken", "aivene")
 TEXT = "".join(TEXTS)

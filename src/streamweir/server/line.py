@@ -8,6 +8,7 @@ whoever writes is told when to stop, never from inside a write. It ends in one o
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from enum import Enum, auto
 from math import inf
 from typing import cast
@@ -30,7 +31,7 @@ class Phase(Enum):
     CLOSED = auto()
 
 
-class Line(asyncio.Protocol):
+class Line(asyncio.Protocol, ABC):
     __slots__ = (
         "_alarm",
         "_deadline",
@@ -67,20 +68,23 @@ class Line(asyncio.Protocol):
 
     # For the heir to fill in.
 
+    @abstractmethod
     def _expire(self, now: float) -> None:
         """The deadline of the phase has come."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def _under_way(self) -> int | None:
         """How much of an answer has been handed over; None where none is under way."""
-        raise NotImplementedError
+        ...
 
-    def _flow_changed(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _flow_changed(self) -> None: ...
 
+    @abstractmethod
     def _lost(self) -> None:
         """The line is dead, and nobody has been told."""
-        raise NotImplementedError
+        ...
 
     # What the transport tells.
 
