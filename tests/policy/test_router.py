@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MOST_FAILURES
+from streamweir.policy.health import MOST_FAILURES, State
 from streamweir.policy.route import LONGEST_NAME, Probe, Route, Router, Strategy, TargetId, WeightedTarget
 
 BROKEN = UpstreamError("upstream_server_error", "m")
@@ -287,3 +287,16 @@ def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
     new.succeeded(probe, 31.0, 0.1)
     assert not new.is_away(A, 31.0)
     assert not old.is_away(A, 31.0), "requests that began before the reload know it too"
+
+
+def test_what_is_known_can_be_looked_at() -> None:
+    looked_at = router()
+    made_up = TargetId("q", "made up")
+    eject(looked_at, B, made_up)
+    found = [(target, health.state(1.0), is_own) for target, health, is_own in looked_at.known()]
+    assert found == [
+        (A, State.WELL, True),
+        (B, State.AWAY, True),
+        (C, State.WELL, True),
+        (made_up, State.AWAY, False),
+    ]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.window import SlidingCount
+from streamweir.policy.window import MINUTE_S, MINUTE_TICK_S, REQUESTS, TOKENS, MinuteUse, SlidingCount
 
 SPAN_S, TICK_S = 10.0, 0.5
 EIGHTHS = st.integers(0, 240).map(lambda number: number / 8)  # sums of them are exact
@@ -60,3 +60,19 @@ def test_a_clock_that_is_set_back_changes_nothing(steps: list[float], back_s: fl
         steady.add(now)
         set_back.add(told)
         assert steady.count(now) == set_back.count(told)
+
+
+@given(STEPS)
+def test_the_use_of_a_minute_is_bounded_whatever_the_number(steps: list[float]) -> None:
+    use, moments, now = MinuteUse(), list[float](), 1000.0
+    for step in steps:
+        for _ in range(3):
+            now += step / 3
+            use.forget_before(now)
+            use.add(use.tick_at(now), 1, 10)
+            moments.append(now)
+        exact = sum(moment >= now - MINUTE_S for moment in moments)
+        most = sum(moment >= now - MINUTE_S - MINUTE_TICK_S for moment in moments)
+        assert exact <= use.totals[REQUESTS] <= most
+        assert use.totals[TOKENS] == 10 * use.totals[REQUESTS]
+        assert len(use._ticks) <= MINUTE_S / MINUTE_TICK_S + 1

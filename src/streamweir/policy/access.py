@@ -8,11 +8,13 @@ any part of what was sent. Where keys come from is not known here.
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError
+
+DEFAULT_WORKSPACE = "default"
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -26,6 +28,17 @@ class Key(Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     """Unix seconds: from then on it is no longer good."""
     rpm: int | None = None
+    tpm: int | None = None
+    max_streams: int | None = None
+    budget_nano: int | None = None
+    """What it may spend in a period, nano-dollars. None: no limit."""
+    budget_period: str = "total"
+    """`day`, `week`, `month` or `total`."""
+    id: str = ""
+    """What the books know it by: it outlives a change of name or secret."""
+    workspace_id: str = DEFAULT_WORKSPACE
+    log_content: bool = False
+    revoked_at: float | None = None
 
     def may_use(self, model_id: str) -> bool:
         if self.models is None:
@@ -54,8 +67,13 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys.values())
+
     def find(self, secret: str) -> Key | None:
-        digest = digest_of(secret)
+        return self.of_digest(digest_of(secret))
+
+    def of_digest(self, digest: bytes) -> Key | None:
         key = self._keys.get(digest)
         return key if key is not None and hmac.compare_digest(key.digest, digest) else None
 
@@ -70,6 +88,8 @@ def read_secret(headers: Mapping[str, str]) -> str | None:
 
 def check(key: Key, now: float) -> CallerError | None:
     """What is wrong with a key whose secret was right. `now` in Unix seconds."""
+    if key.revoked_at is not None:  # a state and no appointment: clocks differ from node to node
+        return CallerError("key_revoked", "The API key has been revoked.")
     if key.expires_at is not None and now >= key.expires_at:
         return CallerError("expired_api_key", "The API key has expired.")
     return None

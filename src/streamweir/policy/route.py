@@ -8,7 +8,7 @@ are handed in. Callers choose the names of models, so what is kept of those is b
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -136,6 +136,11 @@ class Router:
         health = self._find(target)
         if health is not None:
             health.abandoned(target)
+
+    def known(self) -> Iterator[tuple[TargetId, Health, bool]]:
+        """What is known of targets, and whether a route names it. Of any other a caller has made up the name."""
+        yield from ((target, health, True) for target, health in self._own.items())
+        yield from ((target, health, False) for target, health in self._others.items())
 
     def is_away(self, target: TargetId, now: float) -> bool:
         return self._state(target, now) is State.AWAY

@@ -53,3 +53,67 @@ class SlidingCount:
             self._shift += self._last - now
         self._last = now
         return now + self._shift
+
+
+MINUTE_S = 60.0
+MINUTE_TICK_S = 0.5
+_MINUTE_TICKS = round(MINUTE_S / MINUTE_TICK_S)
+
+REQUESTS, TOKENS = 1, 2
+"""Where they stand in a tick of `MinuteUse`."""
+
+
+class MinuteUse:
+    """Requests and tokens of the last minute, by the tick of the request that they belong to.
+
+    By the same rule as `SlidingCount`, for someone who keeps the steady time himself and comes back
+    later to correct a tick: `tick_at` gives it out, and it is good until it is no longer counted.
+    """
+
+    __slots__ = ("_ticks", "totals")
+
+    def __init__(self) -> None:
+        self.totals = [0, 0, 0]
+        self._ticks: deque[list[int]] = deque()  # [tick, requests, tokens], oldest first
+
+    def tick_at(self, at: float) -> list[int]:
+        number = floor(at / MINUTE_TICK_S)
+        ticks = self._ticks
+        if not ticks or ticks[-1][0] != number:
+            ticks.append([number, 0, 0])
+        return ticks[-1]
+
+    def forget_before(self, at: float) -> None:
+        """To be called first: drops what is a minute old at `at`."""
+        oldest = floor(at / MINUTE_TICK_S) - _MINUTE_TICKS
+        ticks, totals = self._ticks, self.totals
+        while ticks and ticks[0][0] < oldest:
+            _, requests, tokens = ticks.popleft()
+            totals[REQUESTS] -= requests
+            totals[TOKENS] -= tokens
+
+    def add(self, tick: list[int], requests: int, tokens: int) -> None:
+        """Changes a tick that `tick_at` gave; nothing where it is no longer counted."""
+        if self._ticks and tick[0] >= self._ticks[0][0]:
+            tick[REQUESTS] += requests
+            tick[TOKENS] += tokens
+            self.totals[REQUESTS] += requests
+            self.totals[TOKENS] += tokens
+
+    def until_gone_s(self, what: int, amount: int, at: float) -> float:
+        """How long until `amount` of what is counted now is out of the minute; a minute where there is not so much."""
+        for tick in self._ticks:
+            amount -= tick[what]
+            if amount <= 0:
+                return _until_out_s(tick[0], at)
+        return MINUTE_S
+
+    def until_none_s(self, what: int, at: float) -> float:
+        for tick in reversed(self._ticks):
+            if tick[what]:
+                return _until_out_s(tick[0], at)
+        return 0.0
+
+
+def _until_out_s(tick: int, at: float) -> float:
+    return (tick + _MINUTE_TICKS + 1) * MINUTE_TICK_S - at

@@ -1,0 +1,408 @@
+"""How much a key may ask for: requests and tokens per minute, streams at once, and money.
+
+A request claims all of it in one step, before anything is sent upstream: everything fits and is
+reserved, or nothing is. A refused request does not count. Requests and tokens are counted over the
+last minute (`policy/window.py`: never early, half a second late at most), tokens as estimated, and
+put right in the same tick when the request is settled. A draw fits where used + amount <= limit;
+settling it leaves the cost alone.
+
+A reservation is a lease: not renewed for `lease_s` it lapses, and holds neither a stream nor money.
+It is remembered: renewed, extended or reserved again it is taken up again, even beyond a limit (the
+request is running), and a late settlement still counts its cost. `store/limits.lua` is the same law
+for several processes, and one test holds both to it. Knows neither prices nor periods nor why.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse
+
+T = TypeVar("T")
+
+LEASE_S = 60.0
+"""Of a reservation that another process must be able to outlive."""
+STREAM_RETRY_S = 1.0
+"""When to ask again where no stream is free: nobody knows when one will be."""
+_MOST_LAPSES = 1000
+
+RATE, STREAMS = "rate_limit_exceeded", "concurrency_limit_exceeded"
+UNKNOWN = "budget_exceeded"
+"""What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
+
+
+class Draw(Struct, frozen=True, gc=False):
+    """An account that a request takes money from, the most that it may have used, and the error beyond that."""
+
+    account: str
+    limit: int
+    code: str
+    """`budget_exceeded` or `insufficient_quota`."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What a request needs. A limit that is None does not hold."""
+
+    request_id: str
+    key_id: str
+    rpm: int | None = None
+    tpm: int | None = None
+    tokens: int = 0
+    """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
+    max_streams: int | None = None
+    amount: int = 0
+    """Nano-dollars, of every draw."""
+    draws: tuple[Draw, ...] = ()
+    tallies: tuple[str, ...] = ()
+    """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.draws) or not (self.rpm is None and self.tpm is None and self.max_streams is None)
+
+    @property
+    def needed_tokens(self) -> int:
+        tokens = self.tokens if self.tpm is None or self.tokens < self.tpm else self.tpm
+        return tokens if tokens > 1 else 1
+
+    def divided_by(self, nodes: int) -> "Claim":
+        """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
+        return structs.replace(
+            self,
+            rpm=share_of(self.rpm, nodes),
+            tpm=share_of(self.tpm, nodes),
+            max_streams=share_of(self.max_streams, nodes),
+            amount=0,
+            draws=(),
+            tallies=(),
+        )
+
+
+class Window(Struct, frozen=True, gc=False):
+    limit: int
+    remaining: int
+    reset_s: float
+    """Until all of the limit is there again."""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    refusal: str | None = None
+    """The error's code."""
+    because: str | None = None
+    """Of what there was too little: `requests`, `tokens`, `streams`, or the account."""
+    retry_after_s: float = 0.0
+    """Until the same claim will be let in, if nobody else asks; 0 where this one was, or no time helps."""
+    requests: Window | None = None
+    tokens: Window | None = None
+    missing: tuple[str, ...] = ()
+    """Accounts that are not known here: nothing was decided or reserved. To be seeded, then asked again."""
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.refusal is None and not self.missing
+
+
+def share_of(limit: int | None, nodes: int) -> int | None:
+    return None if limit is None else max(1, limit // max(1, nodes))
+
+
+def headers_of(decision: Decision) -> tuple[tuple[str, str], ...]:
+    """What the caller is told of the limits that his key has."""
+    headers: list[tuple[str, str]] = []
+    for name, window in (("requests", decision.requests), ("tokens", decision.tokens)):
+        if window is not None:
+            headers.append((f"x-ratelimit-limit-{name}", str(window.limit)))
+            headers.append((f"x-ratelimit-remaining-{name}", str(window.remaining)))
+            headers.append((f"x-ratelimit-reset-{name}", f"{window.reset_s:.3f}s"))
+    return tuple(headers)
+
+
+class _Key:
+    __slots__ = ("streams", "use")
+
+    def __init__(self) -> None:
+        self.use = MinuteUse()
+        self.streams = 0
+
+
+class _Account:
+    __slots__ = ("holds", "used")
+
+    def __init__(self, used: int) -> None:
+        self.used = used
+        self.holds = 0
+
+
+class _Reservation:
+    __slots__ = ("accounts", "amount", "draws", "key", "key_id", "tick", "tokens", "until")
+
+    def __init__(self, claim: Claim, key: _Key, tick: list[int], tokens: int, until: float) -> None:
+        self.key_id = claim.key_id
+        self.key = key
+        self.tick = tick
+        self.tokens = tokens
+        self.amount = claim.amount
+        self.draws = claim.draws
+        self.accounts = (*[draw.account for draw in claim.draws], *claim.tallies) if claim.draws else claim.tallies
+        self.until = until
+
+
+class LocalLimits:
+    """The limits of one process. Every `now` is of one clock; set back, it holds nobody up and lets nobody in.
+
+    No lease ends by default: what is reserved in a process is settled in it, or lost with all of this.
+    `most_keys` and `most_accounts` bound the memory: beyond them what was used least recently is
+    forgotten, but never where something is reserved; a forgotten account is seeded again.
+    """
+
+    def __init__(
+        self,
+        *,
+        lease_s: float = inf,
+        most_keys: int = 10_000,
+        most_accounts: int = 100_000,
+        most_lapsed: int = 10_000,
+    ) -> None:
+        self._lease_s = lease_s
+        self._most_keys = most_keys
+        self._most_accounts = most_accounts
+        self._most_lapsed = most_lapsed
+        self._keys: OrderedDict[str, _Key] = OrderedDict()
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._open: OrderedDict[str, _Reservation] = OrderedDict()  # by `until`, for every lease is equally long
+        self._lapsed: OrderedDict[str, _Reservation] = OrderedDict()
+        self._last = float("-inf")
+        self._shift = 0.0
+
+    def reserve(self, claim: Claim, now: float) -> Decision:
+        """All or nothing. A request that is reserved already is renewed, and not counted again."""
+        at = self._steady(now)
+        key = self._key(claim.key_id)
+        use = key.use
+        use.forget_before(at)
+        if self._renew(claim.request_id, at):
+            return Decision(requests=_window(use, REQUESTS, claim.rpm, at), tokens=_window(use, TOKENS, claim.tpm, at))
+        needed = claim.needed_tokens
+        refused = _refusal(key, claim.rpm, claim.tpm, claim.max_streams, needed, at)
+        if refused is None and claim.draws:
+            refused = self._money_refusal(claim, use, at)
+        if refused is not None:
+            return refused
+        tick = use.tick_at(at)
+        use.add(tick, 1, needed)
+        reservation = _Reservation(claim, key, tick, needed, at + self._lease_s)
+        self._hold(claim.request_id, reservation)
+        return Decision(requests=_window(use, REQUESTS, claim.rpm, at), tokens=_window(use, TOKENS, claim.tpm, at))
+
+    def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None, now: float) -> Decision:
+        """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
+        at = self._steady(now)
+        key = self._keys.get(key_id) or _Key()
+        key.use.forget_before(at)
+        refused = _refusal(key, rpm, tpm, max_streams, 1, at)
+        if refused is not None:
+            return refused
+        return Decision(requests=_window(key.use, REQUESTS, rpm, at), tokens=_window(key.use, TOKENS, tpm, at))
+
+    def refuses(
+        self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None, now: float
+    ) -> Decision | None:
+        """As `peek`, where only a refusal is of interest."""
+        at = self._steady(now)
+        key = self._keys.get(key_id)
+        if key is None:
+            return None
+        key.use.forget_before(at)
+        return _refusal(key, rpm, tpm, max_streams, 1, at)
+
+    def extend(self, request_id: str, amount: int, draws: tuple[Draw, ...] | None = None) -> str | None:
+        """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
+        `draws`: the same accounts, by the limits that they have now."""
+        reservation = self._open.get(request_id)
+        if reservation is None:
+            if not self._renew(request_id, self._last + self._shift):
+                return UNKNOWN
+            reservation = self._open[request_id]
+        for draw in draws if draws is not None else reservation.draws:
+            account = self._accounts.get(draw.account)
+            if account is None:
+                return UNKNOWN
+            if account.used + amount > draw.limit:
+                return draw.code
+        self._change(reservation.accounts, amount)
+        reservation.amount += amount
+        return None
+
+    def settle(self, request_id: str, tokens: int | None, cost: int | None, now: float) -> None:
+        """It is over: what was reserved becomes what it took. None: the tokens stay as estimated, the cost is 0.
+        A request that is not known, or was settled before, changes nothing."""
+        self._end(request_id, tokens, cost or 0, now, took_place=True)
+
+    def release(self, request_id: str, now: float) -> None:
+        """It did not take place: as if it had never been reserved."""
+        self._end(request_id, 0, 0, now, took_place=False)
+
+    def renew(self, request_ids: Iterable[str], now: float) -> None:
+        at = self._steady(now)
+        for request_id in request_ids:
+            self._renew(request_id, at)
+
+    def seed(self, account: str, used: int) -> None:
+        """What the books say of an account; nothing where it is known already."""
+        if account not in self._accounts:
+            self._accounts[account] = _Account(used)
+            _evict(self._accounts, self._most_accounts, account, lambda each: each.holds > 0)
+
+    def correct(self, account: str, used: int) -> None:
+        """What the books say, whatever was known."""
+        known = self._accounts.get(account)
+        if known is None:
+            self.seed(account, used)
+        else:
+            known.used = used
+
+    def knows(self, account: str) -> bool:
+        return account in self._accounts
+
+    def used(self, account: str) -> int | None:
+        known = self._accounts.get(account)
+        return None if known is None else known.used
+
+    def _steady(self, now: float) -> float:
+        """The time that only goes on: shifted by all that the clock was ever set back. Lets lapse what is due."""
+        if now < self._last:
+            self._shift += self._last - now
+        self._last = now
+        at = now + self._shift
+        if self._open and next(iter(self._open.values())).until <= at:
+            self._lapse(at)
+        return at
+
+    def _key(self, key_id: str) -> _Key:
+        key = self._keys.get(key_id)
+        if key is None:
+            key = self._keys[key_id] = _Key()
+            _evict(self._keys, self._most_keys, key_id, lambda each: each.streams > 0)
+        else:
+            self._keys.move_to_end(key_id)
+        return key
+
+    def _money_refusal(self, claim: Claim, use: MinuteUse, at: float) -> Decision | None:
+        missing = tuple(draw.account for draw in claim.draws if draw.account not in self._accounts)
+        refusal = because = None
+        if not missing:
+            for draw in claim.draws:
+                self._accounts.move_to_end(draw.account)
+                if refusal is None and self._accounts[draw.account].used + claim.amount > draw.limit:
+                    refusal, because = draw.code, draw.account
+            if refusal is None:
+                return None
+        return Decision(
+            refusal=refusal,
+            because=because,
+            requests=_window(use, REQUESTS, claim.rpm, at),
+            tokens=_window(use, TOKENS, claim.tpm, at),
+            missing=missing,
+        )
+
+    def _hold(self, request_id: str, reservation: _Reservation) -> None:
+        self._open[request_id] = reservation
+        reservation.key.streams += 1
+        self._change(reservation.accounts, reservation.amount, holds=1)
+
+    def _change(self, names: tuple[str, ...], amount: int, holds: int = 0) -> None:
+        """An account that was seeded meanwhile has what is held for the request from the books."""
+        if not self._accounts:
+            return
+        for name in names:
+            account = self._accounts.get(name)
+            if account is not None:
+                account.used = max(0, account.used + amount)  # below 0 only where it was corrected meanwhile
+                account.holds = max(0, account.holds + holds)
+
+    def _lapse(self, at: float) -> None:
+        for _ in range(min(_MOST_LAPSES, len(self._open))):
+            request_id, reservation = next(iter(self._open.items()))
+            if reservation.until > at:
+                break
+            del self._open[request_id]
+            reservation.key.streams -= 1
+            self._change(reservation.accounts, -reservation.amount, holds=-1)
+            self._lapsed[request_id] = reservation
+            if len(self._lapsed) > self._most_lapsed:
+                self._lapsed.popitem(last=False)
+
+    def _renew(self, request_id: str, at: float) -> bool:
+        reservation = self._open.get(request_id)
+        if reservation is not None:
+            self._open.move_to_end(request_id)
+        else:
+            reservation = self._lapsed.pop(request_id, None)
+            if reservation is None:
+                return False
+            reservation.key = self._key(reservation.key_id)  # it may have been forgotten
+            self._hold(request_id, reservation)
+        reservation.until = at + self._lease_s
+        return True
+
+    def _end(self, request_id: str, tokens: int | None, cost: int, now: float, *, took_place: bool) -> None:
+        at = self._steady(now)
+        reservation = self._open.pop(request_id, None)
+        if reservation is not None:
+            reservation.key.streams -= 1
+            self._change(reservation.accounts, cost - reservation.amount, holds=-1)
+        else:
+            reservation = self._lapsed.pop(request_id, None)
+            if reservation is None:
+                return
+            self._change(reservation.accounts, cost)
+        use = reservation.key.use
+        use.forget_before(at)
+        change = 0 if tokens is None else max(0, tokens) - reservation.tokens
+        use.add(reservation.tick, 0 if took_place else -1, change)
+
+
+def _refusal(
+    key: _Key, rpm: int | None, tpm: int | None, max_streams: int | None, tokens: int, at: float
+) -> Decision | None:
+    """Of requests, tokens and streams. Too few of both: after the longer wait."""
+    use = key.use
+    excess_requests = 0 if rpm is None else use.totals[REQUESTS] + 1 - rpm
+    excess_tokens = 0 if tpm is None else use.totals[TOKENS] + tokens - tpm
+    if excess_requests > 0 or excess_tokens > 0:
+        requests_s = use.until_gone_s(REQUESTS, excess_requests, at) if excess_requests > 0 else 0.0
+        tokens_s = use.until_gone_s(TOKENS, excess_tokens, at) if excess_tokens > 0 else 0.0
+        refusal, because = RATE, "tokens" if tokens_s > requests_s else "requests"
+        retry_after_s = max(requests_s, tokens_s)
+    elif max_streams is not None and key.streams >= max_streams:
+        refusal, because, retry_after_s = STREAMS, "streams", STREAM_RETRY_S
+    else:
+        return None
+    return Decision(
+        refusal=refusal,
+        because=because,
+        retry_after_s=retry_after_s,
+        requests=_window(use, REQUESTS, rpm, at),
+        tokens=_window(use, TOKENS, tpm, at),
+    )
+
+
+def _window(use: MinuteUse, what: int, limit: int | None, at: float) -> Window | None:
+    if limit is None:
+        return None
+    return Window(limit, max(0, limit - use.totals[what]), use.until_none_s(what, at))
+
+
+def _evict(known: OrderedDict[str, T], most: int, newest: str, is_needed: Callable[[T], bool]) -> None:
+    """Forgets the least recently used, in bounded time: what is needed is passed over, and tried again later."""
+    for _ in range(4):
+        if len(known) <= most:
+            return
+        name, oldest = next(iter(known.items()))
+        if name == newest or is_needed(oldest):
+            known.move_to_end(name)
+        else:
+            del known[name]
