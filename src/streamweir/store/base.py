@@ -1,0 +1,58 @@
+"""What the rest of the program sees of a database: three ways to run a function over a connection.
+
+A function of the store is plain and synchronous and runs on either database; `Store` gives it a
+connection inside one transaction and never lets it block the event loop. What it raises of its own
+goes to the caller with the transaction rolled back, and so does what the database says against its
+rows (`sqlalchemy.exc.DBAPIError`, or `OverflowError` for a number beyond 64 bits). That the database
+is away, locked, full or too slow is `StoreUnavailable` and nothing else.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+T = TypeVar("T")
+
+
+class StoreError(Exception):
+    """The database cannot be used at all: one clear line for the operator, without a secret."""
+
+
+class StoreUnavailable(Exception):
+    """The database is away, locked, full or too slow. The operation may be repeated later."""
+
+    def __init__(self, reason: str, *, is_unsure: bool = False) -> None:
+        super().__init__(reason)
+        self.is_unsure = is_unsure
+        """It failed in the moment of the commit, so it may have been done for all that."""
+
+
+class Store(ABC):
+    """An open database, used from one event loop.
+
+    The function may be called more than once, each time in a transaction of its own of which at most
+    one is committed: it keeps nothing outside of its connection. A caller who is cancelled leaves
+    nothing behind: an operation that waits is dropped, one that runs comes to its end.
+    """
+
+    is_sqlite: bool
+    where: str
+    """What it is called in a message: a path, or a host and the database's name."""
+
+    @abstractmethod
+    async def read(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
+        """On one state of the database, whatever is written meanwhile. The function must not write."""
+
+    @abstractmethod
+    async def write(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
+        """One transaction, which is durable against power loss when this is back."""
+
+    @abstractmethod
+    async def write_content(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
+        """As `write`, on a connection of its own and without waiting for the disk: the last of these may be lost."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """What runs comes to its end or is rolled back, what waits is refused. May be called again."""

@@ -1,0 +1,79 @@
+"""Opens the database that the configuration names: an SQLite file, or PostgreSQL by its URL.
+
+Whoever opens it finds it at the schema of this program, or not at all. Every way in which that can
+fail is a `StoreError` of one line, which says where and why and never shows a password.
+"""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import unquote
+
+from sqlalchemy.exc import DBAPIError
+
+from streamweir.store import schema
+from streamweir.store.base import Store, StoreError, StoreUnavailable
+from streamweir.store.migrations import HEAD
+
+__all__ = ["Store", "StoreError", "StoreUnavailable", "first_line", "open_store", "sqlite_path"]
+
+_MIGRATION_S = 300.0
+_OPEN_S = 10.0
+
+
+async def open_store(url: str, data_dir: Path, *, migrate: bool = True) -> Store:
+    """With `migrate` false, a schema that is not this program's own is an error too."""
+    store = await _make_store(url, data_dir)
+    try:
+        await _bring_up(store, migrate)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+async def _bring_up(store: Store, migrate: bool) -> None:
+    try:
+        if await store.read(schema.found_revision, timeout_s=_OPEN_S) == HEAD:
+            return
+        if not migrate:
+            raise StoreError(f"the database {store.where} has an older schema than {HEAD}, which this streamweir needs")
+        await store.write(schema.upgrade, timeout_s=_MIGRATION_S)
+    except StoreUnavailable as fault:
+        raise StoreError(f"cannot open the database {fault}") from fault
+    except DBAPIError as fault:
+        raise StoreError(f"cannot open the database {store.where}: {first_line(fault)}") from fault
+
+
+def sqlite_path(url: str, data_dir: Path) -> Path | None:
+    """Of an SQLite database; None for PostgreSQL."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme.lower() != "sqlite":
+        return None
+    path = unquote(rest.removeprefix("///"))
+    if not rest.startswith("///") or path in ("", ":memory:") or "?" in rest:
+        raise StoreError("the database's URL must be sqlite:///FILE, or sqlite:////PATH for an absolute path")
+    return data_dir / path
+
+
+async def _make_store(url: str, data_dir: Path) -> Store:
+    path = sqlite_path(url, data_dir)
+    if path is not None:
+        from streamweir.store.sqlite import SqliteStore, make_file
+
+        await asyncio.to_thread(make_file, path)
+        return SqliteStore(path)
+    if url.partition(":")[0].lower() not in ("postgresql", "postgres", "postgresql+asyncpg"):
+        raise StoreError("the database's URL must begin with sqlite:/// or postgresql://")
+    try:
+        from streamweir.store.postgres import PostgresStore
+    except ModuleNotFoundError as fault:
+        if fault.name != "asyncpg":
+            raise
+        raise StoreError("PostgreSQL needs a driver: install streamweir[postgres]") from fault
+    return PostgresStore(url)
+
+
+def first_line(fault: DBAPIError) -> str:
+    """In the driver's own words, without the statement."""
+    cause = fault.orig.__cause__ or fault.orig if fault.orig is not None else fault
+    return str(cause).partition("\n")[0]

@@ -1,0 +1,381 @@
+-- The limits of all processes that share a Valkey: the law of policy/limits.py, in one atomic step per call.
+--
+-- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot: a call
+-- touches accounts and leases of several requests, and a cluster cannot spread those. Most of the
+-- names are made here, from what was found, so cluster mode is not supported.
+--
+--   P:clock        what the clock said last, and by how much it was ever set back
+--   P:k:{key}      requests and tokens of the last minute, by tick
+--   P:s:{key}      its streams: request ids by the end of their lease
+--   P:r:{request}  a reservation: {key, tick, tokens, amount, is held, account, limit, code, ...}
+--   P:leases       reservations that hold something, by the end of their lease
+--   P:a:{account}  what is used of it: spent and held
+--   P:t:{account}  when it was drawn on or settled, within the last few seconds
+--   P:p:{account}  until when it is pinned: not to be put right by the books
+--
+-- Time is the server's own in microseconds, made steady; numbers are exact up to 2^53. Work is
+-- bounded: 121 ticks, the draws of one request, the lapses below. Every key expires: those of a key
+-- when they can no longer matter, the others a day after their last use.
+
+local P = KEYS[1]
+local COMMAND, LEASE = ARGV[1], tonumber(ARGV[3])
+local TICK, TICKS, SECOND = 500000, 120, 1000000
+local STREAM_RETRY = 1000000
+local MOST_LAPSES = 256
+local USE_S, DAY_S = 120, 86400
+local LEASES = P .. ':leases'
+-- So long after it was made, a draw is in the books or pinned: a decision takes two seconds at most.
+local BOOKED_S = 5
+
+-- Places in a reservation.
+local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, DRAWS = 1, 2, 3, 4, 5, 6
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local function steady()
+    local now = tonumber(ARGV[2])
+    if not now then
+        local parts = redis.call('TIME')
+        now = parts[1] * SECOND + parts[2]
+    end
+    local shift = 0
+    local saved = redis.call('GET', P .. ':clock')
+    if saved then
+        local clock = cmsgpack.unpack(saved)
+        shift = clock[2]
+        if now < clock[1] then
+            shift = shift + clock[1] - now
+        end
+    end
+    redis.call('SET', P .. ':clock', cmsgpack.pack({ now, shift }), 'EX', DAY_S)
+    return now + shift
+end
+
+-- The last minute of a key: {ticks = {tick, requests, tokens, ...}, totals}, without what is older.
+local function load_use(key, now)
+    local use = { name = P .. ':k:' .. key, ticks = {}, requests = 0, tokens = 0 }
+    local saved = redis.call('GET', use.name)
+    if saved then
+        local oldest = math.floor(now / TICK) - TICKS
+        local ticks, all = use.ticks, cmsgpack.unpack(saved)
+        for i = 1, #all, 3 do
+            if all[i] >= oldest then
+                local n = #ticks
+                ticks[n + 1], ticks[n + 2], ticks[n + 3] = all[i], all[i + 1], all[i + 2]
+                use.requests = use.requests + all[i + 1]
+                use.tokens = use.tokens + all[i + 2]
+            end
+        end
+    end
+    return use
+end
+
+local function save_use(use)
+    redis.call('SET', use.name, cmsgpack.pack(use.ticks), 'EX', USE_S)
+end
+
+-- Place of the tick's requests among the ticks; nil where it is no longer (or not yet) counted.
+local function place_of(use, tick)
+    for i = #use.ticks - 2, 1, -3 do
+        if use.ticks[i] == tick then
+            return i + 1
+        end
+    end
+    return nil
+end
+
+local function until_out(tick, now)
+    return (tick + TICKS + 1) * TICK - now
+end
+
+-- offset: 1 for requests, 2 for tokens.
+local function until_gone(use, offset, amount, now)
+    for i = 1, #use.ticks, 3 do
+        amount = amount - use.ticks[i + offset]
+        if amount <= 0 then
+            return until_out(use.ticks[i], now)
+        end
+    end
+    return TICKS * TICK
+end
+
+local function until_none(use, offset, now)
+    for i = #use.ticks - 2, 1, -3 do
+        if use.ticks[i + offset] ~= 0 then
+            return until_out(use.ticks[i], now)
+        end
+    end
+    return 0
+end
+
+-- An account that is not known stays unknown: it is seeded from the books before it is drawn on.
+local function change(reservation, amount)
+    for i = DRAWS, #reservation, 3 do
+        local name = P .. ':a:' .. reservation[i]
+        if amount ~= 0 and redis.call('EXISTS', name) == 1 then
+            if redis.call('INCRBY', name, text(amount)) < 0 then
+                redis.call('SET', name, '0', 'KEEPTTL')
+            end
+        end
+    end
+end
+
+-- Something happens to its accounts that the books may not know of yet.
+local function touch(reservation, now)
+    for i = DRAWS, #reservation, 3 do
+        redis.call('SET', P .. ':t:' .. reservation[i], text(now), 'EX', BOOKED_S)
+    end
+end
+
+local function load_reservation(id)
+    local saved = redis.call('GET', P .. ':r:' .. id)
+    return saved and cmsgpack.unpack(saved) or nil
+end
+
+local function save_reservation(id, reservation)
+    redis.call('SET', P .. ':r:' .. id, cmsgpack.pack(reservation), 'EX', DAY_S)
+end
+
+-- Leases that nobody renewed: neither stream nor money is held any more, but the reservation is remembered.
+local function lapse(now)
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, MOST_LAPSES)) do
+        redis.call('ZREM', LEASES, id)
+        local reservation = load_reservation(id)
+        if reservation then
+            redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
+            change(reservation, -reservation[AMOUNT])
+            reservation[IS_HELD] = 0
+            save_reservation(id, reservation)
+        end
+    end
+end
+
+local function lease(id, reservation, now)
+    local streams, ends = P .. ':s:' .. reservation[KEY], text(now + LEASE)
+    redis.call('ZADD', LEASES, ends, id)
+    redis.call('EXPIRE', LEASES, DAY_S)
+    redis.call('ZADD', streams, ends, id)
+    redis.call('PEXPIRE', streams, text(LEASE / 1000 + 60000))
+end
+
+local function renew(id, reservation, now)
+    if reservation[IS_HELD] == 0 then
+        reservation[IS_HELD] = 1
+        change(reservation, reservation[AMOUNT])
+    end
+    save_reservation(id, reservation)
+    lease(id, reservation, now)
+end
+
+-- What a key is told: kind (0 allowed, 1 requests, 2 tokens, 3 streams, 4 missing, 5 money), wait in
+-- microseconds, requests and tokens used and the time until none are, and for 4 and 5 which draws.
+local function answer(kind, wait, use, now, draws)
+    local words = {
+        text(kind), text(wait),
+        text(use.requests), text(until_none(use, 1, now)),
+        text(use.tokens), text(until_none(use, 2, now)),
+    }
+    for _, number in ipairs(draws or {}) do
+        words[#words + 1] = text(number)
+    end
+    return table.concat(words, ' ')
+end
+
+-- Kind and wait of what refuses a claim, money apart. A limit that does not hold is -1.
+local function check(key, use, rpm, tpm, most_streams, tokens, now)
+    local too_many = rpm >= 0 and use.requests + 1 - rpm or 0
+    local too_much = tpm >= 0 and use.tokens + tokens - tpm or 0
+    if too_many > 0 or too_much > 0 then
+        local requests_wait = too_many > 0 and until_gone(use, 1, too_many, now) or 0
+        local tokens_wait = too_much > 0 and until_gone(use, 2, too_much, now) or 0
+        if tokens_wait > requests_wait then
+            return 2, tokens_wait
+        end
+        return 1, requests_wait
+    end
+    if most_streams >= 0 then
+        local streams = P .. ':s:' .. key
+        redis.call('ZREMRANGEBYSCORE', streams, '-inf', text(now))
+        if redis.call('ZCARD', streams) >= most_streams then
+            return 3, STREAM_RETRY
+        end
+    end
+    return 0, 0
+end
+
+-- The kind of what refuses the draws, and which. ARGV from `first`: account, limit, code.
+local function check_money(first, amount)
+    local missing, misfit = {}, nil
+    for i = first, #ARGV, 3 do
+        local name, number = P .. ':a:' .. ARGV[i], (i - first) / 3
+        local used = tonumber(redis.call('GET', name))
+        if not used then
+            missing[#missing + 1] = number
+        elseif not misfit and amount > tonumber(ARGV[i + 1]) - used then
+            misfit = number
+        end
+        redis.call('EXPIRE', name, DAY_S)
+    end
+    if #missing > 0 then
+        return 4, missing
+    end
+    if misfit then
+        return 5, { misfit }
+    end
+    return 0, nil
+end
+
+-- reserve: request, key, rpm, tpm, most streams, tokens, amount, {account, limit, code}
+local function reserve(now)
+    local id, key = ARGV[4], ARGV[5]
+    local tokens, amount = tonumber(ARGV[9]), tonumber(ARGV[10])
+    local use = load_use(key, now)
+    local known = load_reservation(id)
+    if known then
+        renew(id, known, now)
+        return answer(0, 0, use, now)
+    end
+    local kind, wait = check(key, use, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tokens, now)
+    if kind ~= 0 then
+        return answer(kind, wait, use, now)
+    end
+    local money, draws = check_money(11, amount)
+    if money ~= 0 then
+        return answer(money, 0, use, now, draws)
+    end
+    local tick, n = math.floor(now / TICK), #use.ticks
+    if use.ticks[n - 2] ~= tick then
+        use.ticks[n + 1], use.ticks[n + 2], use.ticks[n + 3] = tick, 0, 0
+        n = n + 3
+    end
+    use.ticks[n - 1] = use.ticks[n - 1] + 1
+    use.ticks[n] = use.ticks[n] + tokens
+    use.requests = use.requests + 1
+    use.tokens = use.tokens + tokens
+    save_use(use)
+    local reservation = { key, tick, tokens, amount, 1 }
+    for i = 11, #ARGV do
+        reservation[#reservation + 1] = ARGV[i]
+    end
+    change(reservation, amount)
+    touch(reservation, now)
+    save_reservation(id, reservation)
+    lease(id, reservation, now)
+    return answer(0, 0, use, now)
+end
+
+-- peek: key, rpm, tpm, most streams
+local function peek(now)
+    local use = load_use(ARGV[4], now)
+    local kind, wait = check(ARGV[4], use, tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), 1, now)
+    return answer(kind, wait, use, now)
+end
+
+-- extend: request, amount. Answers with the code of the draw that it does not fit.
+local function extend(now)
+    local id, amount = ARGV[4], tonumber(ARGV[5])
+    local reservation = load_reservation(id)
+    if not reservation then
+        return 'unknown'
+    end
+    if reservation[IS_HELD] == 0 then
+        renew(id, reservation, now)
+    end
+    for i = DRAWS, #reservation, 3 do
+        local used = tonumber(redis.call('GET', P .. ':a:' .. reservation[i]))
+        if not used then
+            return 'unknown'
+        end
+        if amount > tonumber(reservation[i + 1]) - used then
+            return reservation[i + 2]
+        end
+    end
+    change(reservation, amount)
+    touch(reservation, now)
+    reservation[AMOUNT] = reservation[AMOUNT] + amount
+    save_reservation(id, reservation)
+    return ''
+end
+
+-- settle: request, tokens (or nothing: as estimated), cost, 1 where it took place, else 0
+local function settle(now)
+    local id, took_place = ARGV[4], ARGV[7] == '1'
+    local reservation = load_reservation(id)
+    if not reservation then
+        return ''
+    end
+    change(reservation, tonumber(ARGV[6]) - reservation[IS_HELD] * reservation[AMOUNT])
+    touch(reservation, now)
+    redis.call('DEL', P .. ':r:' .. id)
+    redis.call('ZREM', LEASES, id)
+    redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
+    local tokens = tonumber(ARGV[5])
+    local more = tokens and tokens - reservation[TOKENS] or 0
+    if more ~= 0 or not took_place then
+        local use = load_use(reservation[KEY], now)
+        local place = place_of(use, reservation[MOMENT])
+        if place then
+            use.ticks[place] = use.ticks[place] - (took_place and 0 or 1)
+            use.ticks[place + 1] = use.ticks[place + 1] + more
+            save_use(use)
+        end
+    end
+    return ''
+end
+
+-- adjust: account, used, 1 where it is that much at least. Answers with 1 where nothing more is to be put right.
+local function adjust(now)
+    local name, used = P .. ':a:' .. ARGV[4], ARGV[5]
+    local known = redis.call('GET', name)
+    if not known then
+        return '1'
+    end
+    local touched = tonumber(redis.call('GET', P .. ':t:' .. ARGV[4]))
+    local pinned = tonumber(redis.call('GET', P .. ':p:' .. ARGV[4]))
+    if (touched and now - touched < BOOKED_S * SECOND) or (pinned and now < pinned) then
+        if ARGV[6] == '1' and tonumber(used) > tonumber(known) then
+            redis.call('SET', name, used, 'EX', DAY_S)
+        end
+        return ''
+    end
+    redis.call('SET', name, used, 'EX', DAY_S)
+    return '1'
+end
+
+local now = steady()
+lapse(now)
+if COMMAND == 'reserve' then
+    return reserve(now)
+elseif COMMAND == 'settle' then
+    return settle(now)
+elseif COMMAND == 'extend' then
+    return extend(now)
+elseif COMMAND == 'peek' then
+    return peek(now)
+elseif COMMAND == 'renew' then
+    for i = 4, #ARGV do
+        local reservation = load_reservation(ARGV[i])
+        if reservation then
+            renew(ARGV[i], reservation, now)
+        end
+    end
+    return ''
+elseif COMMAND == 'seed' then -- account, used
+    redis.call('SET', P .. ':a:' .. ARGV[4], ARGV[5], 'EX', DAY_S, 'NX')
+    return ''
+elseif COMMAND == 'correct' then -- account, used
+    redis.call('SET', P .. ':a:' .. ARGV[4], ARGV[5], 'EX', DAY_S)
+    return ''
+elseif COMMAND == 'adjust' then
+    return adjust(now)
+elseif COMMAND == 'pin' then -- accounts
+    for i = 4, #ARGV do
+        redis.call('SET', P .. ':p:' .. ARGV[i], text(now + LEASE), 'EX', DAY_S)
+    end
+    return ''
+elseif COMMAND == 'used' then -- account
+    return redis.call('GET', P .. ':a:' .. ARGV[4]) or ''
+end
+return redis.error_reply('ERR unknown command')

@@ -1,0 +1,74 @@
+"""The requests that are open: seen by operators, stopped by them, settled where their process is dead."""
+
+from collections.abc import Collection
+
+from msgspec import Struct
+from sqlalchemy import Connection, Select, func, select, update
+
+from streamweir.store.record import plain
+from streamweir.store.tables import open_requests
+
+
+class OpenRequest(Struct, frozen=True, kw_only=True):
+    """A row of `tables.open_requests`."""
+
+    request_id: str
+    instance: str
+    at_ms: int
+    workspace_id: str
+    key_id: str
+    key_name: str
+    dialect: str
+    model: str
+    target: str | None
+    stream: bool
+    held: int
+    account: str | None
+    prices: str
+    prompt_tokens: int
+    output_tokens: int
+    progress_ms: int | None
+    cancel_ms: int | None
+
+
+_columns = open_requests.c
+_rows = select(*(_columns[name] for name in OpenRequest.__struct_fields__))
+
+
+def open_of(conn: Connection, workspace_id: str | None, limit: int) -> list[OpenRequest]:
+    """The newest first. None: of all workspaces."""
+    statement = _rows.order_by(_columns.request_id.desc()).limit(limit)
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return _load(conn, statement)
+
+
+def find_open(conn: Connection, request_id: str, workspace_id: str | None = None) -> OpenRequest | None:
+    """Within the workspace. None: within all."""
+    statement = _rows.where(_columns.request_id == plain(request_id))
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return next(iter(_load(conn, statement)), None)
+
+
+def opened_by(conn: Connection, instances: Collection[str], limit: int) -> list[OpenRequest]:
+    """The oldest first."""
+    return _load(conn, _rows.where(_columns.instance.in_(instances)).order_by(_columns.request_id).limit(limit))
+
+
+def cancel(conn: Connection, request_id: str, workspace_id: str | None, now_ms: int) -> bool:
+    """Whether there is such a request, within the workspace (None: within all). Its process stops it soon."""
+    statement = update(open_requests).where(_columns.request_id == plain(request_id))
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return conn.execute(statement.values(cancel_ms=func.coalesce(_columns.cancel_ms, now_ms))).rowcount == 1
+
+
+def cancelled(conn: Connection, instance: str) -> list[str]:
+    """Which requests of a process are to be stopped."""
+    wanted = select(_columns.request_id).where(_columns.instance == instance, _columns.cancel_ms.is_not(None))
+    return list(conn.scalars(wanted.order_by(_columns.request_id)))
+
+
+def _load(conn: Connection, statement: Select[*tuple[object, ...]]) -> list[OpenRequest]:
+    return [OpenRequest(**row) for row in conn.execute(statement).mappings()]

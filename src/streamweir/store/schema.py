@@ -1,0 +1,45 @@
+"""Brings a database to the schema that this program knows, once, whoever else starts at the same time.
+
+It works inside one transaction on a connection that it is given: on SQLite that transaction has the
+write lock from its beginning, on PostgreSQL an advisory lock is taken first, so the second to come
+finds everything done. A schema of a newer program is never touched. Alembic costs a third of a
+second to import and is needed only where something must be made.
+"""
+
+from pathlib import Path
+
+from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, bindparam, func, inspect, select
+
+from streamweir.store.base import StoreError
+from streamweir.store.migrations import HEAD, REVISIONS
+
+_version = Table("alembic_version", MetaData(), Column("version_num", String))
+_LOCK = 0x73747265616D7765
+"""Of PostgreSQL's advisory locks, which belong to one database: `streamwe` in ASCII."""
+
+
+def found_revision(conn: Connection) -> str | None:
+    """None: the database is empty. A revision that this program does not know is a `StoreError`."""
+    if not inspect(conn).has_table(_version.name):
+        return None
+    found: str | None = conn.execute(select(_version.c.version_num)).scalar()
+    if found is not None and found not in REVISIONS:
+        raise StoreError(
+            f"the database has schema {found}, made by a newer streamweir; this one knows schemas up to {HEAD}"
+        )
+    return found
+
+
+def upgrade(conn: Connection) -> None:
+    """To `HEAD`, in the transaction that is open."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(select(func.pg_advisory_xact_lock(bindparam("lock", _LOCK, BigInteger))))
+    if found_revision(conn) == HEAD:
+        return
+    from alembic.command import upgrade as run
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = conn
+    run(config, "head")

@@ -1,0 +1,167 @@
+"""The operator's secret and the console's sessions."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, func, select
+
+from streamweir.policy import secret as form
+from streamweir.policy.secret import csrf_of, is_well_formed
+from streamweir.store import audit
+from streamweir.store.base import Store
+from streamweir.store.session import (
+    IDLE_MS,
+    MOST_SESSIONS,
+    TOUCH_MS,
+    create_session,
+    end_session,
+    end_sessions,
+    ensure_admin_secret,
+    find_session,
+    is_admin_secret,
+    log_in,
+    reset_admin_secret,
+    touch_session,
+)
+from streamweir.store.tables import sessions
+from support.directory import NOW, dump
+from support.foreign import FOREIGN
+from support.stores import each_database, store_on
+
+
+async def new_session(store: Store, at_ms: int = NOW) -> str:
+    return await store.write(partial(create_session, actor="admin", at_ms=at_ms))
+
+
+async def is_open(store: Store, token: str, at_ms: int) -> bool:
+    return await store.read(partial(find_session, token=token, at_ms=at_ms)) is not None
+
+
+@each_database
+async def test_the_secret_is_made_once_and_told_once(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        assert not await store.read(partial(is_admin_secret, secret="")), "there is none"
+        secret = await store.write(partial(ensure_admin_secret, at_ms=NOW))
+        assert secret is not None
+        assert is_well_formed(secret, form.ADMIN)
+        assert await store.write(partial(ensure_admin_secret, at_ms=NOW)) is None
+        assert await store.read(partial(is_admin_secret, secret=secret))
+        for wrong in (*FOREIGN, secret[:-1], secret + " ", secret.upper(), form.ADMIN):
+            assert not await store.read(partial(is_admin_secret, secret=wrong))
+        assert [row.action for row in await store.read(audit.list_rows)] == ["secret.create"]
+
+
+@each_database
+async def test_a_reset_ends_the_old_secret_and_every_session(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        reset = partial(reset_admin_secret, actor="cli", at_ms=NOW)
+        first = await store.write(reset)
+        tokens = [await new_session(store) for _ in range(3)]
+        second = await store.write(reset)
+        assert first != second
+        assert not await store.read(partial(is_admin_secret, secret=first))
+        assert await store.read(partial(is_admin_secret, secret=second))
+        for token in tokens:
+            assert not await is_open(store, token, NOW)
+        newest = (await store.read(audit.list_rows))[0]
+        assert (newest.actor, newest.action, newest.detail) == ("cli", "secret.reset", {"sessions_ended": 3})
+        assert await store.read(audit.verify) is None
+
+
+@each_database
+async def test_a_session_is_known_by_its_digest_alone(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        one, other = await new_session(store), await new_session(store)
+        assert one != other
+        assert is_well_formed(one, form.SESSION)
+        for wrong in (csrf_of(one), one[:-1], *FOREIGN):
+            assert not await is_open(store, wrong, NOW)
+        rows = repr(await dump(store))
+        for text in (one, csrf_of(one), other, csrf_of(other)):
+            assert text.rpartition("-")[2] not in rows
+
+
+@each_database
+async def test_logging_in_takes_the_secret_and_ends_the_session_before(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        enter = partial(log_in, actor="admin", at_ms=NOW)
+        for secret in ("", "no secret yet"):
+            assert await store.write(partial(enter, secret=secret, old_token=None)) is None
+        secret = await store.write(partial(reset_admin_secret, actor="cli", at_ms=NOW))
+        for wrong in (*FOREIGN, secret[:-1], form.ADMIN):
+            assert await store.write(partial(enter, secret=wrong, old_token=None)) is None
+        one = await store.write(partial(enter, secret=secret, old_token=None))
+        assert one is not None
+        assert await store.write(partial(enter, secret=one, old_token=one)) is None
+        assert await is_open(store, one, NOW), "a stranger ends nobody's session"
+        two = await store.write(partial(enter, secret=secret, old_token=one))
+        three = await store.write(partial(enter, secret=secret, old_token=secret))
+        assert two is not None
+        assert three is not None
+        assert [await is_open(store, token, NOW) for token in (one, two, three)] == [False, True, True]
+        told = [row.action for row in await store.read(audit.list_rows)][::-1]
+        assert told == ["secret.reset", "session.create", "session.end", "session.create", "session.create"]
+
+
+@each_database
+async def test_no_session_outlives_its_secret(database: str, tmp_path: Path) -> None:
+    """Whoever logs in while the secret is reset is out again, or never was in."""
+    async with store_on(database, tmp_path) as store:
+        secret = await store.write(partial(reset_admin_secret, actor="cli", at_ms=NOW))
+        for _ in range(5):
+            enter = partial(log_in, secret=secret, old_token=None, actor="admin", at_ms=NOW)
+            reset = partial(reset_admin_secret, actor="cli", at_ms=NOW)
+            (first, secret), rest = await asyncio.gather(
+                asyncio.gather(store.write(enter), store.write(reset)),
+                asyncio.gather(*(store.write(enter) for _ in range(4))),
+            )
+            tokens = [token for token in (first, *rest) if token is not None]
+            assert not any([await is_open(store, token, NOW) for token in tokens])
+
+
+@each_database
+async def test_twelve_hours_unused(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        token = await new_session(store)
+        assert await is_open(store, token, NOW + IDLE_MS - 1)
+        assert not await is_open(store, token, NOW + IDLE_MS)
+        session = await store.read(partial(find_session, token=token, at_ms=NOW + TOUCH_MS))
+        assert session is not None
+        assert session.needs_touch(NOW + TOUCH_MS)
+        assert not session.needs_touch(NOW + TOUCH_MS - 1)
+        await store.write(partial(touch_session, digest=session.digest, at_ms=NOW + TOUCH_MS))
+        await store.write(partial(touch_session, digest=session.digest, at_ms=NOW - 5))
+        assert await is_open(store, token, NOW + IDLE_MS)
+        assert not await is_open(store, token, NOW + TOUCH_MS + IDLE_MS)
+
+
+@each_database
+async def test_logging_out(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        one, other = await new_session(store), await new_session(store)
+        end = partial(end_session, token=one, actor="admin", at_ms=NOW)
+        assert await store.write(end)
+        assert not await store.write(end)
+        assert not await is_open(store, one, NOW)
+        assert await is_open(store, other, NOW)
+        assert await store.write(partial(end_sessions, actor="admin", at_ms=NOW)) == 1
+        assert not await is_open(store, other, NOW)
+        told = [(row.action, row.object) for row in await store.read(audit.list_rows)][::-1]
+        assert [action for action, _ in told] == ["session.create"] * 2 + ["session.end", "session.end_all"]
+        assert told[0][1] == told[2][1] != told[1][1]
+
+
+@pytest.mark.parametrize(("unused", "left"), [(IDLE_MS, 1), (IDLE_MS - 1, MOST_SESSIONS)])
+async def test_what_is_kept_is_bounded(tmp_path: Path, unused: int, left: int) -> None:
+    def fill(conn: Connection) -> None:
+        rows = [{"digest": number.to_bytes(32), "created_ms": NOW, "used_ms": NOW} for number in range(MOST_SESSIONS)]
+        conn.execute(sessions.insert(), rows)
+
+    async with store_on("sqlite", tmp_path) as store:
+        await store.write(fill)
+        token = await new_session(store, NOW + unused)
+        assert await is_open(store, token, NOW + unused)
+        count = await store.read(lambda conn: conn.execute(select(func.count()).select_from(sessions)).scalar_one())
+        assert count == left

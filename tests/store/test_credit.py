@@ -1,0 +1,155 @@
+"""Credit given to workspaces: in the ledger, in the account, told to every process and to the audit log."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from streamweir.store import audit
+from streamweir.store.base import Store
+from streamweir.store.credit import (
+    LONGEST_NOTE,
+    MOST_CREDIT_NANO,
+    Balance,
+    add_credit,
+    list_balances,
+    list_ledger,
+    show_balance,
+)
+from streamweir.store.keys import change_key
+from streamweir.store.keyspec import KeyChange
+from streamweir.store.ledger import apply, used_of
+from streamweir.store.objection import Conflict, Invalid, NotFound, Objection
+from streamweir.store.record import Hold, Settle
+from streamweir.store.sumcheck import check_sums
+from streamweir.store.tables import accounts
+from support.booked import hold, settle
+from support.directory import NOW, changes, new_key, new_workspace, refused
+from support.foreign import FOREIGN
+from support.stores import each_database, store_on
+
+DOLLAR = 10**9
+
+
+async def add(store: Store, amount: int, workspace: str = "default", note: str = "") -> Balance:
+    return await store.write(
+        partial(add_credit, workspace_id=workspace, amount_nano=amount, note=note, actor="admin", at_ms=NOW)
+    )
+
+
+async def spend(store: Store, *entries: Hold | Settle) -> None:
+    await store.write(lambda conn: apply(conn, entries))
+
+
+@each_database
+async def test_credit_is_kept_told_and_logged(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store)
+        team = await new_workspace(store, "team", prepaid=True)
+        version = (await changes(store)).version
+        balance = await add(store, 25 * DOLLAR, "team", "invoice 7")
+        assert (balance.workspace, balance.granted_nano, balance.balance_nano) == (team, 25 * DOLLAR, 25 * DOLLAR)
+        balance = await add(store, -DOLLAR, team.id)
+        assert balance.granted_nano == 24 * DOLLAR
+        (told,) = (await changes(store, version)).workspaces
+        assert (told.id, told.name, told.prepaid, told.granted) == (team.id, "team", True, 24 * DOLLAR)
+        rows = await store.read(partial(list_ledger, workspace_id=team.id))
+        assert [(row.kind, row.amount_nano, row.note, row.cost_nano) for row in rows] == [
+            ("credit", -DOLLAR, "", None),
+            ("credit", 25 * DOLLAR, "invoice 7", None),
+        ]
+        newest, first, *_ = await store.read(audit.list_rows)
+        assert (first.action, first.object, first.workspace_id) == ("credit.add", team.id, team.id)
+        assert first.detail == {"amount_nano": 25 * DOLLAR, "granted_nano": 25 * DOLLAR, "note": "invoice 7"}
+        assert newest.detail["granted_nano"] == 24 * DOLLAR
+        assert [each.workspace.name for each in await store.read(list_balances)] == ["default", "team"]
+        assert (await store.read(check_sums)).faults == []
+
+
+@each_database
+async def test_what_is_spent_and_held_is_shown(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store)
+        await add(store, 10 * DOLLAR)
+        await spend(store, hold("req_1", 3 * DOLLAR), hold("req_2", DOLLAR))
+        await spend(store, settle("req_1", 2 * DOLLAR))
+        balance = await store.read(partial(show_balance, workspace_id="default"))
+        money = (balance.granted_nano, balance.spent_nano, balance.held_nano, balance.balance_nano)
+        assert money == (10 * DOLLAR, 2 * DOLLAR, DOLLAR, 7 * DOLLAR)
+        rows = await store.read(partial(list_ledger, workspace_id="default"))
+        assert sum(row.amount_nano for row in rows) == balance.balance_nano
+        older = await store.read(partial(list_ledger, workspace_id="default", before=rows[1].seq, limit=2))
+        assert older == rows[2:4]
+        taken = partial(add_credit, workspace_id="default", actor="admin", at_ms=NOW)
+        await refused(store, Conflict, partial(taken, amount_nano=-8 * DOLLAR))
+        await add(store, -7 * DOLLAR)
+        assert (await store.read(check_sums)).faults == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "workspace", "amount", "note"),
+    [
+        (Invalid, "default", 0, ""),
+        (Invalid, "default", MOST_CREDIT_NANO + 1, ""),
+        (Invalid, "default", -(2**70), ""),
+        (Invalid, "default", 1, "x" * (LONGEST_NOTE + 1)),
+        (NotFound, "nowhere", 1, ""),
+        (NotFound, "' OR '1'='1\x00", 1, ""),
+        (Conflict, "default", -1, ""),
+    ],
+)
+async def test_what_cannot_be_credited(
+    tmp_path: Path, kind: type[Objection], workspace: str, amount: int, note: str
+) -> None:
+    async with store_on("sqlite", tmp_path) as store:
+        await new_key(store)
+        work = partial(add_credit, workspace_id=workspace, amount_nano=amount, note=note, actor="admin", at_ms=NOW)
+        await refused(store, kind, work)
+
+
+@each_database
+async def test_credits_at_the_same_moment_are_all_there(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store)
+        count = 12
+        await asyncio.gather(
+            *(add(store, number * DOLLAR) for number in range(1, count + 1)),
+            *(spend(store, hold(f"req_{number}", DOLLAR)) for number in range(count)),
+        )
+        balance = await store.read(partial(show_balance, workspace_id="default"))
+        assert balance.granted_nano == count * (count + 1) // 2 * DOLLAR
+        assert balance.held_nano == count * DOLLAR
+        assert (await store.read(check_sums)).faults == []
+        assert await store.read(audit.verify) is None
+
+
+@each_database
+async def test_a_note_may_be_any_text(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store)
+        notes = [text for text in FOREIGN if len(text) <= LONGEST_NOTE]
+        for note in notes:
+            await add(store, 1, note=note)
+        rows = await store.read(partial(list_ledger, workspace_id="default", limit=100))
+        assert len(rows) == len(notes)
+        assert await store.read(audit.verify) is None
+
+
+@each_database
+async def test_a_budget_of_another_period_is_counted_anew(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        key = (await new_key(store, budget_nano=DOLLAR, budget_period="month")).key
+        day, month, total = (f"key:{key.id}:{period}" for period in ("2025-11-15", "2025-11", "total"))
+        await spend(
+            store, hold("req_1", 9, key_id=key.id, account=month), hold("req_2", 5, key_id=key.id, account=month)
+        )
+        await spend(store, settle("req_1", 7, account=month, key_id=key.id))
+        for change in (KeyChange(budget_period="day"), KeyChange(budget_nano=None), KeyChange(budget_nano=5)):
+            await store.write(partial(change_key, key_id=key.id, change=change, actor="admin", at_ms=NOW))
+            kept = await store.read(lambda conn: list(conn.execute(select(accounts.c.id)).scalars()))
+            assert kept == ["ws:default"], "made from the rows when it is needed"
+            for account in (day, total):
+                assert await store.read(partial(used_of, account_ids=[account])) == {account: 7 + 5}
+        assert (await store.read(check_sums)).faults == []

@@ -1,0 +1,327 @@
+"""Entries become rows, once, in whatever order and company they come."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, Table, delete, select
+from sqlalchemy.exc import IntegrityError
+
+from streamweir.store.engine import Store
+from streamweir.store.ledger import Applied, apply, balance_of
+from streamweir.store.record import Entry, Hold, Row, Settle
+from streamweir.store.tables import accounts, idempotency, ledger, open_requests, requests, usage_hours
+from support.entries import (
+    DAY,
+    NOW_MS,
+    account_sums,
+    assert_sound,
+    books_on,
+    extend,
+    hold,
+    ledger_rows,
+    logged,
+    open_ids,
+    progress,
+    refused,
+    settle,
+    snapshot,
+    sums,
+)
+from support.stores import each_database
+
+TABLES = (accounts, ledger, open_requests, requests, usage_hours, idempotency)
+LIFE: list[Entry] = [
+    hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"),
+    progress(("a", "p/m", 3)),
+    extend("a", 1, 50),
+    extend("a", 2, 25),
+    settle("a", 120, account=DAY, held=175, prompt_tokens=5, completion_tokens=9),
+]
+SPENT = [("a", "hold", -100, None), ("a", "extend.1", -50, None), ("a", "extend.2", -25, None)]
+
+
+async def applied(store: Store, *batches: Sequence[Entry], careful: bool = False) -> list[Applied]:
+    return [await store.write(partial(apply, entries=batch, careful=careful)) for batch in batches]
+
+
+def cuts(entries: Sequence[Entry]) -> list[list[Sequence[Entry]]]:
+    """All ways to cut them into batches."""
+    ways = []
+    for bits in range(1 << (len(entries) - 1)):
+        places = [0, *(at + 1 for at in range(len(entries) - 1) if bits >> at & 1), len(entries)]
+        ways.append([entries[start:end] for start, end in pairwise(places)])
+    return ways
+
+
+@each_database
+async def test_a_request_leaves_the_same_rows_however_its_entries_are_batched(database: str, tmp_path: Path) -> None:
+    ways = cuts(LIFE)
+
+    def look(conn: Connection) -> list[tuple[Any, ...]]:
+        assert_sound(conn)
+        assert open_ids(conn) == []
+        every = select(ledger.c.request_id, ledger.c.kind, ledger.c.amount, ledger.c.cost, ledger.c.at_ms)
+        posted = conn.execute(every.order_by(ledger.c.seq)).all()
+        terminal = conn.execute(select(requests)).mappings().all()
+        return [
+            (
+                [line[1:] for line in posted if line.request_id == row["request_id"]],
+                [value for name, value in row.items() if name not in ("seq", "request_id")],
+            )
+            for row in terminal
+        ]
+
+    async with books_on(database, tmp_path) as store:
+        for number, batches in enumerate(ways):
+            await applied(store, *([_renamed(entry, f"r{number}") for entry in batch] for batch in batches))
+        first, *others = await store.read(look)
+        assert len(others) == len(ways) - 1
+        assert all(other == first for other in others)
+        assert await store.read(sums) == (0, 120 * len(ways), 0)
+        assert await store.read(account_sums) == await store.read(lambda conn: balance_of(conn, "one"))
+
+
+def _renamed(entry: Entry, name: str) -> Entry:
+    """For a life of its own, with an Idempotency-Key of its own."""
+    document = msgspec.json.encode(entry).replace(b'"a"', b'"' + name.encode() + b'"')
+    renamed: Entry = msgspec.json.decode(document, type=Entry)
+    return msgspec.structs.replace(renamed, idempotency=name.encode()) if isinstance(renamed, Hold) else renamed
+
+
+@each_database
+async def test_a_life_step_by_step(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        expected = [
+            ((0, 0, 100), ["a"], SPENT[:1]),
+            ((0, 0, 100), ["a"], SPENT[:1]),
+            ((0, 0, 150), ["a"], SPENT[:2]),
+            ((0, 0, 175), ["a"], SPENT),
+            ((0, 120, 0), [], [*SPENT, ("a", "settle", 55, 120)]),
+        ]
+        for entry, (balance, opened, posted) in zip(LIFE, expected, strict=True):
+            await applied(store, [entry])
+
+            def look(conn: Connection) -> tuple[object, ...]:
+                assert_sound(conn)
+                account = account_sums(conn)
+                assert account is not None
+                assert (account.granted, account.spent, account.held) == sums(conn)
+                return sums(conn), open_ids(conn), ledger_rows(conn)
+
+            assert await store.read(look) == (balance, opened, posted)
+        assert await store.read(logged) == {"a": ("completed", 120)}
+
+
+@each_database
+async def test_what_is_applied_again_changes_nothing(database: str, tmp_path: Path) -> None:
+    entries: list[Entry] = [*LIFE, hold("b"), extend("b"), progress(("b", "p/m", 2)), refused("c")]
+    async with books_on(database, tmp_path) as store:
+        await applied(store, entries)
+        before = await store.read(lambda conn: snapshot(conn, TABLES))
+        for known in (hold("b"), refused("c")):
+            with pytest.raises(IntegrityError):
+                await applied(store, [known])
+        for again in (LIFE[-1], LIFE[2], extend("b"), progress(("b", "p/m", 2))):
+            (found,) = await applied(store, [again])
+            assert found.late == []
+        for start in range(len(entries)):
+            await applied(store, entries[start:], entries[: start + 1], careful=True)
+        await applied(store, entries[::-1], careful=True)
+        assert await store.read(lambda conn: snapshot(conn, TABLES)) == before
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_a_batch_holds_the_same_entry_twice(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        twice = [entry for entry in [*LIFE, refused("b")] for _ in range(2)]
+        (found,) = await applied(store, twice)
+        assert (found.repeated, found.settled, found.late, found.lost) == (5, 1, [], [])
+        assert await store.read(sums) == (0, 120, 0)
+        await store.read(assert_sound)
+
+
+@each_database
+@pytest.mark.parametrize("careful", [False, True])
+async def test_the_first_settlement_stands(database: str, tmp_path: Path, careful: bool) -> None:
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [hold("a"), hold("b")], [settle("a", 10, verdict="orphaned", duration_ms=9)])
+        (found,) = await applied(store, [settle("a", 40), settle("b", 40), settle("b", 41)], careful=careful)
+        assert (found.late, found.settled) == (["a", "b"], 1)
+        assert await store.read(logged) == {"a": ("orphaned", 10), "b": ("completed", 40)}
+        assert await store.read(sums) == (0, 50, 0)
+        await store.read(assert_sound)
+
+
+@each_database
+@pytest.mark.parametrize("careful", [False, True])
+async def test_a_settlement_brings_the_hold_that_was_lost(database: str, tmp_path: Path, careful: bool) -> None:
+    async with books_on(database, tmp_path) as store:
+        (first, second) = await applied(
+            store, [extend("a"), settle("a", 40, held=60, account=DAY)], [hold("b")], careful=careful
+        )
+        assert (first.lost, first.settled, second.lost) == (["a"], 1, [])
+        assert await store.read(ledger_rows) == [
+            ("a", "hold", -60, None),
+            ("a", "settle", 20, 40),
+            ("b", "hold", -100, None),
+        ]
+        assert await store.read(sums) == (0, 40, 100)
+        account = await store.read(account_sums)
+        assert account is not None
+        assert (account.spent, account.held) == (40, 0)
+        with pytest.raises(IntegrityError):
+            await applied(store, [hold("a")])
+        (late,) = await applied(store, [hold("a"), extend("a")], careful=True)
+        assert late.repeated == 2
+        assert await store.read(open_ids) == ["b"]
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_a_hold_behind_its_settlement_in_one_batch(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [settle("a", 40, held=100), extend("a"), hold("a"), progress(("a", "p/m", 1))])
+        assert await store.read(open_ids) == []
+        assert await store.read(sums) == (0, 40, 0)
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_a_settlement_releases_what_is_held_whatever_it_says(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        lies = {"held": 7, "workspace_id": None, "key_id": None}
+        await applied(store, [hold("a", account=DAY)], [settle("a", 40, **lies)])
+        await applied(store, [hold("b", account=DAY), settle("b", None, held=9)])
+        assert await store.read(sums) == (0, 40, 0)
+        assert await store.read(lambda conn: sums(conn, "")) == (0, 0, 0)
+        held = await store.read(lambda conn: list(conn.scalars(select(requests.c.held))))
+        assert held == [100, 100]
+        account = await store.read(account_sums)
+        assert account is not None
+        assert (account.spent, account.held) == (40, 0)
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_a_settlement_that_knows_no_workspace_is_kept_all_the_same(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [settle("a", 40, workspace_id=None, key_id=None)])
+        assert await store.read(lambda conn: sums(conn, "")) == (0, 40, 0)
+        assert await store.read(logged) == {"a": ("completed", 40)}
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_a_hold_that_only_the_ledger_knows_is_released(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [hold("a"), extend("a")])
+        await store.write(empty_of(open_requests))
+        await applied(store, [settle("a", 40, held=9)])
+        assert await store.read(ledger_rows) == [
+            ("a", "hold", -100, None),
+            ("a", "extend.1", -50, None),
+            ("a", "settle", 110, 40),
+        ]
+        await store.read(assert_sound)
+
+
+def empty_of(table: Table) -> Callable[[Connection], None]:
+    def work(conn: Connection) -> None:
+        conn.execute(delete(table))
+
+    return work
+
+
+@each_database
+async def test_who_settles_replaces_a_row_of_the_refused(database: str, tmp_path: Path) -> None:
+    """A caller was told 503 while the database took its hold for all that."""
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [refused("a"), hold("a"), refused("b"), hold("b"), settle("b", 1)])
+        with pytest.raises(IntegrityError):
+            await applied(store, [settle("a", 0)])
+        await applied(store, [settle("a", 0), refused("b")], careful=True)
+        assert await store.read(logged) == {"a": ("completed", 0), "b": ("completed", 1)}
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_refused_requests_are_logged_and_cost_nothing(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [refused("a", workspace_id=None, key_id=None, model=None, target=None)])
+        assert await store.read(logged) == {"a": ("rejected", None)}
+        assert await store.read(lambda conn: snapshot(conn, [ledger, usage_hours, accounts])) == [[], [], []]
+
+
+@each_database
+async def test_progress_is_kept_of_open_requests_and_never_goes_back(database: str, tmp_path: Path) -> None:
+    columns = (open_requests.c.target, open_requests.c.output_tokens, open_requests.c.progress_ms)
+
+    def look(conn: Connection) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in conn.execute(select(*columns).order_by(open_requests.c.request_id))]
+
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [hold("a"), progress(("a", "", 0), at_ms=1), hold("b")])
+        assert await store.read(look) == [(None, 0, 1), (None, 0, None)]
+        await applied(store, [progress(("a", "p/m", 2), ("b", "q/m", 5), ("c", "p/m", 1), at_ms=3)])
+        await applied(store, [progress(("a", "o/m", 1), ("b", "o/m", 1), at_ms=2)])
+        assert await store.read(look) == [("p/m", 2, 3), ("q/m", 5, 3)]
+        newer, older = progress(("a", "q/m", 9), at_ms=8), progress(("a", "p/m", 4), at_ms=7)
+        await applied(store, [newer, older, settle("b"), progress(("b", "p/m", 4), at_ms=9)])
+        assert await store.read(look) == [("q/m", 9, 8)]
+
+
+@each_database
+async def test_usage_is_summed_up_by_the_hour_of_the_hold(database: str, tmp_path: Path) -> None:
+    hour = NOW_MS // 3_600_000
+    tokens = {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2, "reasoning_tokens": 3}
+    async with books_on(database, tmp_path) as store:
+        late = NOW_MS + 3_599_999
+        batch: list[Entry] = [hold("a"), settle("a", 10, **tokens), hold("b", at_ms=late)]
+        batch.append(settle("b", None, at_ms=late, **tokens))
+        await applied(store, batch, [hold("c", at_ms=late)], [settle("c", 0, at_ms=late + 1, error="upstream_error")])
+        other = {"target": None, "model": None}
+        await applied(store, [hold("d", at_ms=late + 1), settle("d", 1, at_ms=late + 1, **other)])
+        assert await store.read(lambda conn: snapshot(conn, [usage_hours])) == [
+            [
+                (hour, "one", "k", "m", "p", 3, 1, 10, 4, 14, 6, 10, 1),
+                (hour + 1, "one", "k", "", "", 1, 0, 0, 0, 0, 0, 1, 0),
+            ]
+        ]
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_every_column_of_a_row_is_stored(database: str, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {}
+    for number, field in enumerate(msgspec.structs.fields(Row)):
+        name, kinds = field.name, str(field.type)
+        fields[name] = name if "str" in kinds else True if "bool" in kinds else 1000 + number
+
+    def look(conn: Connection) -> dict[str, Any]:
+        found = dict(conn.execute(select(requests)).mappings().one())
+        del found["seq"]
+        return found
+
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [Settle(row=Row(**fields))])
+        assert await store.read(look) == fields
+
+
+@each_database
+async def test_many_requests_in_one_batch(database: str, tmp_path: Path) -> None:
+    """More than one look-up takes."""
+    ids = [f"r{number:05}" for number in range(600)]
+    async with books_on(database, tmp_path) as store:
+        await applied(store, [hold(id, key_id=f"k{id}", account=f"key:k{id}:total") for id in ids])
+        (found,) = await applied(store, [settle(id, 1, key_id=f"k{id}", account=f"key:k{id}:total") for id in ids])
+        assert found.settled == 600
+        (found,) = await applied(store, [settle(id, 2) for id in ids[::-1]], careful=True)
+        assert found.late == ids[::-1]
+        assert await store.read(sums) == (0, 600, 0)
+        await store.read(assert_sound)

@@ -1,0 +1,160 @@
+"""Migrations: they make what `tables.py` says, once, whoever comes at the same time, and never touch a newer schema."""
+
+import asyncio
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+import streamweir.store.migrations
+from streamweir.store.engine import Store, StoreError, open_store
+from streamweir.store.migrations import HEAD, REVISIONS
+from streamweir.store.tables import metadata
+from support.postgres import postgres_url
+from support.stores import each_database, store_on
+
+OPEN = """
+import asyncio, pathlib, sys
+from streamweir.store.engine import open_store
+async def main():
+    sys.stdin.readline()
+    await (await open_store(sys.argv[1], pathlib.Path(sys.argv[2]))).close()
+asyncio.run(main())
+print(" ".join(sorted(sys.modules)))
+"""
+
+
+def fresh_url(database: str) -> str:
+    return "sqlite:///books.db" if database == "sqlite" else postgres_url()
+
+
+def shape(conn: Connection) -> dict[str, Any]:
+    """What the database says of every table, in words that compare."""
+    found = inspect(conn)
+    return {
+        table: {
+            "columns": [
+                (column["name"], str(column["type"]), column["nullable"], column.get("autoincrement", False))
+                for column in found.get_columns(table)
+            ],
+            "primary key": found.get_pk_constraint(table)["constrained_columns"],
+            "unique": sorted(
+                (each["name"] or "", *each["column_names"]) for each in found.get_unique_constraints(table)
+            ),
+            "indexes": sorted(
+                (each["name"] or "", bool(each["unique"]), *map(str, each["column_names"]))
+                for each in found.get_indexes(table)
+            ),
+        }
+        for table in found.get_table_names()
+        if table != "alembic_version"
+    }
+
+
+def make_directly(conn: Connection) -> dict[str, Any]:
+    for table in shape(conn):
+        conn.execute(text(f'DROP TABLE "{table}"'))
+    metadata.create_all(conn)
+    return shape(conn)
+
+
+@each_database
+async def test_migrations_make_the_tables_as_they_are_described(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        migrated = await store.read(shape)
+        described = await store.write(make_directly)
+    assert set(migrated) == set(metadata.tables)
+    for table in described:
+        assert migrated[table] == described[table], table
+
+
+def test_the_constants_name_every_revision() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(streamweir.store.migrations.__file__).parent))
+    found = ScriptDirectory.from_config(config).walk_revisions()
+    assert [script.revision for script in found][::-1] == list(REVISIONS)
+
+
+async def open_in_processes(url: str, folder: Path, count: int) -> list[set[str]]:
+    """All at once; the modules that each of them has loaded at the end."""
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            OPEN,
+            url,
+            str(folder),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        for _ in range(count)
+    ]
+    ends = await asyncio.gather(*(process.communicate(b"\n") for process in processes))
+    assert [error.decode() for _, error in ends] == [""] * count
+    return [set(output.decode().split()) for output, _ in ends]
+
+
+@each_database
+async def test_many_that_start_at_once_migrate_once(database: str, tmp_path: Path) -> None:
+    url = fresh_url(database)
+    await open_in_processes(url, tmp_path, 3)
+    (modules,) = await open_in_processes(url, tmp_path, 1)
+    assert "alembic" not in modules
+
+
+@each_database
+async def test_many_of_one_process_migrate_once(database: str, tmp_path: Path) -> None:
+    url = fresh_url(database)
+    stores = await asyncio.gather(*(open_store(url, tmp_path) for _ in range(5)))
+    for store in stores:
+        assert await store.read(revision) == HEAD
+        await store.close()
+
+
+def revision(conn: Connection) -> str:
+    return str(conn.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+async def set_revision(store: Store, name: str) -> None:
+    await store.write(lambda conn: conn.execute(text("UPDATE alembic_version SET version_num = :name"), {"name": name}))
+    await store.close()
+
+
+@each_database
+@pytest.mark.parametrize("migrate", [True, False])
+async def test_a_newer_schema_is_refused_and_not_touched(database: str, migrate: bool, tmp_path: Path) -> None:
+    url = fresh_url(database)
+    await set_revision(await open_store(url, tmp_path), "9999")
+    with pytest.raises(StoreError) as caught:
+        await open_store(url, tmp_path, migrate=migrate)
+    message = str(caught.value)
+    assert "9999" in message
+    assert HEAD in message
+    assert "\n" not in message
+
+
+@each_database
+async def test_without_leave_to_migrate_an_empty_database_is_refused(database: str, tmp_path: Path) -> None:
+    url = fresh_url(database)
+    with pytest.raises(StoreError, match="older schema"):
+        await open_store(url, tmp_path, migrate=False)
+    await (await open_store(url, tmp_path)).close()
+    await (await open_store(url, tmp_path, migrate=False)).close()
+
+
+async def test_a_migration_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """A table of somebody else's is in the way, so the database is not ours."""
+    other = sqlite3.connect(tmp_path / "books.db")
+    other.execute("CREATE TABLE sessions (id)")
+    other.close()
+    with pytest.raises(StoreError, match="table sessions already exists"):
+        await open_store("sqlite:///books.db", tmp_path)
+    other = sqlite3.connect(tmp_path / "books.db")
+    assert [name for (name,) in other.execute("SELECT name FROM sqlite_master WHERE type = 'table'")] == ["sessions"]
+    other.close()

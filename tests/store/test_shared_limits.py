@@ -1,0 +1,270 @@
+"""Limits in Valkey: the same law as in memory, step by step, and as the plainest model of it."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+import pytest_asyncio
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from streamweir.policy.limits import Claim, Draw, LocalLimits
+from streamweir.store.shared import SharedLimits, SharedUnavailable, script
+from streamweir.store.valkey import Valkey
+from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
+from support.valkey import ValkeyServer
+
+PATIENT_S = 30.0
+LOOKS = (("a", 1000, 1000, 2), ("b", 1000, 1000, 1))
+"""What is looked at after every step: all counts, and whether there are that many streams."""
+BUDGET = Draw("key:a:total", 100, "budget_exceeded")
+_prefixes = itertools.count()
+
+
+class Clock:
+    def __init__(self, now: float = 1_794_750_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def fresh(valkey: Valkey, clock: Clock | None, lease_s: float = LEASE_S) -> SharedLimits:
+    """By itself, on a server that is shared."""
+    return SharedLimits(valkey, prefix=f"test{next(_prefixes)}", lease_s=lease_s, clock=clock)
+
+
+def claim(request_id: str, **terms: object) -> Claim:
+    return Claim(request_id=request_id, key_id="a", **terms)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ValkeyServer]:
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def valkey(server: ValkeyServer) -> AsyncIterator[Valkey]:
+    valkey = Valkey(server.socket_url, script(), timeout_s=PATIENT_S)
+    yield valkey
+    await valkey.close()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        yield runner
+
+
+@given(HISTORIES, st.sampled_from([1_000.0, 1_794_750_000.125]))
+def test_memory_and_valkey_and_the_model_agree_on_every_step(
+    server: ValkeyServer, runner: asyncio.Runner, history: list[Command], start: float
+) -> None:
+    runner.run(agree(server.socket_url, history, start))
+
+
+async def agree(url: str, history: list[Command], start: float) -> None:
+    valkey, clock = Valkey(url, script(), timeout_s=PATIENT_S), Clock()
+    model, memory, shared = LimitModel(LEASE_S), LocalLimits(lease_s=LEASE_S), fresh(valkey, clock)
+    try:
+        for number, (command, now) in enumerate(moments(history, start)):
+            clock.now = now
+            at = [] if command.name in UNTIMED else [now]
+            if at:
+                model.go_to(now)
+            where = (number, command)
+            expected = getattr(model, command.name)(*command.words)
+            assert getattr(memory, command.name)(*command.words, *at) == expected, where
+            assert await answer_of(shared, command) == expected, where
+            for look in LOOKS:
+                expected = model.peek(*look)
+                assert memory.peek(*look, now) == expected, where
+                assert await shared.peek(*look) == expected, where
+            assert {account: memory.used(account) for account in model.used} == model.used, where
+        assert {account: await shared.used(account) for account in model.used} == model.used
+    finally:
+        await valkey.close()
+
+
+async def answer_of(limits: SharedLimits, command: Command) -> object:
+    method: Callable[..., Awaitable[object]] = getattr(limits, command.name)
+    try:
+        return await method(*command.words)
+    except SharedUnavailable:
+        assert command.name == "extend", "it cannot tell"
+        return "budget_exceeded"
+
+
+async def test_what_is_reserved_by_one_is_counted_for_all_and_settled_by_any(
+    server: ValkeyServer, valkey: Valkey
+) -> None:
+    other = Valkey(server.url, script(), timeout_s=PATIENT_S)
+    prefix = f"test{next(_prefixes)}"
+    here, there = SharedLimits(valkey, prefix=prefix), SharedLimits(other, prefix=prefix)
+    await here.seed(BUDGET.account, 40)
+    await there.seed(BUDGET.account, 0)  # too late: what was known is used
+    first = claim("r1", max_streams=1, amount=60, draws=(BUDGET,))
+    assert (await here.reserve(first)).is_allowed
+    refused = await there.reserve(claim("r2", amount=1, draws=(BUDGET,)))
+    assert (refused.refusal, refused.because) == ("budget_exceeded", BUDGET.account)
+    assert (await there.reserve(claim("r3", max_streams=1))).refusal == "concurrency_limit_exceeded"
+    await there.settle("r1", 5, 10)
+    assert await here.used(BUDGET.account) == 50
+    assert (await here.reserve(claim("r3", max_streams=1))).is_allowed
+    await other.close()
+
+
+async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(valkey: Valkey) -> None:
+    shared = fresh(valkey, Clock())
+    draws = (BUDGET, Draw("ws:w", 5, "insufficient_quota"))
+    await shared.seed("ws:w", 0)
+    decision = await shared.reserve(claim("r1", rpm=1, amount=1, draws=draws))
+    assert decision.missing == (BUDGET.account,)
+    assert not decision.is_allowed
+    assert decision.refusal is None
+    assert not await shared.knows(BUDGET.account)
+    assert await shared.used("ws:w") == 0
+    await shared.seed(BUDGET.account, 0)
+    assert await shared.knows(BUDGET.account)
+    assert (await shared.reserve(claim("r1", rpm=1, amount=1, draws=draws))).is_allowed
+
+
+async def test_money_is_exact_up_to_2_to_the_53(valkey: Valkey) -> None:
+    shared, most = fresh(valkey, Clock()), 2**53
+    draws = (Draw("ws:w", most, "insufficient_quota"),)
+    await shared.seed("ws:w", most - 5)
+    assert (await shared.reserve(claim("r1", amount=6, draws=draws))).refusal == "insufficient_quota"
+    assert (await shared.reserve(claim("r2", amount=4, draws=draws))).is_allowed
+    assert await shared.extend("r2", 2) == "insufficient_quota"
+    assert await shared.extend("r2", 1) is None
+    assert await shared.used("ws:w") == most
+    await shared.settle("r2", 0, 3)
+    assert await shared.used("ws:w") == most - 2
+
+
+async def test_what_was_corrected_meanwhile_never_goes_below_nothing(valkey: Valkey) -> None:
+    shared = fresh(valkey, Clock())
+    await shared.seed(BUDGET.account, 0)
+    await shared.reserve(claim("r1", amount=50, draws=(BUDGET,)))
+    await shared.correct(BUDGET.account, 7)
+    await shared.settle("r1", 0, 2)
+    assert await shared.used(BUDGET.account) == 0
+
+
+async def test_what_was_drawn_on_or_settled_just_now_is_not_adjusted(valkey: Valkey) -> None:
+    clock = Clock()
+    shared = fresh(valkey, clock)
+    await shared.seed(BUDGET.account, 0)
+    await shared.reserve(claim("r1", amount=50, draws=(BUDGET,)))
+    clock.now += 4.9
+    assert not await shared.adjust(BUDGET.account, 7), "the books may not know of it yet"
+    await shared.extend("r1", 5)
+    clock.now += 4.9
+    assert not await shared.adjust(BUDGET.account, 7)
+    await shared.settle("r1", 0, 20)
+    clock.now += 4.9
+    assert not await shared.adjust(BUDGET.account, 7)
+    assert await shared.used(BUDGET.account) == 20
+    assert not await shared.adjust(BUDGET.account, 19, at_least=True)
+    assert await shared.used(BUDGET.account) == 20
+    assert not await shared.adjust(BUDGET.account, 21, at_least=True)
+    assert await shared.used(BUDGET.account) == 21, "more than was known here, then"
+    clock.now += 0.1
+    assert await shared.adjust(BUDGET.account, 7)
+    assert await shared.used(BUDGET.account) == 7
+
+
+async def test_what_is_pinned_is_not_adjusted_until_its_lease_is_over(valkey: Valkey) -> None:
+    clock = Clock()
+    shared = fresh(valkey, clock)
+    await shared.seed(BUDGET.account, 50)
+    await shared.seed("ws:w", 50)
+    await shared.pin([BUDGET.account])
+    assert await shared.adjust("ws:w", 7)
+    clock.now += LEASE_S - 0.1
+    assert not await shared.adjust(BUDGET.account, 7)
+    await shared.pin([BUDGET.account])
+    clock.now += LEASE_S - 0.1
+    assert not await shared.adjust(BUDGET.account, 7)
+    assert await shared.used(BUDGET.account) == 50
+    clock.now += 0.1
+    assert await shared.adjust(BUDGET.account, 7)
+    assert await shared.adjust("ws:unknown", 7), "it is seeded when somebody draws on it"
+    assert await shared.used("ws:unknown") is None
+
+
+async def test_what_was_drawn_on_is_told_once_so_that_it_can_be_corrected(valkey: Valkey) -> None:
+    shared = fresh(valkey, Clock())
+    other = Draw("ws:w", 9, "insufficient_quota")
+    await shared.reserve(claim("r1", amount=1, draws=(BUDGET, other)))
+    await shared.reserve(claim("r2", amount=1, draws=(BUDGET,)))
+    assert shared.drawn() == [BUDGET.account, other.account]
+    assert shared.drawn() == []
+
+
+async def test_the_servers_clock_counts_where_no_other_is_given(valkey: Valkey) -> None:
+    shared = fresh(valkey, None)
+    decision = await shared.reserve(claim("r1", rpm=1))
+    assert decision.requests is not None
+    assert 60 < decision.requests.reset_s <= 60.5
+    refused = await shared.reserve(claim("r2", rpm=1))
+    assert 0 < refused.retry_after_s <= decision.requests.reset_s
+
+
+async def test_many_leases_lapse_in_bounded_steps(valkey: Valkey) -> None:
+    clock = Clock()
+    shared = fresh(valkey, clock)
+    draws = (Draw("ws:w", 1000, "insufficient_quota"),)
+    await shared.seed("ws:w", 0)
+    for number in range(300):
+        await shared.reserve(claim(f"r{number}", amount=1, draws=draws))
+    await shared.renew(f"r{number}" for number in range(10, 300))
+    clock.now += LEASE_S - 1
+    await shared.renew(f"r{number}" for number in range(290, 300))
+    clock.now += 1
+    assert (await shared.peek("a", None, None, 11)).is_allowed, "streams are free at once"
+    await shared.peek("a", None, None, None)
+    assert await shared.used("ws:w") == 10
+
+
+async def test_every_key_expires_and_nothing_is_left_of_what_was_settled(server: ValkeyServer, valkey: Valkey) -> None:
+    clock, prefix = Clock(), f"test{next(_prefixes)}"
+    shared = SharedLimits(valkey, prefix=prefix, lease_s=LEASE_S, clock=clock)
+    await shared.seed(BUDGET.account, 0)
+    for number in range(4):
+        await shared.reserve(claim(f"r{number}", rpm=9, tpm=99, tokens=3, max_streams=9, amount=2, draws=(BUDGET,)))
+    await shared.extend("r0", 1)
+    await shared.renew(["r1"])
+    await shared.settle("r2", 1, 1)
+    clock.now += LEASE_S
+    await shared.settle("r3", 1, 1)
+    await shared.correct("ws:w", 3)
+    await shared.pin([BUDGET.account])
+    async with Redis.from_url(server.socket_url) as client:
+        keys = [key.decode() async for key in client.scan_iter(match=f"{{{prefix}}}*")]
+        at_once = f"t:{BUDGET.account}"  # goes after seconds
+        assert {key.partition(":")[2] for key in keys} | {at_once} == {
+            at_once,
+            "clock",
+            "k:a",
+            "r:r0",
+            "r:r1",
+            f"a:{BUDGET.account}",
+            f"p:{BUDGET.account}",
+            "a:ws:w",
+        }
+        assert all([await client.ttl(key) > 0 for key in keys])
+
+
+async def test_a_script_that_was_forgotten_is_told_again(server: ValkeyServer, valkey: Valkey) -> None:
+    shared = fresh(valkey, Clock())
+    for number in range(2):
+        assert server.execute("SCRIPT", "FLUSH") == b"+OK\r\n"
+        claims = [claim(f"r{number}.{each}", rpm=100) for each in range(20)]
+        decisions = await asyncio.gather(*map(shared.reserve, claims))
+        left = sorted(each.requests.remaining for each in decisions if each.requests is not None)
+        assert left == list(range(80 - 20 * number, 100 - 20 * number))

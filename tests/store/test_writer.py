@@ -1,0 +1,344 @@
+"""Entries from the journal into the database: all of them, in order, once, and what cannot be written alone aside."""
+
+import asyncio
+import json
+import os
+import stat
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from streamweir.store.engine import Store, StoreUnavailable
+from streamweir.store.journal import JournalUnavailable, dead_journals
+from streamweir.store.record import Entry
+from streamweir.store.segment import encode_frame
+from streamweir.store.segmentfile import SegmentFile
+from streamweir.store.writer import Writer
+from support.entries import (
+    assert_sound,
+    books_on,
+    extend,
+    hold,
+    ledger_rows,
+    logged,
+    open_ids,
+    progress,
+    refused,
+    settle,
+)
+from support.failingdisk import FailingDisk
+from support.flakystore import FlakyStore
+from support.journaled import segments_of
+from support.stores import each_database
+from support.written import PATIENCE_S, Desk, desk_on, release
+
+
+async def kinds_of(store: Store) -> list[tuple[str | None, str]]:
+    await store.read(assert_sound)
+    return [(request_id, kind) for request_id, kind, _, _ in await store.read(ledger_rows)]
+
+
+def leave(folder: Path, *entries: Entry, more: bytes = b"") -> None:
+    """What a dead process left."""
+    segment = SegmentFile.make(folder, "dead", len(segments_of(folder)) + 1)
+    segment.write(b"".join(map(encode_frame, entries)) + more)
+    segment.release()
+
+
+@each_database
+async def test_what_is_put_is_in_the_books_and_leaves_no_journal(database: str, tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    async with books_on(database, tmp_path) as store:
+        async with desk_on(store, folder) as desk:
+            await desk.writer.put(hold("r1")).written()
+            desk.writer.put(extend("r1"))
+            desk.writer.put(progress(("r1", "p/m", 3)))
+            desk.writer.put(refused("r2"))
+            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(hold("r3"))
+            await desk.flush()
+            assert desk.writer.waiting == 0
+            assert desk.writer.lag_s == 0.0
+            assert desk.writer.batcher.applied == 6
+            assert await kinds_of(store) == [("r1", "hold"), ("r1", "extend.1"), ("r1", "settle"), ("r3", "hold")]
+            assert await store.read(open_ids) == ["r3"]
+            assert set(await store.read(logged)) == {"r1", "r2"}
+        assert desk.facts == []
+    assert list(folder.iterdir()) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("journal")]
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_many_entries_are_few_transactions_in_order(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal", pause_s=60.0) as desk:
+        for number in range(1200):
+            desk.writer.put(hold(f"r{number:04}"))
+        await desk.flush()
+        assert desk.writer.batcher.batches == 3
+        assert await kinds_of(store) == [(f"r{number:04}", "hold") for number in range(1200)]
+
+
+async def test_between_batches_it_pauses_unless_somebody_waits(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal", pause_s=60.0) as desk:
+        await desk.writer.put(hold("r1")).written()
+        await desk.writer.put(hold("r2")).written()
+        assert desk.writer.waiting == 2
+        assert desk.writer.lag_s > 0.0
+        await desk.flush()
+        assert desk.writer.batcher.batches == 1
+
+
+@each_database
+async def test_what_is_put_twice_counts_once(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+        for _ in range(2):
+            desk.writer.put(hold("r1"))
+            await desk.flush()
+            desk.writer.put(settle("r1"), must=True)
+            await desk.flush()
+        assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
+        assert desk.told == []
+
+
+@each_database
+@pytest.mark.parametrize("place", ["lost_before", "lost_after"])
+async def test_a_commit_whose_answer_is_lost_is_repeated_and_counts_once(
+    database: str, tmp_path: Path, place: str
+) -> None:
+    async with books_on(database, tmp_path) as store:
+        flaky = FlakyStore(store)
+        setattr(flaky, place, 2)
+        async with desk_on(flaky, tmp_path / "journal") as desk:
+            desk.writer.put(hold("r1"))
+            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(refused("r2"))
+            await desk.flush()
+            await desk.wait_for("database_back")
+            assert desk.told == ["database_away", "database_back"]
+        assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
+
+
+@each_database
+@pytest.mark.parametrize("place", [0, 77])
+async def test_a_poisonous_entry_is_quarantined_alone(database: str, tmp_path: Path, place: int) -> None:
+    folder = tmp_path / "journal"
+    poison = hold("poison", 2**63)
+    entries: list[Entry] = [hold(f"r{number:03}") for number in range(120)]
+    entries[place] = poison
+    async with books_on(database, tmp_path) as store, desk_on(store, folder, pause_s=60.0) as desk:
+        for entry in entries:
+            desk.writer.put(entry)
+        await desk.flush()
+        assert desk.told == ["entry_quarantined"]
+        assert desk.facts[0][1]["request_id"] == "poison"
+        assert desk.writer.batcher.quarantined == 1
+        expected = [(f"r{number:03}", "hold") for number in range(120) if number != place]
+        assert await kinds_of(store) == expected
+    (file,) = folder.iterdir()
+    assert file.name == "quarantine.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (line,) = file.read_text().splitlines()
+    assert json.loads(line)["entry"]["amount"] == 2**63
+
+
+@each_database
+async def test_text_that_a_database_does_not_take_is_made_plain_rather_than_lost(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+        desk.writer.put(hold("r1", model="nul\0"))
+        desk.writer.put(hold("r2"))
+        await desk.flush()
+        assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
+        assert desk.told == []
+
+
+async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+        desk.writer.put(hold("r1"))
+        await desk.flush()
+        FailingDisk(monkeypatch).failures["write"] = 1
+        ticket = desk.writer.put(hold("r2"))
+        desk.writer.put(settle("r1"), must=True)
+        desk.writer.put(refused("r3"))
+        with pytest.raises(JournalUnavailable):
+            await ticket.written()
+        await desk.flush()
+        assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
+        assert set(await store.read(logged)) == {"r1"}
+
+
+async def test_beyond_its_bound_only_what_must_be_taken_is(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store:
+        async with desk_on(store, tmp_path / "journal", pause_s=60.0, most_entries=3) as desk:
+            for number in range(3):
+                desk.writer.put(hold(f"r{number}"))
+            with pytest.raises(JournalUnavailable):
+                desk.writer.put(hold("r3"))
+            desk.writer.put(settle("r0"), must=True)
+            assert desk.writer.refused == 1
+            await desk.flush()
+            desk.writer.put(hold("r4"))
+        assert len(await kinds_of(store)) == 5
+
+
+async def test_closed_it_takes_nothing(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store:
+        async with desk_on(store, tmp_path / "journal") as desk:
+            pass
+        with pytest.raises(JournalUnavailable):
+            desk.writer.put(settle("r1"), must=True)
+        with pytest.raises(StoreUnavailable):
+            await desk.writer.decide(hold("r1"), [])
+        assert await desk.writer.close(PATIENCE_S)
+
+
+async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store:
+        writer = Writer(store, None, abandoned=release, pause_s=0.0)
+        writer.start()
+        ticket = writer.put(hold("r1"))
+        told: list[bool] = []
+        ticket.when_durable(lambda: told.append(ticket.is_durable))
+        await ticket.written()
+        assert told == [True]
+        assert await kinds_of(store) == [("r1", "hold")]
+        assert await writer.close(PATIENCE_S)
+
+
+async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    async with books_on("sqlite", tmp_path) as store:
+        flaky = FlakyStore(store)
+        flaky.gate.clear()
+        desk = Desk(flaky, folder, pause_s=0.0)
+        desk.writer.start()
+        await desk.writer.put(hold("r1")).written()
+        await flaky.reached.wait()
+        assert not await desk.writer.close(0.01)
+        assert desk.facts == [("books_behind", {"entries": 1})]
+        assert await desk.journal.close()
+        assert len(asyncio.all_tasks()) == 1
+        assert await kinds_of(store) == []
+        async with desk_on(store, folder, instance="next") as heir:
+            (dead,) = dead_journals(folder)
+            assert await heir.writer.replay(dead) == 1
+        assert await kinds_of(store) == [("r1", "hold")]
+        assert list(folder.iterdir()) == []
+
+
+@each_database
+async def test_what_dead_processes_left_is_applied_once_and_told(database: str, tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    leave(folder, hold("r1"), settle("r1"), hold("r2"), more=b"torn")
+    leave(folder, settle("r2"))
+    async with books_on(database, tmp_path) as store, desk_on(store, folder) as desk:
+        desk.writer.put(hold("r1"))  # already applied by the one who died
+        await desk.flush()
+        for dead in dead_journals(folder):
+            assert await desk.writer.replay(dead) == 4
+        assert desk.facts == [
+            ("journal_torn", {"instance": "dead", "entries": 3, "dropped_bytes": 4}),
+            ("journal_replayed", {"instance": "dead", "entries": 4}),
+        ]
+        assert sorted(await kinds_of(store)) == [("r1", "hold"), ("r1", "settle"), ("r2", "hold"), ("r2", "settle")]
+        assert dead_journals(folder) == []
+        assert [path.name for path in folder.glob("*.broken")] == ["dead.000001.journal.broken"]
+
+
+async def test_a_replay_that_is_broken_off_is_repeated_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    for number in range(3):
+        leave(folder, hold(f"r{number}"), settle(f"r{number}"))
+    async with books_on("sqlite", tmp_path) as store:
+        flaky = FlakyStore(store)
+        flaky.lost_after = 2
+        async with desk_on(flaky, folder, instance="first") as desk:
+            (dead,) = dead_journals(folder)
+            flaky.gate.clear()
+            task = asyncio.create_task(desk.writer.replay(dead))
+            await flaky.reached.wait()
+            task.cancel()
+            await asyncio.wait((task,))
+            flaky.gate.set()
+            (again,) = dead_journals(folder)
+            assert await desk.writer.replay(again) == 6
+        assert len(await kinds_of(store)) == 6
+        assert list(folder.iterdir()) == []
+
+
+async def test_what_is_not_understood_is_quarantined_and_the_rest_applied(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    strange = encode_frame(hold("r1")).replace(b"hold", b"hole")
+    payload = strange[8:]
+    head = len(payload).to_bytes(4, "little")
+    leave(folder, hold("r2"), more=head + zlib.crc32(payload, len(payload)).to_bytes(4, "little") + payload)
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
+        (dead,) = dead_journals(folder)
+        await desk.writer.replay(dead)
+        assert desk.told == ["entry_quarantined", "journal_replayed"]
+        assert await kinds_of(store) == [("r2", "hold")]
+        assert (folder / "quarantine.jsonl").exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_after_a_fault_of_the_journal_what_must_be_taken_goes_to_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+        desk.writer.put(hold("r1"))
+        await desk.flush()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", fail)
+            with pytest.raises(JournalUnavailable):
+                await desk.writer.put(hold("r2")).written()
+        with pytest.raises(JournalUnavailable):
+            desk.writer.put(hold("r3"))
+        ticket = desk.writer.put(settle("r1"), must=True)
+        await ticket.written()
+        assert ticket.is_durable
+        assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
+
+
+async def test_a_database_that_refuses_to_work_is_away_until_it_does(tmp_path: Path) -> None:
+    def rename(old: str, new: str) -> Callable[[Connection], object]:
+        return lambda conn: conn.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+        await store.write(rename("ledger", "hidden"))
+        desk.writer.put(hold("r1"))
+        await desk.wait_for("database_away")
+        await store.write(rename("hidden", "ledger"))
+        await desk.flush()
+        assert await kinds_of(store) == [("r1", "hold")]
+        assert desk.writer.batcher.quarantined == 0
+
+
+async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    folder = tmp_path / "journal"
+    async with books_on("sqlite", tmp_path) as store:
+        desk = Desk(store, folder, pause_s=0.0)
+        desk.writer.start()
+        monkeypatch.setattr("streamweir.store.ledger.apply", fail)
+        desk.writer.put(hold("r1"))
+        await desk.wait_for("writer_fault")
+        assert desk.writer.is_away
+        await desk.writer.put(settle("r1"), must=True).written()
+        with pytest.raises(StoreUnavailable):
+            await desk.writer.decide(hold("r2"), [])
+        assert not await desk.writer.close(PATIENCE_S), "it does not wait for what cannot be"
+        assert await desk.journal.close()
+        (dead,) = dead_journals(folder)
+        assert list(dead.entries()) == [hold("r1"), settle("r1")]
+        dead.close()

@@ -1,0 +1,27 @@
+"""Entries of the books with the usual members: a request that is held, and its settlement."""
+
+from typing import Any
+
+from streamweir.store.record import Hold, Row, Settle
+from support.directory import NOW
+
+_COMMON: dict[str, Any] = {
+    "instance": "here",
+    "at_ms": NOW,
+    "workspace_id": "default",
+    "key_id": "key_1",
+    "key_name": "ci",
+    "dialect": "openai",
+    "model": "m",
+    "stream": True,
+}
+
+
+def hold(request_id: str, amount: int, **more: Any) -> Hold:
+    members = {**_COMMON, "prices": "{}", "prompt_tokens": 1, **more}
+    return Hold(request_id=request_id, amount=amount, **members)
+
+
+def settle(request_id: str, cost: int | None, account: str | None = None, **more: Any) -> Settle:
+    members = {**_COMMON, "status": 200, "verdict": "completed", "duration_ms": 1, "target": "sim/m", **more}
+    return Settle(row=Row(request_id=request_id, cost=cost, **members), account=account)

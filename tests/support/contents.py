@@ -1,0 +1,49 @@
+"""Contents as a test needs them, and everything that a database holds, as one text."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from streamweir.store.content import Content
+from streamweir.store.tables import metadata
+from support.requestrows import NOW_MS, request_row
+
+
+def make_content(number: int, **more: Any) -> Content:
+    values: dict[str, Any] = {
+        "request_id": request_row(number).request_id,
+        "workspace_id": "one",
+        "key_id": "key_1",
+        "at_ms": NOW_MS + number,
+        "prompt": '{"messages":[{"role":"user","content":"a question"}]}',
+        "answer": "an answer",
+        "upstream_frames": [(12, 'data: {"choices":[{"index":0,"delta":{"content":"an answer"}}]}')],
+        "caller_frames": [(13, "data: [DONE]")],
+        **more,
+    }
+    return Content(**values)
+
+
+def dump(conn: Connection) -> str:
+    """Every value of every row of every table; what is compressed, as it reads."""
+    found = []
+    for table in metadata.sorted_tables:
+        for row in conn.execute(select(table)):
+            found += [_text(value) for value in row]
+    return "\n".join(found)
+
+
+def file_bytes(folder: Path) -> bytes:
+    """Of all files that the database has made there."""
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file())
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return zlib.decompress(value).decode()
+    except zlib.error:
+        return value.hex()

@@ -1,0 +1,26 @@
+"""Texts that somebody else may send wherever a text is taken: what breaks databases, terminals and tables."""
+
+FOREIGN = (
+    "' OR '1'='1",
+    "'; DROP TABLE keys; --",
+    'x" OR ""="',
+    "Robert'); DELETE FROM audit;--",
+    "%s %(name)s {0} ${HOME} :name ?",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "a\udfffb",
+    "\U0001f600",
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "a\r\nb",
+    "\u202egpj.exe",
+    "\u200b",
+    "\ufeff",
+    "[bold red]markup[/]",
+    "=1+1",
+    "<script>alert(1)</script>",
+    "a" * 10_000,
+    "",
+    " ",
+)

@@ -1,0 +1,252 @@
+"""The law of limits, twice: as plainly as it can be said, and as what may happen to it.
+
+`LimitModel` remembers everything and counts anew at every question; when to ask again it finds by
+trying. `HISTORIES` are random commands with random times, set-back clocks among them. Whatever
+keeps limits must answer every command of a history as the model does.
+"""
+
+from collections.abc import Iterable, Iterator
+from math import floor
+
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from streamweir.policy.limits import Claim, Decision, Draw, Window
+
+LEASE_S = 45.0
+EIGHTHS = st.sampled_from([0, 0, 0, 0, 1, 3, 4, 120, 240, 359, 360, 361, 479, 480, 483, 484, -1, -120, -8000])
+"""Of a second, so that sums are exact: moments around the end of a tick, of a lease and of a minute."""
+LIMITS = st.sampled_from([None, None, 1, 2, 3, 3, 0])
+TOKEN_LIMITS = st.sampled_from([None, 10, 30, 30, 0])
+KEY_IDS = st.sampled_from(["a", "b"])
+REQUEST_IDS = st.sampled_from([f"r{number}" for number in range(4)])
+ACCOUNTS = st.sampled_from(["key:a:total", "ws:w"])
+AMOUNTS = st.integers(0, 5)
+DRAWS = st.sampled_from(
+    [
+        (),
+        (Draw("key:a:total", 10, "budget_exceeded"),),
+        (Draw("key:a:total", 12, "budget_exceeded"), Draw("ws:w", 14, "insufficient_quota")),
+        (Draw("ws:w", 8, "insufficient_quota"),),
+    ]
+)
+CLAIMS = st.builds(
+    Claim,
+    request_id=REQUEST_IDS,
+    key_id=KEY_IDS,
+    rpm=LIMITS,
+    tpm=TOKEN_LIMITS,
+    tokens=st.sampled_from([0, 1, 4, 9, 20, 40]),
+    max_streams=LIMITS,
+    amount=AMOUNTS,
+    draws=DRAWS,
+)
+
+
+UNTIMED = frozenset({"extend", "seed", "correct"})
+"""For these no time passes."""
+
+
+class Command(Struct, frozen=True):
+    """`step` eighths of a second after the one before."""
+
+    step: int
+    name: str
+    words: tuple[object, ...]
+
+
+def _commands(name: str, *words: st.SearchStrategy[object]) -> st.SearchStrategy[Command]:
+    return st.builds(Command, EIGHTHS, st.just(name), st.tuples(*words))
+
+
+_RESERVE = _commands("reserve", CLAIMS)
+_SETTLE = _commands("settle", REQUEST_IDS, st.sampled_from([None, 0, 3, 12, 50]), st.sampled_from([None, 0, 2, 5, 9]))
+COMMANDS = st.one_of(
+    _RESERVE,
+    _RESERVE,
+    _RESERVE,
+    _SETTLE,
+    _SETTLE,
+    _commands("release", REQUEST_IDS),
+    _commands("renew", st.lists(REQUEST_IDS, max_size=4).map(tuple)),
+    _commands("extend", REQUEST_IDS, AMOUNTS),
+    _commands("peek", KEY_IDS, LIMITS, TOKEN_LIMITS, LIMITS),
+    _commands("seed", ACCOUNTS, AMOUNTS),
+    _commands("correct", ACCOUNTS, AMOUNTS),
+)
+HISTORIES = st.lists(COMMANDS, min_size=8, max_size=40).map(
+    lambda history: [
+        Command(0, "peek", ("a", None, None, None)),  # all clocks begin at the same moment
+        Command(0, "seed", ("key:a:total", 0)),
+        Command(0, "seed", ("ws:w", 1)),
+        *history,
+    ]
+)
+
+
+def moments(history: Iterable[Command], start: float) -> Iterator[tuple[Command, float]]:
+    now = start
+    for command in history:
+        if command.name not in UNTIMED:
+            now += command.step / 8
+        yield command, now
+
+
+class _Taken:
+    def __init__(self, claim: Claim, at: float, until: float) -> None:
+        self.claim = claim
+        self.at = at
+        self.tokens = claim.needed_tokens
+        self.amount = claim.amount
+        self.until = until
+        self.is_held = True
+        self.is_over = False
+        self.took_place = True
+
+
+class LimitModel:
+    def __init__(self, lease_s: float) -> None:
+        self.used: dict[str, int] = {}
+        self._lease_s = lease_s
+        self._taken: list[_Taken] = []
+        self._last: float | None = None
+        self._at = 0.0
+
+    def go_to(self, now: float) -> None:
+        self._at = now if self._last is None else self._at + max(0.0, now - self._last)
+        self._last = now
+        for taken in self._taken:
+            if taken.is_held and not taken.is_over and taken.until <= self._at:
+                taken.is_held = False
+                self._change(taken, -taken.amount)
+
+    def reserve(self, claim: Claim) -> Decision:
+        if (known := self._known(claim.request_id)) is not None:
+            self._take_up(known)
+            return self._decision(claim)
+        refused = self._rates_refusal(claim)
+        if refused is not None:
+            return refused
+        missing = tuple(draw.account for draw in claim.draws if draw.account not in self.used)
+        if missing:
+            return self._decision(claim, missing=missing)
+        for draw in claim.draws:
+            if self.used[draw.account] + claim.amount > draw.limit:
+                return self._decision(claim, draw.code, draw.account)
+        taken = _Taken(claim, self._at, self._at + self._lease_s)
+        self._taken.append(taken)
+        self._change(taken, claim.amount)
+        return self._decision(claim)
+
+    def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
+        claim = Claim(request_id="", key_id=key_id, rpm=rpm, tpm=tpm, max_streams=max_streams)
+        return self._rates_refusal(claim) or self._decision(claim)
+
+    def extend(self, request_id: str, amount: int) -> str | None:
+        known = self._known(request_id)
+        if known is None:
+            return "budget_exceeded"
+        if not known.is_held:
+            self._take_up(known)
+        for draw in known.claim.draws:
+            if self.used[draw.account] + amount > draw.limit:
+                return draw.code
+        known.amount += amount
+        self._change(known, amount)
+        return None
+
+    def settle(self, request_id: str, tokens: int | None, cost: int | None) -> None:
+        self._end(request_id, tokens, cost or 0, took_place=True)
+
+    def release(self, request_id: str) -> None:
+        self._end(request_id, 0, 0, took_place=False)
+
+    def renew(self, request_ids: Iterable[str]) -> None:
+        for request_id in request_ids:
+            if (known := self._known(request_id)) is not None:
+                self._take_up(known)
+
+    def seed(self, account: str, used: int) -> None:
+        self.used.setdefault(account, used)
+
+    def correct(self, account: str, used: int) -> None:
+        self.used[account] = used
+
+    def _known(self, request_id: str) -> _Taken | None:
+        found = [each for each in self._taken if each.claim.request_id == request_id and not each.is_over]
+        return found[0] if found else None
+
+    def _take_up(self, taken: _Taken) -> None:
+        taken.until = self._at + self._lease_s
+        if not taken.is_held:
+            taken.is_held = True
+            self._change(taken, taken.amount)
+
+    def _end(self, request_id: str, tokens: int | None, cost: int, *, took_place: bool) -> None:
+        known = self._known(request_id)
+        if known is not None:
+            known.is_over, known.took_place = True, took_place
+            known.tokens = known.tokens if tokens is None else tokens
+            self._change(known, cost - (known.amount if known.is_held else 0))
+
+    def _change(self, taken: _Taken, amount: int) -> None:
+        for draw in taken.claim.draws:
+            self.used[draw.account] = max(0, self.used[draw.account] + amount)
+
+    def _counted(self, key_id: str, at: float) -> list[_Taken]:
+        oldest = floor(at * 2) - 120
+        return [each for each in self._taken if each.claim.key_id == key_id and floor(each.at * 2) >= oldest]
+
+    def _counts(self, key_id: str, at: float) -> tuple[int, int]:
+        counted = self._counted(key_id, at)
+        return sum(each.took_place for each in counted), sum(each.tokens for each in counted)
+
+    def _fits(self, claim: Claim, at: float) -> tuple[bool, bool]:
+        requests, tokens = self._counts(claim.key_id, at)
+        return (
+            claim.rpm is None or requests + 1 <= claim.rpm,
+            claim.tpm is None or tokens + claim.needed_tokens <= claim.tpm,
+        )
+
+    def _changes(self, key_id: str) -> list[float]:
+        """Now, and the moments at which something will no longer be counted."""
+        return sorted({self._at, *((floor(each.at * 2) + 121) / 2 for each in self._counted(key_id, self._at))})
+
+    def _wait_s(self, claim: Claim, which: int) -> float:
+        """By trying."""
+        fitting = (at - self._at for at in self._changes(claim.key_id) if self._fits(claim, at)[which])
+        return next(fitting, 60.0)
+
+    def _rates_refusal(self, claim: Claim) -> Decision | None:
+        waits = self._wait_s(claim, 0), self._wait_s(claim, 1)
+        if max(waits) > 0:
+            because = "tokens" if waits[1] > waits[0] else "requests"
+            return self._decision(claim, "rate_limit_exceeded", because, max(waits))
+        held = [each for each in self._taken if each.claim.key_id == claim.key_id and each.is_held and not each.is_over]
+        if claim.max_streams is not None and len(held) >= claim.max_streams:
+            return self._decision(claim, "concurrency_limit_exceeded", "streams", 1.0)
+        return None
+
+    def _decision(
+        self,
+        claim: Claim,
+        refusal: str | None = None,
+        because: str | None = None,
+        retry_after_s: float = 0.0,
+        missing: tuple[str, ...] = (),
+    ) -> Decision:
+        requests, tokens = self._counts(claim.key_id, self._at)
+        return Decision(
+            refusal=refusal,
+            because=because,
+            retry_after_s=retry_after_s,
+            requests=self._window(claim, claim.rpm, requests, 0),
+            tokens=self._window(claim, claim.tpm, tokens, 1),
+            missing=missing,
+        )
+
+    def _window(self, claim: Claim, limit: int | None, used: int, which: int) -> Window | None:
+        if limit is None:
+            return None
+        empty = next(at for at in self._changes(claim.key_id) if self._counts(claim.key_id, at)[which] == 0)
+        return Window(limit, max(0, limit - used), empty - self._at)

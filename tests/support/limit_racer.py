@@ -1,0 +1,52 @@
+"""A process that reserves as fast as it can: for every line on its input one round, for every round one line.
+
+A line is a prefix, a number of requests and the kind of limit; the answer is how many were let in.
+Run as `python -m support.limit_racer NAME URL`.
+"""
+
+import asyncio
+import sys
+
+import uvloop
+
+from streamweir.policy.limits import Claim, Draw
+from streamweir.store.shared import SharedLimits, script
+from streamweir.store.valkey import Valkey
+
+ACCOUNT = "ws:race"
+ROOM = 3
+CONNECTIONS = 3
+
+
+def claim_of(kind: str, request_id: str) -> Claim:
+    """Room for three of them, whatever the kind."""
+    if kind == "requests":
+        return Claim(request_id=request_id, key_id="race", rpm=ROOM)
+    if kind == "tokens":
+        return Claim(request_id=request_id, key_id="race", tpm=10 * ROOM, tokens=10)
+    if kind == "streams":
+        return Claim(request_id=request_id, key_id="race", max_streams=ROOM)
+    draw = Draw(ACCOUNT, 10 * ROOM, "insufficient_quota")
+    return Claim(request_id=request_id, key_id="race", amount=10, draws=(draw,))
+
+
+async def race(name: str, url: str) -> None:
+    connections = [Valkey(url, script(), timeout_s=30.0) for _ in range(CONNECTIONS)]
+    loop = asyncio.get_running_loop()
+    print("ready", flush=True)  # noqa: T201
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        prefix, count, kind = line.split()
+        claims = [claim_of(kind, f"{name}.{number}") for number in range(int(count))]
+        decisions = await asyncio.gather(
+            *(
+                SharedLimits(connections[number % CONNECTIONS], prefix=prefix).reserve(claim)
+                for number, claim in enumerate(claims)
+            )
+        )
+        print(sum(decision.is_allowed for decision in decisions), flush=True)  # noqa: T201
+    for connection in connections:
+        await connection.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(race(sys.argv[1], sys.argv[2]))

