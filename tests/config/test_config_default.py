@@ -19,7 +19,6 @@ def test_with_the_simulator_alone() -> None:
     assert config == Config(
         server=Server(listen="[::1]:0", default_model="sim/hello"), providers=(Provider(name="sim", kind="sim"),)
     )
-    assert config.not_in_force() == []
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8080", "nonsense"])

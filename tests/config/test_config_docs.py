@@ -83,17 +83,6 @@ def test_every_key_has_a_meaning(table: re.Match[str]) -> None:
     assert all(len(row) == 4 and row[3] for row in cells(table["rows"]))
 
 
-def test_what_is_not_in_force_is_said_to_be_so() -> None:
-    later = {
-        (table["name"], key.strip("`"))
-        for table in TABLE.finditer(PAGE)
-        for key, _, _, meaning in cells(table["rows"])
-        if "Not in force yet" in meaning
-    }
-    of_keys = {("[[keys]]", name) for name in ("tpm", "budget_usd", "budget_period", "workspace", "max_streams")}
-    assert later == of_keys | {("[store]", "url"), ("[shared]", "url"), ("[[models]]", "price")}
-
-
 def test_the_page_has_every_kind_with_its_address() -> None:
     rows = PAGE.partition("## The kinds")[2]
     listed = {kind.strip("`"): address for kind, address, *_ in cells(rows[rows.index("|") :])}
@@ -116,7 +105,6 @@ def load(folder: Path, text: str) -> Config:
 def test_the_example_file(tmp_path: Path) -> None:
     config = load(tmp_path, (DOCS / "streamweir.example.toml").read_text())
     assert len(config.providers) == 6
-    assert config.not_in_force() == []
 
 
 def test_the_example_on_the_page(tmp_path: Path) -> None:

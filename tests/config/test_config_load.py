@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from streamweir.config.check import check_workers
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import (
@@ -18,7 +20,6 @@ from streamweir.config.model import (
     ProviderTimeouts,
     Server,
     Shared,
-    Store,
     Target,
     Timeouts,
     Tls,
@@ -404,19 +405,24 @@ def test_equal_files_are_equal_configurations(tmp_path: Path) -> None:
     assert before.providers[1:] == load(tmp_path, DESIGN, **{**ENVIRON, "OPENAI_API_KEY": "another"}).providers[1:]
 
 
-def test_what_is_not_in_force_yet(tmp_path: Path) -> None:
-    assert load(tmp_path, DESIGN, **ENVIRON).not_in_force() == [
-        "shared.url",
-        "models.gpt-4o.price",
-        "keys.ci.tpm",
-        "keys.ci.budget_usd",
-        "keys.ci.budget_period",
-    ]
-    more = Config(
-        store=Store(url="postgresql://a"), keys=(Key(name="a b", key=GOOD, workspace="w", max_streams=1, rpm=5),)
-    )
-    assert more.not_in_force() == ["store.url", 'keys."a b".workspace', 'keys."a b".max_streams']
-    assert Config().not_in_force() == []
+def test_without_a_store_no_budget_can_be_kept(tmp_path: Path) -> None:
+    text = f'[store]\nurl = "none"\n[[keys]]\nname = "a"\nkey = "{GOOD}"\nbudget_usd = 1\n'
+    with pytest.raises(ConfigError, match=r"keys\.a\.budget_usd: cannot be kept without a store"):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["rpm", "tpm", "max_streams", "budget_usd"])
+def test_several_workers_need_something_shared_for_a_limit(name: str) -> None:
+    config = Config(keys=(structs.replace(Key(name="a", key=GOOD), **{name: 5}),))
+    check_workers(config, 1)
+    with pytest.raises(ConfigError, match=rf"keys\.a\.{name}: with 2 workers a limit needs \[shared\]"):
+        check_workers(config, 2)
+    check_workers(Config(keys=config.keys, shared=Shared(url="redis://h")), 2)
+
+
+def test_what_is_redacted_is_a_regular_expression(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"store\.redact\[1\]: not a regular expression"):
+        load(tmp_path, '[store]\nredact = ["a+", "("]\n')
 
 
 @pytest.mark.parametrize(

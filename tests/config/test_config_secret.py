@@ -9,6 +9,7 @@ import pytest
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Key, Provider, Secret, Shared, Store
+from streamweir.config.secret import SHORTEST, secrets_of
 
 CANARY = "canary-6d1f0a93c57b28e4"
 FILE = """
@@ -48,6 +49,12 @@ def test_they_are_there_for_those_who_ask(config: Config) -> None:
     assert provider.headers == {"authorization": f"Bearer {CANARY}"}
     assert f"Bearer {provider.api_key}" == f"Bearer {CANARY}"
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
+
+
+def test_those_that_a_text_may_quote_are_known_to_the_letter(config: Config) -> None:
+    assert secrets_of(config) == [f"Bearer {CANARY}", CANARY]
+    short = Provider(name="p", kind="openai", api_key="x" * (SHORTEST - 1), headers={"x-team": "research"})
+    assert secrets_of(Config(providers=(short,))) == [], "words are not secrets"
 
 
 def test_whoever_makes_one_hides_its_secrets() -> None:

@@ -35,6 +35,8 @@ FROZEN = """
 403 permission_error       final  ip_not_allowed
 404 invalid_request_error  final  model_not_found
 404 invalid_request_error  final  unknown_url
+404 invalid_request_error  final  not_found
+409 conflict_error         final  conflict
 405 invalid_request_error  final  method_not_allowed
 415 invalid_request_error  final  unsupported_media_type
 415 invalid_request_error  final  unsupported_content_encoding
@@ -44,6 +46,7 @@ FROZEN = """
 431 invalid_request_error  final  headers_too_large
 429 rate_limit_error       retry  rate_limit_exceeded
 429 rate_limit_error       retry  concurrency_limit_exceeded
+409 conflict_error         final  idempotency_completed
 429 insufficient_quota     final  insufficient_quota
 429 insufficient_quota     final  budget_exceeded
 429 rate_limit_error       retry  upstream_rate_limited
@@ -73,6 +76,7 @@ FROZEN = """
 503 overloaded_error       retry  server_shutting_down
 503 overloaded_error       retry  ledger_unavailable
 503 overloaded_error       retry  model_unpriced
+503 server_error           final  stopped_by_operator
 """
 
 

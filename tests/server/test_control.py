@@ -10,6 +10,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Scope
 
 from streamweir import __version__
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
@@ -203,6 +204,41 @@ async def test_wrong_methods(method: str) -> None:
     assert reply.status == 405
     assert reply.headers["allow"] == "GET, HEAD"
     assert reply.document["error"]["code"] == "method_not_allowed"
+
+
+async def test_a_path_of_several_routes_allows_the_methods_of_all() -> None:
+    more = [OpenRoute("/new/{id}", plain, access=Access.ANYONE, method=method) for method in ("PATCH", "GET", "DELETE")]
+    app = app_of("ok", gate, *more)
+    reply = await ask(app, "/new/1", "POST")
+    assert (reply.status, reply.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
+    for method in ("PATCH", "GET", "DELETE"):
+        assert (await ask(app, "/new/1", method)).body == b"reached"
+
+
+async def test_each_method_of_a_path_has_its_own_access() -> None:
+    more = [
+        OpenRoute("/new", plain, access=Access.ANYONE),
+        OpenRoute("/new", plain, access=Access.METRICS, method="POST"),
+        OpenRoute("/new", plain, access=Access.OPERATOR, method="DELETE"),
+    ]
+    app = app_of("ok", gate, *more)
+    assert [(await ask(app, "/new", method)).status for method in ("GET", "POST", "DELETE")] == [200, 401, 403]
+    assert (await ask(app, "/new", "POST", key="admin")).status == 200
+    assert (await ask(app, "/new", "DELETE", key="admin")).status == 403, "nobody has a gate for operators"
+
+
+async def test_a_gate_tells_the_endpoint_who_it_is() -> None:
+    async def may(request: Request, scope: Scope) -> None:
+        scope.setdefault("state", {})["actor"] = request.headers["authorization"]
+
+    async def who(request: HttpRequest) -> HttpResponse:
+        return PlainTextResponse(request.state.actor)
+
+    route = OpenRoute("/new", who, access=Access.ADMIN)
+    app = control_app(
+        state=lambda: "ok", metrics=text, may_read_metrics=gate, routes=[route], gates={Access.ADMIN: may}
+    )
+    assert (await ask(app, "/new", key="somebody")).body == b"Bearer somebody"
 
 
 async def test_a_wrong_method_does_not_open_a_closed_route() -> None:

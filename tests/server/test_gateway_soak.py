@@ -83,7 +83,7 @@ async def assert_survives(program: Program, up: ScriptedUpstream, grow: asyncio.
     async with asyncio.timeout(10):
         while (await program.answer(chat_request(model="up/m"))).status == 503:
             await asyncio.sleep(0.1)
-    assert program.process.returncode is None
+    os.kill(program.pid, 0)  # it lives
 
 
 async def test_g18_a_process_at_its_limit_sheds_cuts_and_recovers(tmp_path: Path) -> None:

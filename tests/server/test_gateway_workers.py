@@ -14,26 +14,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.answers import TEXTS
-from support.gateway import KEY, chat_request, frames_of, text_of
-from support.rawclient import CutShort, RawClient
+from support.gateway import chat_request, frames_of, text_of
+from support.rawclient import CutShort
 from support.script import End, Head, Send, Step, Wait
-from support.served import BEGUN, REST, Program, begin, get, served_before
+from support.served import BEGUN, REST, Program, begin, get, served_before, spread
 
 EACH = 3
-
-
-async def spread(stack: AsyncExitStack, program: Program) -> dict[int, list[RawClient]]:
-    """Connections to each of two workers: who accepts is chance, and the log tells who it was."""
-    found: dict[int, list[RawClient]] = defaultdict(list)
-    while len(found) < 2 or min(len(each) for each in found.values()) < EACH:
-        client = await stack.enter_async_context(await program.connect())
-        await client.send(get("/v1/models", KEY))
-        reply = await client.response()
-        assert reply.status == 200
-        number = (await program.logged("request", id=reply.header("x-request-id")))["worker"]
-        if len(found[number]) < EACH:
-            found[number].append(client)
-    return found
 
 
 async def metrics(program: Program) -> dict[str, float]:
@@ -55,7 +41,7 @@ async def test_g4_a_worker_that_dies_takes_only_its_own_streams_with_it(tmp_path
         AsyncExitStack() as stack,
     ):
         pids = {number: (await program.logged("worker serves", number=number))["pid"] for number in (0, 1)}
-        callers = await spread(stack, program)
+        callers = await spread(stack, program, EACH)
         streams = {number: [await begin(client) for client in callers[number]] for number in callers}
         before = await metrics(program)
         assert (before["streamweir_workers"], before["streamweir_open_streams"]) == (2, 2 * EACH)
@@ -74,7 +60,7 @@ async def test_g4_a_worker_that_dies_takes_only_its_own_streams_with_it(tmp_path
             reply = await stream.rest()
             assert text_of(reply.body) == "".join(TEXTS)
             assert frames_of(reply.body)[-1] == "[DONE]"
-        again = await spread(stack, program)
+        again = await spread(stack, program, EACH)
         for client in (again[0][0], again[1][0]):
             await client.send(chat_request(model="up/m", stream=True))
             assert text_of((await client.response()).body) == "".join(TEXTS)

@@ -298,6 +298,16 @@ def test_a_key_is_masked_in_every_string_of_every_event() -> None:
     assert stream.getvalue().count("\n") == 3
 
 
+def test_ids_of_requests_are_shown_one_or_many() -> None:
+    stream = StringIO()
+    configure_log("json", stream)
+    logger.error("settled twice", request_id=FACTS.id, request_ids=[FACTS.id, "sk-abcdefgh"], others=[FACTS.id])
+    event = event_of(stream)
+    assert event["request_id"] == FACTS.id
+    assert event["request_ids"] == [FACTS.id, "***"]
+    assert event["others"] == ["***"]
+
+
 def test_an_object_that_is_not_known_is_named_by_its_type_alone() -> None:
     class Holder:
         def __str__(self) -> str:

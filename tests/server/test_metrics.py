@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.lag import LagProbe
-from streamweir.server.metrics import CHUNK_GAP_S, MOST_HISTOGRAMS, MOST_NAMES, Histogram, Metrics
+from streamweir.server.metrics import CHUNK_GAP_S, MOST_HISTOGRAMS, MOST_NAMES, BookReading, Histogram, Metrics
 from streamweir.server.metricsum import merge, merge_gone
 from streamweir.stages.meter import UsageSource
 
@@ -45,6 +46,17 @@ def request(**members: Any) -> RequestFacts:
         "verdict": Verdict.COMPLETED,
     }
     return RequestFacts(**{**basis, **members})
+
+
+def books_of(number: int) -> BookReading:
+    return BookReading(
+        waiting=number,
+        lag_s=number / 2,
+        journal_bytes=100 * number,
+        refused=number,
+        content_dropped=2 * number,
+        is_degraded=number > 1,
+    )
 
 
 def test_requests_by_dialect_model_target_and_verdict() -> None:
@@ -253,6 +265,17 @@ def test_the_sum_over_workers() -> None:
     assert readings["process_resident_memory_bytes",] == sum(memory)
 
 
+def test_the_books_of_several_are_as_late_as_the_latest() -> None:
+    texts = [Metrics(books=partial(books_of, number)).text() for number in (1, 2)]
+    readings = read(merge(texts))
+    assert readings["streamweir_books_waiting",] == 3
+    assert readings["streamweir_books_lag_seconds",] == 1
+    assert readings["streamweir_journal_bytes",] == 300
+    assert readings["streamweir_books_refused_total",] == 3
+    assert readings["streamweir_content_dropped_total",] == 6
+    assert readings["streamweir_shared_degraded",] == 1
+
+
 def test_the_sum_of_one_is_the_same_text() -> None:
     text = worker(3)
     assert merge([text]) == text
@@ -286,7 +309,7 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     documented = {
         name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
-    metrics = Metrics(connections=lambda: [("openai", 0, 0)])
+    metrics = Metrics(connections=lambda: [("openai", 0, 0)], books=lambda: books_of(1))
     metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
     metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
     metrics.attempt_ended("openai/gpt-4o", None)

@@ -1,8 +1,9 @@
-"""`/v1/models`: what a key may use, and nothing about what it may not."""
+"""`/v1/models`: what a key may use and what that costs, and nothing about what it may not."""
 
 import json
 from typing import Any
 
+from streamweir.store.pricefile import builtin_version
 from support.gateway import KEY, Gate, gateway
 from support.rawclient import Reply
 
@@ -48,7 +49,7 @@ async def get(gate: Gate, path: str, key: str = KEY, method: str = "GET") -> Rep
 def ids(reply: Reply) -> list[str]:
     document: dict[str, Any] = json.loads(reply.body)
     assert document["object"] == "list"
-    assert all(row.keys() == {"id", "object", "created", "owned_by"} for row in document["data"])
+    assert all(row.keys() == {"id", "object", "created", "owned_by", "pricing"} for row in document["data"])
     return [row["id"] for row in document["data"]]
 
 
@@ -95,3 +96,72 @@ async def test_head_has_no_body_and_post_is_not_allowed() -> None:
         reply = await get(gate, "/v1/models", method="POST")
         assert reply.status == 405
         assert reply.header("allow") == "GET, HEAD"
+
+
+PRICED = """
+[[providers]]
+name = "sim"
+kind = "sim"
+
+[[providers]]
+name = "acme"
+kind = "openai"
+base_url = "http://127.0.0.1:9/v1"
+models = ["gpt-4o", "our-own"]
+
+[[providers]]
+name = "claude"
+kind = "anthropic"
+base_url = "http://127.0.0.1:9/v1"
+
+[[models]]
+id = "either"
+targets = [{ provider = "acme", model = "gpt-4o" }, { provider = "claude", model = "claude-sonnet-4-5" }]
+
+[[models]]
+id = "half"
+targets = [{ provider = "acme", model = "gpt-4o" }, { provider = "acme", model = "our-own" }]
+
+[[models]]
+id = "ours"
+targets = [{ provider = "acme", model = "our-own" }, { provider = "sim", model = "hello" }]
+price = { input = 0.1, output = 0.003625, cache_read = 0.025 }
+"""
+
+
+async def pricing(gate: Gate, model: str) -> dict[str, Any] | None:
+    shown: dict[str, Any] | None = json.loads((await get(gate, f"/v1/models/{model}")).body)["pricing"]
+    listed = json.loads((await get(gate, "/v1/models")).body)["data"]
+    assert [row["pricing"] for row in listed if row["id"] == model] in ([], [shown])
+    return shown
+
+
+async def test_prices_are_those_that_a_request_would_be_billed_at() -> None:
+    version = builtin_version()
+    common = {"currency": "USD", "unit": "1M tokens"}
+    async with gateway(PRICED) as gate:
+        known = common | {"input": 2.5, "output": 10, "cache_read": 1.25, "version": version}
+        assert await pricing(gate, "acme/gpt-4o") == known
+        assert await pricing(gate, "ours") == common | {
+            "input": 0.1,
+            "output": 0.003625,
+            "cache_read": 0.025,
+            "version": f"{version}+config",
+        }
+        assert await pricing(gate, "sim/hello") == common | {"input": 0, "output": 0, "version": "built-in"}
+
+
+async def test_of_several_targets_the_dearest_of_each_rate() -> None:
+    async with gateway(PRICED) as gate:
+        shown = await pricing(gate, "either")
+        assert shown is not None
+        assert (shown["input"], shown["output"], shown["cache_read"], shown["cache_write"]) == (3, 15, 1.25, 3.75)
+        (tier,) = shown["tiers"]
+        assert (tier["above_prompt_tokens"], tier["input"], tier["output"]) == (200_000, 6, 22.5)
+
+
+async def test_no_price_is_null_and_not_zero() -> None:
+    async with gateway(PRICED) as gate:
+        assert await pricing(gate, "acme/our-own") is None
+        assert await pricing(gate, "acme/anything") is None
+        assert await pricing(gate, "half") is None, "one of its targets has none"

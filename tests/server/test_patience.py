@@ -103,6 +103,7 @@ def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: 
         (structs.replace(FLOWING, now=19.0), 20.0),
         (structs.replace(FLOWING, now=599.5, wrote_at=599.0), 600.0),
         (structs.replace(START, now=700.0), 700.001),
+        (structs.replace(FLOWING, now=100.0, is_paused=True), 102.0),
     ],
 )
 def test_the_next_look_is_due_with_the_first_that_could_happen(look: Look, due: float) -> None:

@@ -195,9 +195,10 @@ async def assert_honest(wire: Wire, dialect: str, is_streamed: bool, cuts: Seque
     async with nothing_left(), serving(script_for(wire), wire.kind) as (gate, up):
         whole_cut: Cut = (len(wire.data), "fin")
         found = await replies(gate, [whole_cut, *cuts], dialect, is_streamed)
-        records = await gate.settled(len(found))
+        records = {facts.id: facts for facts in await gate.settled(len(found))}  # what is counted ends later
         full = without_ids(frames_of(found[0].body)) if is_streamed else []
-        for cut, reply, facts in zip([whole_cut, *cuts], found, records, strict=True):
+        for cut, reply in zip([whole_cut, *cuts], found, strict=True):
+            facts = records[reply.header("x-request-id") or ""]
             try:
                 if is_streamed:
                     verdict, code = check_stream(wire, cut, reply, dialect, full)

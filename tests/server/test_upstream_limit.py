@@ -48,7 +48,7 @@ async def test_u14_no_answer_before_the_commit(steps: list[Step], dialect: str) 
     async with serving(steps, toml=timers(first_event_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_timeout", dialect)
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504)
+        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -57,7 +57,7 @@ async def test_u14_scaffolding_is_no_answer(voice: Voice) -> None:
     first = b": hello\n\n" + b"".join(voice.frames[: {"openai": 1, "anthropic": 2, "gemini": 0}[voice.kind]])
     async with serving([Head(), Send(first), Hang()], voice.kind, timers(first_event_s=0.05)) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_timeout")
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504)
+        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -65,7 +65,7 @@ async def test_u14_comments_are_no_answer() -> None:
     async with serving([Head(), Drip(b": ping\n" * 2000, 0.002, 7), Hang()], toml=timers(first_event_s=0.05)) as both:
         gate, up = both
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_timeout")
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504)
+        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -94,7 +94,7 @@ async def test_u14_a_buffered_answer_has_until_the_deadline(steps: list[Step], d
     async with serving(steps, toml=timers(first_event_s=0.01, total_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_deadline_exceeded", dialect)
-        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504)
+        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
         await up.aborted(1)
         await up.vacated()
 
@@ -137,7 +137,7 @@ async def test_u15_silence_in_the_midst_of_a_buffered_answer(dialect: str) -> No
     async with serving(cut, toml=timers(idle_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_idle_timeout", dialect)
-        await assert_facts(gate, "idle_timeout", error="stream_idle_timeout", status=504)
+        await assert_facts(gate, "idle_timeout", error="stream_idle_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -177,7 +177,7 @@ async def test_u16_a_buffered_answer_that_drips_for_ever(dialect: str) -> None:
     async with serving(steps, toml=timers(total_s=0.1)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_deadline_exceeded", dialect)
-        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504)
+        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
         await up.vacated()
 
 

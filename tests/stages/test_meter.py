@@ -16,11 +16,12 @@ from streamweir.core.events import (
     TextDelta,
     ToolCallDelta,
     ToolCallStarted,
+    UsageDiscarded,
     UsageReported,
 )
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.stages.meter import Meter, UsageSource, estimate_tokens
+from streamweir.stages.meter import Meter, Scope, UsageSource, estimate_tokens
 
 STOP = ChoiceFinished(0, FinishReason.STOP)
 
@@ -88,16 +89,20 @@ def test_a_report_after_which_nothing_came_is_the_whole_usage() -> None:
     assert (settled.usage, settled.usage_source) == (usage, UsageSource.PROVIDER)
 
 
+def by_words(text: str) -> tuple[int, UsageSource]:
+    return len(text.split()), UsageSource.TOKENIZER
+
+
 def test_a_tokenizer_is_handed_in() -> None:
-    meter = metered(
-        TextDelta(0, "one two three"), meter=Meter(0, lambda text: len(text.split()), UsageSource.TOKENIZER)
-    )
+    meter = metered(TextDelta(0, "one two three"), meter=Meter(7, by_words, prompt_source=UsageSource.TOKENIZER))
     settled = meter.settle(Verdict.CLIENT_GONE)
-    assert (settled.usage.output, settled.usage_source, settled.verdict) == (
-        3,
-        UsageSource.TOKENIZER,
-        Verdict.CLIENT_GONE,
-    )
+    assert (settled.usage.prompt_tokens, settled.usage.output) == (7, 3)
+    assert (settled.usage_source, settled.verdict) == (UsageSource.TOKENIZER, Verdict.CLIENT_GONE)
+
+
+def test_a_count_is_called_what_the_poorest_part_of_it_is() -> None:
+    settled = metered(TextDelta(0, "one two three"), meter=Meter(7, by_words)).settle()
+    assert (settled.usage.output, settled.usage_source) == (3, UsageSource.ESTIMATE)
 
 
 def test_the_first_settlement_decides() -> None:
@@ -150,3 +155,185 @@ def test_a_stream_without_an_end_is_truncated() -> None:
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("水", 1), ("\ud83d", 1)])
 def test_estimate(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
+
+
+# What is counted, when, and what it is called.
+
+
+def test_what_nobody_reported_can_be_counted_later_and_elsewhere() -> None:
+    meter = metered(ReasoningDelta(0, "hm hm"), TextDelta(0, "one two three"), meter=Meter(7))
+    pending = meter.close(Verdict.CLIENT_GONE)
+    assert pending.needs_count
+    assert (pending.settlement.verdict, pending.settlement.error) == (Verdict.CLIENT_GONE, None)
+    metered(TextDelta(0, " four"), STOP, StreamCompleted(), meter=meter)
+    settled = pending.count(by_words, prompt=(2, UsageSource.TOKENIZER))
+    assert (settled.usage.prompt_tokens, settled.usage.output, settled.usage.reasoning) == (2, 3, 2)
+    assert settled.usage_source is UsageSource.TOKENIZER
+    assert not pending.needs_count
+    assert pending.count() is settled
+    assert meter.close() is pending
+    assert meter.settle() is settled
+
+
+def test_what_was_reported_is_not_counted() -> None:
+    usage = Usage(input_uncached=1, output=2)
+    pending = metered(TextDelta(0, "a"), STOP, UsageReported(usage), StreamCompleted()).close()
+    assert not pending.needs_count
+    assert pending.count(by_words).usage is usage
+    assert pending.settlement.usage_source is UsageSource.PROVIDER
+
+
+def test_without_a_tokenizer_a_count_is_an_estimate() -> None:
+    settled = metered(TextDelta(0, "12345678")).close().count(None)
+    assert (settled.usage.output, settled.usage_source) == (2, UsageSource.ESTIMATE)
+
+
+def test_what_the_caller_was_shown_is_what_is_settled() -> None:
+    meter = metered(
+        TextDelta(0, "one two three"),
+        STOP,
+        StreamCompleted(),
+        meter=Meter(7, by_words, count_prompt=lambda: (2, UsageSource.TOKENIZER)),
+    )
+    shown = meter.count_usage()
+    assert (shown.prompt_tokens, shown.completion_tokens) == (2, 3)
+    pending = meter.close()
+    assert not pending.needs_count
+    settled = pending.count(lambda _: (99, UsageSource.TOKENIZER))
+    assert (settled.usage, settled.usage_source) == (shown, UsageSource.TOKENIZER)
+
+
+# Reports that cannot be true.
+
+SCOPE = Scope(request_bytes=100, max_output=10)
+
+
+@pytest.mark.parametrize("usage", [Usage(input_uncached=100_000, output=1), Usage(output=100_000)])
+def test_a_report_beyond_what_the_request_allows_is_flagged_and_not_billed(usage: Usage) -> None:
+    meter = Meter(3, scope=SCOPE)
+    for event in (TextDelta(0, "12345678"), STOP, UsageReported(usage)):
+        assert meter.feed(event) == (event,)
+    counted, completed = meter.feed(StreamCompleted())
+    assert isinstance(counted, UsageReported)
+    assert completed == StreamCompleted()
+    settled = meter.settle()
+    assert settled.usage == counted.usage == Usage(input_uncached=3, output=2)
+    assert (settled.usage_source, settled.flags) == (UsageSource.ESTIMATE, ("usage_anomaly",))
+
+
+def test_such_a_report_of_an_answer_that_broke_off_is_not_billed_either() -> None:
+    meter = metered(TextDelta(0, "12345678"), UsageReported(Usage(output=100_000)), meter=Meter(3, scope=SCOPE))
+    settled = meter.settle(Verdict.CLIENT_GONE)
+    assert (settled.usage.total_tokens, settled.flags) == (5, ("usage_anomaly",))
+
+
+def test_a_report_that_was_discarded_is_flagged() -> None:
+    settled = metered(TextDelta(0, "12345678"), UsageDiscarded(), STOP, StreamCompleted(), meter=Meter(3)).settle()
+    assert (settled.usage.total_tokens, settled.usage_source) == (5, UsageSource.ESTIMATE)
+    assert settled.flags == ("usage_anomaly",)
+
+
+def test_a_good_report_counts_though_another_was_discarded() -> None:
+    usage = Usage(input_uncached=3, output=9)
+    settled = metered(
+        UsageDiscarded(), TextDelta(0, "12345678"), UsageReported(usage), UsageDiscarded(), STOP, StreamCompleted()
+    ).settle()
+    assert (settled.usage, settled.usage_source) == (usage, UsageSource.PROVIDER)
+    assert settled.flags == ("usage_anomaly",)
+
+
+def test_a_report_from_before_the_answer_is_not_of_all_of_it() -> None:
+    """The last one never came: the prompt is known, the rest is counted, and that is what the caller is shown."""
+    meter = metered(
+        StreamStarted("id-1", "m"),
+        UsageReported(Usage(input_uncached=25, output=1)),
+        TextDelta(0, "12345678"),
+        UsageDiscarded(is_final=True),
+        STOP,
+    )
+    counted = Usage(input_uncached=25, output=2)
+    assert meter.feed(StreamCompleted()) == (UsageReported(counted), StreamCompleted())
+    settled = meter.settle()
+    assert (settled.usage, settled.usage_source) == (counted, UsageSource.ESTIMATE)
+
+
+# An answer without its caller.
+
+BUDGET = CallerError("budget_exceeded", "No more.")
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(BUDGET, None), (None, Verdict.CLIENT_GONE)])
+def test_what_comes_after_the_caller_is_not_counted_but_its_usage_is(
+    error: StreamweirError | None, verdict: Verdict | None
+) -> None:
+    meter = metered(ReasoningDelta(0, "1234"), TextDelta(0, "12345678"), meter=Meter(3))
+    meter.detach(error)
+    metered(TextDelta(0, "x" * 4000), ReasoningDelta(0, "y" * 4000), meter=meter)
+    assert meter.record.delivered.getvalue() == "12345678"
+    assert meter.tokens_so_far() == 3
+    meter.record.delivered.write("more")
+    settled = meter.settle(verdict)
+    assert (settled.usage.output, settled.usage.reasoning) == (2, 1)
+    assert (settled.verdict, settled.error) == (verdict or Verdict.STOPPED, error)
+
+    usage = Usage(input_uncached=3, output=2000)
+    meter = metered(TextDelta(0, "12345678"), meter=Meter(3))
+    meter.detach(error)
+    metered(TextDelta(0, "x" * 4000), STOP, UsageReported(usage), StreamCompleted(), meter=meter)
+    settled = meter.settle(verdict)
+    assert (settled.usage, settled.usage_source) == (usage, UsageSource.PROVIDER)
+    assert (settled.verdict, settled.error) == (verdict or Verdict.STOPPED, error)
+
+
+def test_a_failure_after_the_cut_does_not_change_why_it_was_cut() -> None:
+    meter = metered(TextDelta(0, "a"))
+    meter.detach(BUDGET)
+    metered(StreamFailed(UpstreamError("upstream_stream_reset", "reset")), meter=meter)
+    assert (meter.settle().verdict, meter.settle().error) == (Verdict.STOPPED, BUDGET)
+
+
+def test_a_report_from_within_what_was_drained_is_at_least_that() -> None:
+    meter = metered(TextDelta(0, "12345678"))
+    meter.detach()
+    metered(TextDelta(0, "x" * 400), UsageReported(Usage(input_uncached=3, output=50)), TextDelta(0, "x"), meter=meter)
+    settled = meter.settle(Verdict.CLIENT_GONE)
+    assert (settled.usage.output, settled.usage_source) == (50, UsageSource.ESTIMATE)
+
+
+def test_of_what_was_held_back_only_so_much_was_delivered() -> None:
+    meter = metered(ReasoningDelta(0, "1234abcd"), TextDelta(0, "12345678abcd"), meter=Meter(3))
+    meter.detach(None, (8, 4))
+    assert (meter.record.delivered.getvalue(), meter.record.reasoned.getvalue()) == ("12345678", "1234")
+    assert meter.settle(Verdict.CLIENT_GONE).usage == Usage(input_uncached=3, output=2, reasoning=1)
+
+
+def test_usage_that_was_counted_for_an_answer_that_never_went_out_was_not_shown() -> None:
+    meter = metered(TextDelta(0, "12345678"), STOP, StreamCompleted(), meter=Meter(3))
+    assert meter.count_usage().output == 2
+    meter.detach(BUDGET, (0, 0))
+    assert meter.settle().usage == Usage(input_uncached=3)
+
+
+# How much it is so far.
+
+
+def test_the_tokens_so_far_are_those_of_the_text() -> None:
+    meter = Meter()
+    assert meter.tokens_so_far() == 0
+    for size in (4, 40, 400, 404):
+        metered(TextDelta(0, "abcd" * (size // 4)), meter=meter)
+    assert meter.tokens_so_far() == (4 + 40 + 400 + 404) // 4
+    metered(ReasoningDelta(0, "abcd" * 1000), meter=meter)
+    assert meter.tokens_so_far() == (4 + 40 + 400 + 404 + 4000) // 4
+
+
+def test_the_tokens_so_far_of_other_scripts_go_by_their_bytes() -> None:
+    meter = metered(TextDelta(0, "水" * 100))
+    assert meter.tokens_so_far() == 75
+    metered(TextDelta(0, "水" * 60), meter=meter)
+    assert meter.tokens_so_far() == 120
+
+
+def test_the_tokens_so_far_are_the_providers_if_it_says_more() -> None:
+    meter = metered(TextDelta(0, "abcd"), UsageReported(Usage(output=5, reasoning=70)))
+    assert meter.tokens_so_far() == 75

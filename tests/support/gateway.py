@@ -26,6 +26,8 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.server.app import Gateway
 from streamweir.server.facts import RequestFacts
 from streamweir.server.log import log_request
+from streamweir.server.opening import open_books, prepare_books
+from streamweir.server.pace import USUAL, Pace
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from support.rawclient import RawClient, Reply
@@ -140,6 +142,8 @@ def providers(kind: str = "openai", **base_urls: str) -> str:
 
 def configured(toml: str, *, key: bool = True) -> Config:
     """As the program reads it from a file. `key`: with the test's own, where it has none."""
+    if "[store]" not in toml:
+        toml = f'[store]\nurl = "none"\n{toml}'
     if key and "[[keys]]" not in toml:
         toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\n'
     with TemporaryDirectory() as folder:
@@ -150,16 +154,32 @@ def configured(toml: str, *, key: bool = True) -> Config:
 
 @asynccontextmanager
 async def gateway(
-    toml: str, *, key: bool = True, open_local: Callable[[ProviderConfig], Upstream] | None = None
+    toml: str,
+    *,
+    key: bool = True,
+    open_local: Callable[[ProviderConfig], Upstream] | None = None,
+    data_dir: Path | None = None,
+    node: str | None = None,
+    pace: Pace = USUAL,
 ) -> AsyncIterator[Gate]:
-    """`open_local` gives the upstream of the embedded model, where the test has one."""
+    """`open_local` gives the upstream of the embedded model, where the test has one.
+
+    With a `[store]` it keeps books, in `data_dir`; `node` is what it has in common with other workers, `pace` how
+    long it waits for whom.
+    """
     gate: Gate | None = None
+    config = configured(toml, key=key)
+    room = None
+    if not config.store.is_none:
+        assert data_dir is not None, "books need a place"
+        await prepare_books(config, data_dir, workers=1 if node is None else 2)
+        room = await open_books(config, data_dir, node=node, pace=pace)
 
     def told(facts: RequestFacts) -> None:
         assert gate is not None
         gate.told(facts)
 
-    running = Gateway(configured(toml, key=key), open_local or _no_local, told)
+    running = Gateway(config, open_local or _no_local, told, room=room)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     address: tuple[str, int] = listener.getsockname()
@@ -181,13 +201,19 @@ async def gateway(
 
 @asynccontextmanager
 async def gateway_to(
-    script: Script, toml: str = "", *, kind: str = "openai", provider: str = "", send_buffer: int | None = None
+    script: Script,
+    toml: str = "",
+    *,
+    kind: str = "openai",
+    provider: str = "",
+    send_buffer: int | None = None,
+    data_dir: Path | None = None,
 ) -> AsyncIterator[tuple[Gate, ScriptedUpstream]]:
     """A gateway whose provider `up` plays the script; `provider` is more TOML for it. In the end nothing is left."""
     async with (
         nothing_left(),
         ScriptedUpstream(script, send_buffer=send_buffer) as upstream,
-        gateway(f"{providers(kind, up=upstream.base_url)}{provider}\n{toml}") as gate,
+        gateway(f"{providers(kind, up=upstream.base_url)}{provider}\n{toml}", data_dir=data_dir) as gate,
     ):
         yield gate, upstream
         await gate.vacated()
@@ -195,12 +221,15 @@ async def gateway_to(
 
 
 @asynccontextmanager
-async def nothing_left() -> AsyncIterator[None]:
-    """Around all that a test opens: no file, no task and no timer of it outlives the block."""
-    files, tasks, timers = _open_files(), asyncio.all_tasks(), _timers()
+async def nothing_left(*, timers: bool = True) -> AsyncIterator[None]:
+    """Around all that a test opens: no file, no task and no timer of it outlives the block.
+
+    `timers`: to find them takes a tenth of a second.
+    """
+    files, tasks, waiting = _open_files(), asyncio.all_tasks(), _timers() if timers else 0
     yield
     await until(lambda: not _open_files() - files and not asyncio.all_tasks() - tasks)
-    assert _timers() <= timers
+    assert not timers or _timers() <= waiting
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -222,8 +251,10 @@ def _open_files() -> Counter[str]:
 
 def _timers() -> int:
     """How many wait to ring. uvloop keeps no list that could be asked."""
-    now = asyncio.get_running_loop().time()
-    handles = [each for each in gc.get_objects() if type(each).__name__ == "TimerHandle"]
+    loop = asyncio.get_running_loop()
+    now, any_timer = loop.time(), loop.call_later(3600, int)
+    any_timer.cancel()
+    handles = [each for each in gc.get_objects() if type(each) is type(any_timer)]
     return sum(not each.cancelled() and each.when() > now for each in handles)
 
 

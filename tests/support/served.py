@@ -16,10 +16,11 @@ import os
 import re
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from support.answers import TEXTS, openai_stream
 from support.gateway import KEY, chat_request, providers
@@ -39,8 +40,24 @@ PROGRAM = [sys.executable, "-P", "-c", "from streamweir.cli.main import main; ma
 Event = dict[str, Any]
 
 
+class Process(Protocol):
+    """As `asyncio.subprocess.Process`, or as one of `support.nursery`."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+
+    @property
+    def stderr(self) -> asyncio.StreamReader | None: ...
+
+    def send_signal(self, signal: int, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
 class Program:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self.said: list[str] = []
         self.events: list[Event] = []
@@ -58,6 +75,11 @@ class Program:
     @property
     def base_url(self) -> str:
         return f"{self.scheme}://{self.address[0]}:{self.address[1]}"
+
+    @property
+    def pid(self) -> int:
+        found: int = self.process.pid  # type: ignore[attr-defined]
+        return found
 
     async def started(self) -> None:
         line = await self.tells(r"is listening on (https?)://(.+):(\d+)$")
@@ -141,10 +163,7 @@ async def served(
 
     `keyed`: the file has the test's own key, where it names none. `before`: words before the command.
     """
-    command = [*PROGRAM, "--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0", *arguments]
-    if toml is not None:
-        write_config(folder, toml, keyed=keyed)
-        command += ["--config", str(folder / "streamweir.toml")]
+    command = [*PROGRAM, *command_of(folder, toml, *arguments, keyed=keyed)]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = await asyncio.create_subprocess_exec(
         *before,
@@ -161,6 +180,15 @@ async def served(
         yield program
     finally:
         await program.end()
+
+
+def command_of(folder: Path, toml: str | None, *arguments: str, keyed: bool = True) -> list[str]:
+    """The words behind `serve`; its file is written."""
+    words = ["--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0", *arguments]
+    if toml is not None:
+        write_config(folder, toml, keyed=keyed)
+        words += ["--config", str(folder / "streamweir.toml")]
+    return words
 
 
 @asynccontextmanager
@@ -203,6 +231,20 @@ class Stream:
         while chunk := await self.client.chunk():
             self._chunks.append(chunk)
         return self.so_far
+
+
+async def spread(stack: AsyncExitStack, program: Program, each: int) -> dict[int, list[RawClient]]:
+    """So many connections to each of two workers: who accepts is chance, and the log tells who it was."""
+    found: dict[int, list[RawClient]] = defaultdict(list)
+    while len(found) < 2 or min(len(clients) for clients in found.values()) < each:
+        client = await stack.enter_async_context(await program.connect())
+        await client.send(get("/v1/models", KEY))
+        reply = await client.response()
+        assert reply.status == 200
+        number = (await program.logged("request", id=reply.header("x-request-id")))["worker"]
+        if len(found[number]) < each:
+            found[number].append(client)
+    return found
 
 
 async def begin(client: RawClient, **members: Any) -> Stream:

@@ -47,7 +47,7 @@ _OUR_HEADERS = frozenset(
 _LONGEST_KEY = 512
 _LONGEST_TARGET = 2048
 """Of a target's model, which no caller has to write."""
-_STORE_SCHEMES = ("sqlite", "postgresql")
+_STORE_SCHEMES = ("sqlite", "postgresql", "postgres")
 _SHARED_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 
 
@@ -78,6 +78,18 @@ def check_listen(config: Config) -> None:
         raise ConfigError("server.listen", reason)
 
 
+def check_workers(config: Config, workers: int) -> None:
+    """Several processes keep a limit together only through what they share."""
+    if workers == 1 or config.shared is not None:
+        return
+    limits = ("rpm", "tpm", "max_streams", "budget_usd")
+    for key in config.keys:
+        for name in limits:
+            if getattr(key, name) is not None:
+                reason = f"with {workers} workers a limit needs [shared]: a Valkey or Redis, in which they count as one"
+                raise ConfigError(f"{member('keys', key.name)}.{name}", reason)
+
+
 def _server(server: Server) -> Iterator[Complaint]:
     if split_listen(server.listen) is None:
         reason = f"expected HOST:PORT such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080, got {dumps(server.listen)}"
@@ -103,7 +115,18 @@ def _default_model(config: Config) -> Iterator[Complaint]:
 
 
 def _stores(config: Config) -> Iterator[Complaint]:
-    yield from _url("store.url", config.store.url, _STORE_SCHEMES)
+    if config.store.is_none:
+        for key in config.keys:
+            if key.budget_usd is not None:
+                where = f"{member('keys', key.name)}.budget_usd"
+                yield Complaint(where, "cannot be kept without a store: store.url is none")
+    else:
+        yield from _url("store.url", config.store.url, _STORE_SCHEMES)
+    for index, pattern in enumerate(config.store.redact):
+        try:
+            re.compile(pattern)
+        except re.error as reason:
+            yield Complaint(entry("store.redact", index), f"not a regular expression: {reason}")
     if config.shared is not None:
         yield from _url("shared.url", config.shared.url, _SHARED_SCHEMES)
 

@@ -11,8 +11,6 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, structs
 
-from streamweir.config.error import member
-
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
 """Where 0 is a value: not at all."""
@@ -100,6 +98,15 @@ class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
     url: SecretText = "sqlite:///streamweir.db"
+    retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
+    hold_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 1024
+    outbox_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = 67_108_864
+    redact: tuple[str, ...] = ()
+
+    @property
+    def is_none(self) -> bool:
+        """No books are kept."""
+        return self.url == "none"
 
 
 class Shared(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,6 +185,7 @@ class Key(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_period: Literal["day", "week", "month", "total"] | None = None
     workspace: Name | None = None
     max_streams: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    log_content: bool = False
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,13 +195,3 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     providers: tuple[Provider, ...] = ()
     models: tuple[Model, ...] = ()
     keys: tuple[Key, ...] = ()
-
-    def not_in_force(self) -> list[str]:
-        """The paths of what is set here, and read and checked, but does nothing yet."""
-        paths = [] if self.store == Store() else ["store.url"]
-        paths += ["shared.url"] if self.shared is not None else []
-        paths += [f"{member('models', model.id)}.price" for model in self.models if model.price is not None]
-        later = ("tpm", "budget_usd", "budget_period", "workspace", "max_streams")
-        for key in self.keys:
-            paths += [member(member("keys", key.name), name) for name in later if getattr(key, name) is not None]
-        return paths

@@ -43,6 +43,8 @@ CALLER_CODES: dict[str, CodeFacts] = {
     "ip_not_allowed": CodeFacts(403, "permission_error"),
     "model_not_found": CodeFacts(404, _INVALID),
     "unknown_url": CodeFacts(404, _INVALID),
+    "not_found": CodeFacts(404, _INVALID),
+    "conflict": CodeFacts(409, "conflict_error"),
     "method_not_allowed": CodeFacts(405, _INVALID),
     "unsupported_media_type": CodeFacts(415, _INVALID),
     "unsupported_content_encoding": CodeFacts(415, _INVALID),
@@ -52,6 +54,7 @@ CALLER_CODES: dict[str, CodeFacts] = {
     "headers_too_large": CodeFacts(431, _INVALID),
     "rate_limit_exceeded": CodeFacts(429, "rate_limit_error", may_retry=True),
     "concurrency_limit_exceeded": CodeFacts(429, "rate_limit_error", may_retry=True),
+    "idempotency_completed": CodeFacts(409, "conflict_error"),
     "insufficient_quota": CodeFacts(429, "insufficient_quota"),
     "budget_exceeded": CodeFacts(429, "insufficient_quota"),
 }
@@ -87,6 +90,7 @@ GATEWAY_CODES: dict[str, CodeFacts] = {
     "server_shutting_down": CodeFacts(503, "overloaded_error", may_retry=True),
     "ledger_unavailable": CodeFacts(503, "overloaded_error", may_retry=True),
     "model_unpriced": CodeFacts(503, "overloaded_error", may_retry=True),
+    "stopped_by_operator": CodeFacts(503, "server_error"),
 }
 
 CODES: dict[str, CodeFacts] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES}

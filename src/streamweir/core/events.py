@@ -120,6 +120,13 @@ class UsageReported(Event, frozen=True, gc=False):
     usage: Usage
 
 
+class UsageDiscarded(Event, frozen=True, gc=False):
+    """A report came whose counts cannot be counts (negative, absurd, no numbers). It says nothing else."""
+
+    is_final: bool = False
+    """It was the last one, or that never came, and what was reported before is not of the whole answer."""
+
+
 class Extra(Event, frozen=True, gc=False):
     """Members that are carried, not understood: of one choice's delta, or (None) of the stream."""
 

@@ -78,6 +78,11 @@ def member_count(report: Mapping[str, Any], *path: str) -> int | None:
     return token_count(value)
 
 
+def is_absurd(report: Mapping[str, Any], *names: str) -> bool:
+    """Whether one of these members is there and cannot be a count."""
+    return any(report.get(name) is not None and token_count(report[name]) is None for name in names)
+
+
 def within(count: int | None, left: int) -> tuple[int | None, int]:
     """A bucket cut to what is left of the count that holds it, and what is left after it."""
     if count is None:

@@ -33,6 +33,9 @@ _OF_CODE = {
     "no_available_deployment": Verdict.REJECTED,  # nobody was asked: spec/failures.md U39
     "key_revoked": Verdict.STOPPED,
     "budget_exceeded": Verdict.STOPPED,
+    "stopped_by_operator": Verdict.STOPPED,
+    "ledger_unavailable": Verdict.REJECTED,
+    "model_unpriced": Verdict.REJECTED,
     "overloaded": Verdict.REJECTED,
     "server_shutting_down": Verdict.SHUTDOWN,
 }

@@ -27,6 +27,7 @@ from streamweir.core.events import (
     TextDelta,
     ToolCallDelta,
     ToolCallStarted,
+    UsageDiscarded,
     UsageReported,
 )
 from streamweir.core.usage import Usage
@@ -229,6 +230,9 @@ class Encoder:
         self._usage = event.usage
         return []
 
+    def _write_nothing(self, _: UsageDiscarded) -> list[bytes]:
+        return []
+
     def _write_extra(self, event: Extra) -> list[bytes]:
         fields = {name: value for name, value in event.fields.items() if name in self._dialect.extras}
         if not fields:
@@ -368,6 +372,7 @@ _WRITE: dict[type[Event], Callable[[Encoder, Any], list[bytes]]] = {
     LogprobsDelta: Encoder._write_logprobs,
     ChoiceFinished: Encoder._write_finish,
     UsageReported: Encoder._write_usage,
+    UsageDiscarded: Encoder._write_nothing,
     Extra: Encoder._write_extra,
     StreamStarted: Encoder._write_start,
     StreamTagged: Encoder._write_tags,

@@ -75,6 +75,11 @@ class Decoder(Protocol):
         """
         ...
 
+    @property
+    def lacks_end(self) -> bool:
+        """The answer is whole, but the word by which this wire ends an answer never came."""
+        ...
+
     def feed(self, frame: Frame, /) -> Sequence[Event]: ...
 
     def finish(self) -> Sequence[Event]:

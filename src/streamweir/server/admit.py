@@ -1,23 +1,30 @@
 """Who asks for what, told by the head of a request alone, before its body is read.
 
 The order is the law: where it goes (404, 405), whether we take requests at all (503), who asks
-(401, 403), in what form (415), how often (429). So a body is never read, and no `100 Continue`
-sent, for a request that cannot succeed. Nothing here waits.
+(401, 403), in what form (415), how often (429: as far as it can be told before the request's size is
+known). So a body is never read, and no `100 Continue` sent, for a request that cannot succeed.
+Nothing here waits.
 """
 
 import ipaddress
 import re
+import time
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
-from streamweir.core.errors import CallerError, GatewayFault
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.dialects.base import Dialect
 from streamweir.dialects.table import DIALECTS
 from streamweir.policy.access import Key, check, read_secret
-from streamweir.server.message import Headers, Request
+from streamweir.server.books import Books
+from streamweir.server.directory import Directory
+from streamweir.server.facts import RequestFacts
+from streamweir.server.message import Request
+from streamweir.server.respond import Refusal
 from streamweir.server.setup import Setup
+from streamweir.store.clock import now_ms
 
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -28,15 +35,6 @@ class Resource(StrEnum):
 
 
 _METHODS = {Resource.CHAT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
-
-
-class Refusal(Exception):
-    """An error with the headers that go with it."""
-
-    def __init__(self, error: CallerError | GatewayFault, headers: Headers = ()) -> None:
-        super().__init__(error)
-        self.error = error
-        self.headers = headers
 
 
 class Where(Struct, frozen=True):
@@ -52,8 +50,8 @@ class Admission(Struct, frozen=True, kw_only=True):
     dialect: Dialect
     key: Key
     where: Where
-    headers: Headers
-    """For the answer: how much of the rate is left."""
+    version: int
+    """Of the keys, when this one was looked up."""
 
 
 def find(path: str) -> Where | None:
@@ -73,9 +71,9 @@ def find(path: str) -> Where | None:
 
 
 def admit(
-    request: Request, where: Where, setup: Setup, closed: GatewayFault | None, now_s: float, now: float
+    request: Request, where: Where, setup: Setup, books: Books, closed: GatewayFault | None, now: float
 ) -> Admission:
-    """`closed`: why nobody is let in at the moment. `now_s` is the loop's clock, for the rate; `now` the world's."""
+    """`closed`: why nobody is let in at the moment. Raises `Refusal`."""
     if where.resource is None:
         raise Refusal(CallerError("unknown_url", f"Unknown request URL: {request.method} {request.path[:200]}."))
     allowed = _METHODS[where.resource]
@@ -84,46 +82,60 @@ def admit(
         raise Refusal(error, (("allow", ", ".join(allowed)),))
     if closed is not None:
         raise Refusal(closed)
-    key = authenticate(request.headers, setup, now)
+    key = authenticate(request.headers, books.directory, now)
     if where.resource not in key.scopes:
         raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{where.resource}'."))
     if where.resource is Resource.CHAT:
         _check_form(request.headers)
+        books.peek(key)
     return Admission(
         setup=setup,
         dialect=where.dialect or _own_dialect(key) or setup.dialect,
         key=key,
         where=where,
-        headers=_check_rate(key, setup, now_s) if where.resource is Resource.CHAT else (),
+        version=books.directory.version,
     )
 
 
-def authenticate(headers: Mapping[str, str], setup: Setup, now: float) -> Key:
+def authenticate(headers: Mapping[str, str], directory: Directory, now: float) -> Key:
     secret = read_secret(headers)
     if secret is None:
         raise Refusal(CallerError("missing_api_key", "No API key was sent: use 'Authorization: Bearer KEY'."))
-    key = setup.keys.find(secret)
+    key = directory.find(secret, now)
     if key is None:
         raise Refusal(CallerError("invalid_api_key", "The API key is not valid."))
-    error = check(key, now)
+    error = check(key, now) or directory.why_unsure(key)
     if error is not None:
         raise Refusal(error)
     return key
 
 
-def dialect_of(request: Request, setup: Setup) -> Dialect:
+def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: float) -> StreamweirError | None:
+    """This machine may, and a key with the scope `admin`, and anyone where the operator says so."""
+    if setup.config.server.metrics_public or is_local(request):
+        return None
+    try:
+        key = authenticate(request.headers, directory, now)
+    except Refusal as refusal:
+        return refusal.error
+    if "admin" not in key.scopes:
+        return CallerError("insufficient_permissions", "This key has no scope 'admin'.")
+    return None
+
+
+def dialect_of(request: Request, setup: Setup, directory: Directory) -> Dialect:
     """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
     where = find(request.path)
     if where is not None and where.dialect is not None:
         return where.dialect
-    key = key_of(request, setup)
+    key = key_of(request, directory)
     return (_own_dialect(key) if key is not None else None) or setup.dialect
 
 
-def key_of(request: Request, setup: Setup) -> Key | None:
+def key_of(request: Request, directory: Directory) -> Key | None:
     """Whose secret was sent, whether or not it may be used."""
     secret = read_secret(request.headers)
-    return setup.keys.find(secret) if secret is not None else None
+    return directory.find(secret) if secret is not None else None
 
 
 def peer_of(request: Request, setup: Setup) -> str:
@@ -149,7 +161,34 @@ def is_local(request: Request) -> bool:
 
 def client_id_of(request: Request) -> str | None:
     sent = request.headers.get("x-request-id", "")
-    return sent if _CLIENT_ID.fullmatch(sent) else None
+    return _without_key(sent, request) if _CLIENT_ID.fullmatch(sent) else None
+
+
+def _without_key(text: str, request: Request) -> str:
+    """Some say their key where they should say who they are: this one is known, whatever its shape."""
+    secret = read_secret(request.headers)
+    return text if secret is None or secret not in text else text.replace(secret, "***")
+
+
+def read_facts(request: Request, setup: Setup, dialect: Dialect, key: Key | None) -> RequestFacts:
+    """What is known of a request by itself, whatever becomes of it."""
+    age_s = time.monotonic() - request.arrived_s
+    client = request.headers.get("user-agent")
+    return RequestFacts(
+        id=request.id,
+        client_id=client_id_of(request),
+        method=request.method,
+        path=request.path,
+        peer=peer_of(request, setup),
+        client=_without_key(client, request) if client is not None else None,
+        dialect=dialect.name,
+        key=key.name if key is not None else None,
+        key_id=key.id if key is not None else None,
+        workspace_id=key.workspace_id if key is not None else None,
+        at_ms=now_ms() - round(age_s * 1000),
+        duration_s=age_s,
+        bytes_in=len(request.body),
+    )
 
 
 def _check_form(headers: Mapping[str, str]) -> None:
@@ -160,21 +199,6 @@ def _check_form(headers: Mapping[str, str]) -> None:
     if kind != "application/json":
         message = "The request body must be JSON: send 'Content-Type: application/json'."
         raise Refusal(CallerError("unsupported_media_type", message))
-
-
-def _check_rate(key: Key, setup: Setup, now_s: float) -> Headers:
-    if key.rpm is None:
-        return ()
-    rate = setup.rates.admit(key.name, key.rpm, now_s)
-    headers: Headers = (
-        ("x-ratelimit-limit-requests", str(rate.limit)),
-        ("x-ratelimit-remaining-requests", str(rate.remaining)),
-        ("x-ratelimit-reset-requests", f"{rate.reset_s:.3f}s"),
-    )
-    if not rate.allowed:
-        message = f"Rate limit reached: {key.rpm} requests per minute."
-        raise Refusal(CallerError("rate_limit_exceeded", message, retry_after_s=rate.retry_after_s), headers)
-    return headers
 
 
 def _own_dialect(key: Key) -> Dialect | None:

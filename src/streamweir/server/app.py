@@ -17,38 +17,48 @@ from socket import socket
 from ssl import SSLContext
 from urllib.parse import unquote
 
+from starlette.applications import Starlette
+
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.dialects.base import Dialect
 from streamweir.policy.access import Key
+from streamweir.policy.pricebook import PriceBook
 from streamweir.server import log
 from streamweir.server.admit import (
     Admission,
-    Refusal,
     Resource,
     admit,
-    authenticate,
-    client_id_of,
     dialect_of,
     find,
-    is_local,
     key_of,
-    peer_of,
+    may_read_metrics,
+    read_facts,
 )
+from streamweir.server.api.context import Context
+from streamweir.server.api.table import api_gates, api_routes
 from streamweir.server.asgi import Bridge
+from streamweir.server.books import without_store
+from streamweir.server.bound import http_limits_of, pressure_of
 from streamweir.server.chat import Conversation
-from streamweir.server.control import control_app
+from streamweir.server.control import Access, Gate, OpenRoute, control_app
+from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
-from streamweir.server.http import HttpLimits, HttpServer
+from streamweir.server.http import HttpServer
 from streamweir.server.lag import LagProbe
 from streamweir.server.message import UNREAD, Answer, Headers, Request, Response
 from streamweir.server.metrics import Metrics
 from streamweir.server.models import list_models, show_model
-from streamweir.server.pressure import Level, Pressure, come_back_s, memory_limit_bytes, used_memory_bytes
-from streamweir.server.respond import failure_answer
+from streamweir.server.opening import Bookroom, redactor_of
+from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
+from streamweir.server.respond import Refusal, failure_answer
+from streamweir.server.settle import Ended, Settlements
 from streamweir.server.setup import Setup, build_setup
+from streamweir.server.tokens import Vocabularies
+from streamweir.server.upkeep import Upkeep
+from streamweir.store.clock import now_ms
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
 
@@ -62,11 +72,19 @@ class Gateway:
         open_local: Callable[[ProviderConfig], Upstream],
         report: Callable[[RequestFacts], None] = log.log_request,
         workers: int = 1,
+        room: Bookroom | None = None,
+        prices: PriceBook | None = None,
     ) -> None:
-        """`report` is told of every request, once, when it is over. `workers` share the machine's memory."""
+        """`report` is told of every request, once, when it is over. `workers` share the machine's memory.
+
+        `room` has the books, and is closed with the gateway; None: none are kept.
+        """
         self._report_facts = report
         self._open_local = open_local
-        self._setup = build_setup(config, open_local)
+        self._setup = build_setup(config, open_local, prices=prices)
+        self.room = room
+        self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
+        self._upkeep = self._keep_up(room, config) if room is not None else None
         self._retired: set[asyncio.Task[None]] = set()
         self._conversations: dict[Conversation, asyncio.Task[None]] = {}
         self._abandoned = 0
@@ -74,21 +92,45 @@ class Gateway:
         self._all_over = asyncio.Event()
         self._all_over.set()
         self._parser = ThreadPoolExecutor(2, "parse")
-        self.metrics = Metrics(connections=self._connections)
+        self._vocabularies = Vocabularies(self._parser)
+        contents = room.contents if room is not None else None
+        self._settlements = Settlements(self.books, contents, self._parser, self._tell, self.fault)
+        self.metrics = Metrics(connections=self._connections, books=room.reading if room is not None else None)
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
         self.chunk_gap = self.metrics.chunk_gap.observe
         self._tell_names()
         self._bridge = Bridge(
-            control_app(state=self._state, metrics=self._all_metrics, may_read_metrics=self._may_read_metrics),
+            self._control_app(config),
             self._fault_answer,
             on_answer=self._bridge_answered,
             scheme="https" if config.server.tls is not None else "http",
         )
         self._lag = LagProbe(self._sample)
-        self._pressure = _pressure(config, workers)
+        self._pressure = pressure_of(config, workers)
         self._workers = workers
-        self.server = HttpServer(self, _http_limits(config))
+        self.server = HttpServer(self, http_limits_of(config))
+
+    def _control_app(self, config: Config) -> Starlette:
+        """With the API, where there are books to speak of."""
+        routes: list[OpenRoute] = []
+        gates: dict[Access, Gate] = {}
+        if self.room is not None and self._upkeep is not None:
+            context = Context(
+                store=self.room.store,
+                books=self.books,
+                setup=lambda: self._setup,
+                is_secure=config.server.tls is not None,
+                look=self._upkeep.look,
+            )
+            routes, gates = api_routes(context), api_gates(context)
+        return control_app(
+            state=self._state,
+            metrics=self._all_metrics,
+            may_read_metrics=self._may_read_metrics,
+            routes=routes,
+            gates=gates,
+        )
 
     @property
     def open_streams(self) -> int:
@@ -115,6 +157,19 @@ class Gateway:
 
     async def open(self) -> None:
         self._lag.start()
+        if self._upkeep is not None:
+            self._upkeep.start()
+
+    def _keep_up(self, room: Bookroom, config: Config) -> Upkeep:
+        return Upkeep(
+            room.store,
+            room.books,
+            room.node,
+            stop_key=self.stop_key,
+            stop_request=self.stop_request,
+            retention_days=config.store.retention_days,
+            pace=room.pace,
+        )
 
     async def listen(self, listener: socket, tls: SSLContext | None = None) -> None:
         await self.server.listen(listener, tls)
@@ -123,8 +178,11 @@ class Gateway:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
         old, self._setup = self._setup, build_setup(config, self._open_local, self._setup)
         kept = {id(place.upstream) for place in self._setup.providers.values()}
-        self.server.limits = _http_limits(config)
-        self._pressure = _pressure(config, self._workers)
+        self.books.directory.use_file_keys(self._setup.keys)
+        if self.room is not None:
+            self.room.contents.redactor = redactor_of(config, old.config)
+        self.server.limits = http_limits_of(config)
+        self._pressure = pressure_of(config, self._workers)
         self._tell_names()
         for place in old.providers.values():
             if id(place.upstream) not in kept:
@@ -146,24 +204,54 @@ class Gateway:
 
     async def drained(self) -> None:
         await self._all_over.wait()
+        await self._settlements.over()
 
     def end_streams(self, error: StreamweirError) -> None:
         for conversation in list(self._conversations):
             conversation.stop(error)
 
+    def stop_key(self, key: Key) -> None:
+        """It was revoked: its streams end."""
+        error = CallerError("key_revoked", "The API key has been revoked.")
+        for conversation in list(self._conversations):
+            if conversation.key.id == key.id:
+                conversation.stop(error, reads_on=True)
+
+    def stop_request(self, request_id: str) -> None:
+        """An operator wants it to end."""
+        error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
+        for conversation in list(self._conversations):
+            if conversation.facts.id == request_id:
+                conversation.stop(error, reads_on=True)
+
     async def close(self, grace_s: float = 0.0, /) -> None:
         """Everything that is still open ends here; what callers have not read yet gets so long."""
         self._lag.stop()
+        await self._end_conversations()
+        await self._bridge.close()
+        await self.server.close(grace_s)
+        await self._end_conversations()  # that of a body which was on its way when no more were let in
+        for place in self._setup.providers.values():
+            await place.upstream.close()
+        await asyncio.gather(*self._retired)
+        await self._close_books()
+        self._parser.shutdown(wait=False, cancel_futures=True)
+
+    async def _end_conversations(self) -> None:
         tasks = list(self._conversations.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._bridge.close()
-        await self.server.close(grace_s)
-        for place in self._setup.providers.values():
-            await place.upstream.close()
-        await asyncio.gather(*self._retired)
-        self._parser.shutdown(wait=False, cancel_futures=True)
+        await self._settlements.over()
+
+    async def _close_books(self) -> None:
+        if self._upkeep is not None:
+            await self._upkeep.stop()
+        is_written = await self.books.close(self.room.pace.flush_s if self.room is not None else 0.0)
+        if self._upkeep is not None and is_written:
+            await self._upkeep.retire()
+        if self.room is not None:
+            await self.room.close()
 
     # What the HTTP layer asks.
 
@@ -171,9 +259,8 @@ class Gateway:
         where = find(request.path)
         if where is None:
             return
-        loop_now = asyncio.get_running_loop().time()
         try:
-            request.admitted = admit(request, where, self._setup, self._why_closed(), loop_now, time.time())
+            request.admitted = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
         except Refusal as refusal:
             response.send(self._refusal(request, refusal.error, refusal.headers))
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
@@ -188,9 +275,13 @@ class Gateway:
             if not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
             elif admission.where.resource is Resource.CHAT:
+                if admission.version != self.books.directory.version:  # it may have been revoked within the body
+                    admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
                 self._converse(request, response, admission)
             else:
                 self._show_models(request, response, admission)
+        except Refusal as refusal:
+            response.send(self._refusal(request, refusal.error, refusal.headers))
         except Exception as reason:  # noqa: BLE001 (as above)
             answer = self._fault_answer(request, reason)
             if response.started:
@@ -209,10 +300,13 @@ class Gateway:
     def _refusal(
         self, request: Request, error: StreamweirError, headers: Headers, dialect: Dialect | None = None
     ) -> Answer:
-        key = key_of(request, self._setup) if dialect is None else None  # after a fault not even keys are asked
-        dialect = dialect or dialect_of(request, self._setup)
+        directory = self.books.directory
+        key = key_of(request, directory) if dialect is None else None  # after a fault not even keys are asked
+        dialect = dialect or dialect_of(request, self._setup, directory)
         answer = failure_answer(error, dialect, headers)
-        facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict_of_error(error))
+        # A revoked key stops what runs; here nothing does.
+        verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
+        facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict)
         facts.error = error.code
         if request.path == UNREAD and error.code == "overloaded":
             self.metrics.request_ended(facts)  # counted alone: a line for each would be a flood when it hurts most
@@ -223,7 +317,10 @@ class Gateway:
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
         setup, model = admission.setup, unquote(admission.where.rest)
         try:
-            answer = show_model(setup, admission.key, model) if model else list_models(setup, admission.key)
+            at_ms = now_ms()
+            answer = (
+                show_model(setup, admission.key, model, at_ms) if model else list_models(setup, admission.key, at_ms)
+            )
         except StreamweirError as error:
             response.send(self._refusal(request, error, ()))
             return
@@ -236,16 +333,8 @@ class Gateway:
         self, request: Request, dialect: Dialect, key: Key | None, *, status: int, verdict: Verdict
     ) -> RequestFacts:
         """Of a request that needed no conversation."""
-        facts = RequestFacts(
-            id=request.id,
-            method=request.method,
-            path=request.path,
-            dialect=dialect.name,
-            key=key.name if key is not None else None,
-            status=status,
-            verdict=verdict,
-        )
-        self._complete(facts, request)
+        facts = read_facts(request, self._setup, dialect, key)
+        facts.status, facts.verdict = status, verdict
         return facts
 
     def _converse(self, request: Request, response: Response, admission: Admission) -> None:
@@ -255,11 +344,12 @@ class Gateway:
             response,
             admission.dialect,
             admission.key,
-            admission.headers,
+            read_facts(request, admission.setup, admission.dialect, admission.key),
+            self.books,
+            self._vocabularies,
             self,
             self._parser,
         )
-        self._complete(conversation.facts, request)
         task = asyncio.get_running_loop().create_task(conversation.run())
         self._conversations[conversation] = task
         self._all_over.clear()
@@ -278,15 +368,13 @@ class Gateway:
             self.fault(reason, facts.id)
             facts.verdict, facts.error = Verdict.GATEWAY_FAULT, "internal_error"
             conversation.cut()
-        self._report(facts)
-
-    def _complete(self, facts: RequestFacts, request: Request) -> None:
-        facts.client_id = client_id_of(request)
-        facts.peer = peer_of(request, self._setup)
-        if not facts.duration_s:
-            facts.duration_s = asyncio.get_running_loop().time() - request.arrived_s
+        self._settlements.settle(conversation.ended())
 
     def _report(self, facts: RequestFacts) -> None:
+        """Of a request that needed no conversation."""
+        self._settlements.settle(Ended(facts=facts))
+
+    def _tell(self, facts: RequestFacts) -> None:
         self._report_facts(facts)
         self.metrics.request_ended(facts)
 
@@ -336,15 +424,7 @@ class Gateway:
         return await self.gather_metrics() if self.gather_metrics is not None else self.metrics_text()
 
     def _may_read_metrics(self, request: Request) -> StreamweirError | None:
-        if self._setup.config.server.metrics_public or is_local(request):
-            return None
-        try:
-            key = authenticate(request.headers, self._setup, time.time())
-        except Refusal as refusal:
-            return refusal.error
-        if "admin" not in key.scopes:
-            return CallerError("insufficient_permissions", "This key has no scope 'admin'.")
-        return None
+        return may_read_metrics(request, self._setup, self.books.directory, time.time())
 
     def _connections(self) -> Iterator[tuple[str, int, int]]:
         for name, place in self._setup.providers.items():
@@ -363,25 +443,3 @@ class Gateway:
         fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
         where = find(request.path)  # by its path alone: whatever else tells the dialect may be what is broken
         return self._refusal(request, fault, (), (where and where.dialect) or self._setup.dialect)
-
-
-def _pressure(config: Config, workers: int) -> Pressure:
-    limits = config.server.limits
-    memory_bytes = limits.memory_bytes
-    if memory_bytes is None and (found := memory_limit_bytes()) is not None:
-        memory_bytes = found // workers
-    return Pressure(memory_bytes, limits.lag_s)
-
-
-def _http_limits(config: Config) -> HttpLimits:
-    limits, timeouts = config.server.limits, config.server.timeouts
-    return HttpLimits(
-        header_bytes=limits.header_bytes,
-        header_fields=limits.header_fields,
-        body_bytes=limits.body_bytes,
-        connections=limits.connections,
-        header_s=timeouts.header_s,
-        body_s=timeouts.body_s,
-        keep_s=timeouts.keep_s,
-        write_stall_s=timeouts.write_stall_s,
-    )

@@ -1,43 +1,51 @@
-"""One chat request from its body to its record: read, route, try targets until one has begun to answer.
+"""One chat request from its body to its record: read, route, book, try targets until one has begun to answer.
 
-Everything that waits is here, in one task per request: a large body being parsed, a retry, the
-attempt itself. What flows is in `server.relay`. Another target, or the same again, is tried only
-while nothing has been sent (`Relay.failure`), within the retry budget, and before the time at
-which the status has to go out. However it ends, the facts are reported exactly once.
+Everything that waits is here, in one task per request: a large body being parsed, the books, a
+retry, the attempt itself. What flows is in `server.relay`. No upstream is asked before the hold is
+written. Another target, or the same again, is tried only while nothing has been sent
+(`Relay.failure`), within the retry budget, and before the time at which the status has to go out.
+However it ends, the facts are complete exactly once; `server.settle` does the rest.
 """
 
 import asyncio
-import os
 import time
 from concurrent.futures import Executor
-from math import ceil
+from functools import partial
 from random import random
 
-from msgspec import structs
-
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.core.message import TextPart
 from streamweir.core.request import ChatRequest, read_request
 from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.dialects.base import Dialect, Reply
+from streamweir.dialects.base import Dialect
 from streamweir.policy.access import Key
 from streamweir.policy.refusal import is_refusal_of_stream_options
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, TargetId
-from streamweir.providers.base import UpstreamRequest
 from streamweir.server import respond
+from streamweir.server.asking import estimate_prompt, read_idempotency
+from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
+from streamweir.server.booking import Asked, Booking
+from streamweir.server.books import Books, unavailable
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.message import Headers, Request, Response
-from streamweir.server.patience import Timing
+from streamweir.server.payment import Payment
+from streamweir.server.recording import RecordedRelay, Recording
 from streamweir.server.relay import Relay, Watch
+from streamweir.server.respond import Refusal
+from streamweir.server.settle import Ended
 from streamweir.server.setup import Setup
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import BYTES_PER_TOKEN, Meter
-from streamweir.stages.plan import plan
+from streamweir.server.tokens import Vocabularies, choose
+from streamweir.stages.meter import Meter
+from streamweir.stages.settlement import Pending, Settlement
+from streamweir.store.content import Content
+from streamweir.store.journal import JournalUnavailable
 from streamweir.wire.jsonio import decode_body
 
 LARGEST_ON_LOOP = 64 * 1024
 """Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms, 140 KiB of messages 37 (G19)."""
+
+_WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
+"""Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
 
 
 class Conversation:
@@ -50,7 +58,9 @@ class Conversation:
         response: Response,
         dialect: Dialect,
         key: Key,
-        headers: Headers,
+        facts: RequestFacts,
+        books: Books,
+        vocabularies: Vocabularies,
         watch: Watch,
         parser: Executor,
     ) -> None:
@@ -58,57 +68,79 @@ class Conversation:
         self._request = request
         self._response = response
         self._dialect = dialect
-        self._key = key
-        self._headers = headers
+        self._books = books
+        self._vocabularies = vocabularies
+        self._headers: Headers = ()
         self._watch = watch
         self._parser = parser
         self._loop = asyncio.get_running_loop()
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
-        self.facts = RequestFacts(
-            id=request.id,
-            method=request.method,
-            path=request.path,
-            peer=request.peer,
-            dialect=dialect.name,
-            key=key.name,
-        )
+        self._payment: Payment | None = None
+        self._chat: ChatRequest | None = None
+        self._meter: Meter | None = None
+        self._is_cut = False
+        """The caller's answer was cut, though the upstream may be read on."""
+        self._told: int | None = None
+        """The status of the error that the caller got for it, where he had nothing yet."""
+        self.key = key
+        self.booking: Booking | None = None
+        self._pending: Pending | None = None
+        """What is still to be counted, when it is over."""
+        self._recording: Recording | None = None
+        self.facts = facts
 
     async def run(self) -> None:
         if self._response.gone:  # closed right behind its request, before this task had its turn
             self._settle_early(Verdict.CLIENT_GONE, 499)
             return
+        if self._stop_reason is not None:  # as early
+            self._refuse(self._stop_reason)
+            return
         self._task = asyncio.current_task()
         self._response.on_gone = self._caller_gone
         try:
             await self._converse()
+        except Refusal as refusal:
+            self._headers = refusal.headers
+            self._refuse(refusal.error, Verdict.REJECTED)
+            refusal.__traceback__ = None  # its frames would keep the whole request until cycles are collected
         except StreamweirError as error:
             self._refuse(error)
-            error.__traceback__ = None  # its frames would keep the whole request until cycles are collected
+            error.__traceback__ = None  # as above
         except asyncio.CancelledError:
             # Our own, from `stop` or the caller's leaving: nothing was under way that could be told.
             if self._stop_reason is not None:
                 self._refuse(self._stop_reason)
             elif self._response.gone:
                 self._settle_early(Verdict.CLIENT_GONE, 499)
-            else:
+                self._bill()
+            else:  # the end of the process: what went out until now is billed for all that
+                self._settle_early(Verdict.SHUTDOWN, 200 if self._response.started else 0)
+                self._bill()
                 raise
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
             self._watch.fault(reason, self._request.id)
             fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=self._request.id)
             self._refuse(fault)
 
-    def stop(self, error: StreamweirError) -> None:
-        """End it now: an error frame where a stream runs, a status where none was sent yet."""
+    def stop(self, error: StreamweirError, *, reads_on: bool = False) -> None:
+        """End it now: an error frame where a stream runs, a status where none was sent yet.
+
+        `reads_on`: without the caller, where the upstream bills on and will tell for what.
+        """
         relay = self._relay
         if self._stop_reason is not None or (relay is not None and relay.ended.done() and relay.failure is None):
             return  # it is over: only its record is still to be written
         self._stop_reason = error
-        if relay is not None and not relay.ended.done():
+        if relay is None or relay.ended.done():
+            if self._task is not None:
+                self._task.cancel()
+        elif reads_on:
+            self._cut(relay, error)
+        else:
             relay.stop(error)
-        elif self._task is not None:
-            self._task.cancel()
 
     def cut(self) -> None:
         """Not even a refusal could be sent."""
@@ -123,10 +155,37 @@ class Conversation:
         if self._task is not None:
             self._task.cancel()
 
-    def _refuse(self, error: StreamweirError) -> None:
+    def ended(self) -> Ended:
+        """When `run` is over."""
+        self._payment = None  # it holds this one
+        pending, recording, meter = self._pending, self._recording, self._meter
+        record = None
+        if recording is not None and meter is not None:
+            record = partial(self._content, recording, meter)
+        count = None if pending is None else partial(self._count, pending)
+        estimate = None if pending is None else pending.count
+        return Ended(facts=self.facts, booking=self.booking, count=count, estimate=estimate, record=record)
+
+    def _count(self, pending: Pending) -> Settlement:
+        """In a thread."""
+        model, chat = (self.facts.target or "").partition("/")[2], self._chat
+        if chat is None or not choose(model).is_own:
+            return pending.count()
+        tokenizer = self._vocabularies.tokenizer(model)
+        return pending.count(tokenizer, tokenizer.count_prompt(chat))
+
+    def _content(self, recording: Recording, meter: Meter) -> Content:
+        """In a thread."""
+        workspace_id = self.booking.workspace_id if self.booking is not None else self.key.workspace_id
+        answer = meter.record.delivered.getvalue()
+        return recording.content(self._request.id, workspace_id, self.key.id, self.facts.at_ms, answer)
+
+    def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = respond.failure_answer(error, self._dialect, self._headers)
         self.facts.error = error.code
-        self._settle_early(verdict_of_error(error), answer.status)
+        self._settle_early(verdict or verdict_of_error(error), answer.status)
+        if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
+            self._bill()
         if self._response.started:  # only a bug gets here: the caller must not take what it has for the whole
             self._response.cut()
         else:
@@ -138,20 +197,66 @@ class Conversation:
         facts.verdict, facts.status = verdict, status
         facts.duration_s = time.monotonic() - self._request.arrived_s
 
+    def _bill(self) -> None:
+        """What the last attempt took, where its upstream was asked and has not refused."""
+        relay, meter = self._relay, self._meter
+        if relay is not None and relay.is_billable and meter is not None:
+            self._pending = meter.close(self.facts.verdict)
+            self.facts.completion_id = self._pending.settlement.completion_id
+            self.facts.service_tier = meter.record.service_tier
+
     async def _converse(self) -> None:
-        chat = await self._read()
+        chat = self._chat = await self._read()
         facts, setup = self.facts, self._setup
-        facts.model, facts.stream = chat.model, chat.stream
+        facts.model, facts.stream = chat.model or setup.default_model, chat.stream
         route = self._find_route(chat)
         now = time.monotonic()
         targets = setup.router.order(route, now, random)
         if not targets:
             raise setup.router.unavailable(route, now)
+        try:
+            await self._book(chat, route)
+        except BaseException:
+            setup.router.abandoned(targets[0])
+            raise
         setup.budget.note_request(now)
         await self._try_targets(chat, targets)
 
+    async def _book(self, chat: ChatRequest, route: Route) -> None:
+        """What is let in is in the journal when this is over. Raises `Refusal`."""
+        quote, quote_text = self._setup.quotes.of(route, self.facts.at_ms)
+        asked = Asked(
+            request_id=self._request.id,
+            at_ms=self.facts.at_ms,
+            key=self.key,
+            dialect=self._dialect.name,
+            model=route.id,
+            stream=chat.stream,
+            quote=quote,
+            quote_text=quote_text,
+            prompt_tokens=estimate_prompt(chat),
+            output_tokens=most_output_tokens(chat),
+            service_tier=chat.service_tier,
+            idempotency=self._idempotency,
+            body_digest=self._body_digest,
+        )
+        self.booking, headers = await self._books.open(asked)
+        self._headers += headers
+        try:
+            await self.booking.written()
+        except JournalUnavailable:
+            self._books.withdraw(self.booking)
+            self.booking = None
+            raise Refusal(unavailable(), headers) from None
+        except TimeoutError:
+            raise Refusal(unavailable(), headers) from None
+        self._payment = Payment(self._books, self.booking, self._watch, self._cut)
+
     async def _read(self) -> ChatRequest:
         body, self._request.body = self._request.body, b""
+        self._idempotency, self._body_digest = read_idempotency(self._request.headers, body)
+        if self.key.log_content:
+            self._recording = Recording(body, self._request.arrived_s)
         if len(body) <= LARGEST_ON_LOOP:
             return read_request(decode_body(body), self._dialect.request)
         return await self._loop.run_in_executor(self._parser, _parse, body, self._dialect)
@@ -161,7 +266,7 @@ class Conversation:
         if asked is None:
             raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
         route = self._setup.router.resolve(asked)
-        if route is None or not self._key.may_use(asked):
+        if route is None or not self.key.may_use(asked):
             raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
         return route
 
@@ -171,8 +276,10 @@ class Conversation:
         extra = 0
         while True:
             relay, meter = await self._attempt(chat, target, is_last=self._is_last(untried, extra))
+            if self._payment is not None:
+                await self._payment.over()
             error = relay.failure
-            if error is None or relay.verdict is not None or self._stop_reason is not None:
+            if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
                 return
             if self._response.gone:  # in the moment between two attempts
@@ -224,15 +331,19 @@ class Conversation:
         attempt = Attempt(target=str(target))
         self.facts.attempts.append(attempt)
         try:
-            request = self._build(chat, target)
-            relay, meter = self._relay_for(chat, target, is_last)
+            request = build_request(self._setup, chat, target)
+            relay, meter = self._make(chat, target, len(request.body), is_last)
         except BaseException:
             self._setup.router.abandoned(target)
             raise
+        self.facts.dropped = request.dropped
         if chat.stream:  # a whole answer shows nothing of when it began
             answered = self._setup.router.answered
             relay.on_first_token = lambda: answered(target, time.monotonic(), time.monotonic() - began_at)
-        self._relay = relay
+        relay.on_cut = self._tell_cut
+        self._relay, self._meter = relay, meter
+        if self._payment is not None:
+            self._payment.bind(relay, meter, attempt.target)
         try:
             await relay.run(self._setup.providers[target.provider].upstream, request)
         finally:
@@ -241,37 +352,17 @@ class Conversation:
             self._report(relay, meter, target, attempt)
         return relay, meter
 
-    def _build(self, chat: ChatRequest, target: TargetId) -> UpstreamRequest:
+    def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
+        tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
+        exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, tokenizer)
         place = self._setup.providers[target.provider]
-        asks = not self._setup.refusals.refuses(target)
-        request = place.provider.build_request(
-            chat, structs.replace(place.target, model=target.model, asks_for_usage=asks)
-        )
-        self.facts.dropped = request.dropped
-        return request
-
-    def _relay_for(self, chat: ChatRequest, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
-        place, dialect = self._setup.providers[target.provider], self._dialect
-        reply = Reply(
-            id=dialect.id_form.make(os.urandom(24)),
-            now=_now,
-            model=chat.model,
-            target_model=target.model,
-            include_usage=chat.include_usage,
-            exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
-        )
-        meter = Meter(_estimate_prompt(chat))
-        exchange: Exchange | WholeExchange
-        if chat.stream:
-            exchange = Exchange(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter)
-        else:
-            exchange = WholeExchange(place.provider, dialect, reply, meter)
-        relay = Relay(
+        make = Relay if self._recording is None else partial(RecordedRelay, self._recording)
+        relay = make(
             exchange,
             meter,
             place.provider,
             self._response,
-            self._timing(target, chat, is_last),
+            timing_of(self._setup, chat, target, self._request.arrived_s, is_last=is_last),
             self._watch,
             self._request.id,
             (respond.EVENT_STREAM if chat.stream else ()) + self._headers,
@@ -279,11 +370,22 @@ class Conversation:
         relay.abort_stops_billing = place.abort_stops_billing
         return relay, meter
 
+    def _cut(self, relay: Relay, error: StreamweirError) -> None:
+        self._is_cut = True
+        relay.cut(error)
+
+    def _tell_cut(self, error: StreamweirError) -> None:
+        """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
+        answer = respond.failure_answer(error, self._dialect, self._headers)
+        self._told = answer.status
+        self._response.send(answer)
+
     def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: Attempt) -> None:
         """What the attempt says of the target's health."""
         router, now = self._setup.router, time.monotonic()
         error = relay.failure or meter.record.error
-        if relay.verdict is None and error is not None and self._stop_reason is None:
+        is_stopped = self._stop_reason is not None or self._is_cut
+        if relay.verdict is None and error is not None and not is_stopped:
             attempt.error = error.code
             if router.failed(target, now, error):
                 self._watch.ejected(attempt.target)
@@ -291,27 +393,35 @@ class Conversation:
             router.succeeded(target, now)
         else:
             router.abandoned(target)
-        outcome = attempt.error or relay.verdict or ("stopped" if self._stop_reason is not None else None)
+        outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
         self._watch.attempt_ended(attempt.target, outcome)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
         facts = self.facts
-        verdict = relay.verdict
-        error = relay.failure
+        verdict, error = relay.verdict, relay.failure
         if error is not None and verdict is None:
-            raise error
+            if not self._is_cut:
+                raise error
+            if self._told is None and not self._response.started:
+                self._tell_cut(error)
         if verdict is Verdict.CLIENT_GONE and not relay.is_billable:
             self._settle_early(verdict, 499)
             return
-        settlement = meter.settle(verdict)
+        pending = meter.close(verdict)
+        settlement = pending.settlement
         facts.verdict = settlement.verdict
-        facts.status = 200 if verdict is None or self._response.started else 499
         facts.error = settlement.error.code if settlement.error is not None else None
+        facts.status = self._told or (200 if verdict is None or self._response.started else 499)
         facts.completion_id = settlement.completion_id
-        if relay.is_billable:
+        facts.service_tier = meter.record.service_tier
+        facts.flags = settlement.flags
+        if relay.is_billable and pending.needs_count:
+            self._pending = pending
+        elif relay.is_billable:
             facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
         facts.finish = next(iter(settlement.finishes.values()), None)
         facts.bytes_out = relay.bytes_out
+        facts.gaps = relay.gaps()
         if facts.stream and relay.first_token_at is not None:
             facts.ttft_s = relay.first_token_at - self._request.arrived_s
         facts.duration_s = time.monotonic() - self._request.arrived_s
@@ -319,43 +429,6 @@ class Conversation:
     def _commit_at(self, target: TargetId) -> float:
         return self._request.arrived_s + self._setup.providers[target.provider].timeouts.commit_s
 
-    def _timing(self, target: TargetId, chat: ChatRequest, is_last: bool) -> Timing:
-        server = self._setup.timeouts
-        own = self._setup.providers[target.provider].timeouts
-        first_event_s = own.first_event_s if chat.stream else server.first_event_s
-        if is_last:
-            # Nobody else can answer: a short patience that was meant for failing over must not kill a slow answer.
-            # A buffered answer shows nothing until it is whole, so only the total time bounds it.
-            first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
-        return Timing(
-            commit_at=self._commit_at(target),
-            total_at=self._request.arrived_s + own.total_s,
-            first_event_s=first_event_s,
-            idle_s=own.idle_s,
-            assembly_s=own.assembly_s,
-            keepalive_s=own.keepalive_s,
-            silence_s=own.silence_s,
-            abandoned_s=own.abandoned_s,
-            most_bytes=self._setup.most_response_bytes,
-            most_output_tokens=chat.max_output_tokens * chat.n if chat.max_output_tokens is not None else None,
-        )
-
 
 def _parse(body: bytes, dialect: Dialect) -> ChatRequest:
     return read_request(decode_body(body), dialect.request)
-
-
-def _now() -> int:
-    return int(time.time())
-
-
-def _estimate_prompt(chat: ChatRequest) -> int:
-    """By the rule of thumb of `stages.meter`: the text of the messages alone."""
-    size = 0
-    for message in chat.messages:
-        content = message.content
-        if isinstance(content, str):
-            size += len(content)
-        elif content is not None:
-            size += sum(len(part.text) for part in content if isinstance(part, TextPart))
-    return ceil(size / BYTES_PER_TOKEN)

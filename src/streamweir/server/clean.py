@@ -34,7 +34,7 @@ _KEYS = re.compile(
     | (?P<query>[?&](?:key|token|sig|signature|code)=)[^\s&"']+
     | \bbearer\s+\S+
     | \bbasic\s+(?=\S{0,200}[\d=])[\w+/=]{8,}
-    | \bsk[-_][\w*.-]{4,}
+    | \b(?:sk|sw-(?:admin|session|csrf))[-_][\w*.-]{4,}      # our own (policy.secret), and of many others
     | \b(?:pk|rk|gsk|xai|hf|nvapi|pplx|csk|fw)[-_](?=[\w*.-]{0,200}\d)[\w*.-]{8,}
     | \b(?:AIza|eyJ|ya29\.|gh[pousr]_)[\w*.-]{8,}
     | \b(?:AKIA|ASIA)[A-Z\d]{12,}

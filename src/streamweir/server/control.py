@@ -6,9 +6,8 @@ the path that was matched, the headers and the peer, never by a URL that was put
 the caller sent. What the answers hold is handed in; the gateway behind them is not known here.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,8 +26,8 @@ from streamweir.wire import jsonio
 
 State = Callable[[], str]
 """`ok` or `draining`."""
-Gate = Callable[[Request], StreamweirError | None]
-"""Why somebody may not, or None."""
+Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
+"""Why somebody may not, or None. Who it is that may is left in the scope's state, for the endpoint."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ROUTES = ("/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics")
@@ -39,32 +38,46 @@ class Access(StrEnum):
     ANYONE = "anyone"
     METRICS = "metrics"
     """This machine, a key with the scope `admin`, or anyone where the operator says so."""
+    ADMIN = "admin"
+    """The operator, and keys with the scope `admin` within their workspace."""
+    OPERATOR = "operator"
+    """The operator alone."""
 
 
 class OpenRoute(Route):
     """A route that says for whom it is there."""
 
     def __init__(
-        self, path: str, endpoint: Callable[[HttpRequest], Awaitable[HttpResponse]], *, access: Access
+        self,
+        path: str,
+        endpoint: Callable[[HttpRequest], Awaitable[HttpResponse]],
+        *,
+        access: Access,
+        method: str = "GET",
     ) -> None:
-        super().__init__(path, endpoint, methods=["GET"])
+        super().__init__(path, endpoint, methods=[method])
         self.access = access
 
 
 def control_app(
-    *, state: State, metrics: Callable[[], Awaitable[bytes]], may_read_metrics: Gate, routes: tuple[BaseRoute, ...] = ()
+    *,
+    state: State,
+    metrics: Callable[[], Awaitable[bytes]],
+    may_read_metrics: Callable[[Request], StreamweirError | None],
+    routes: Sequence[BaseRoute] = (),
+    gates: Mapping[Access, Gate] = {},
 ) -> Starlette:
-    """`routes`: further ones, a console's say."""
+    """`routes`: further ones, with `gates` for those who may use them."""
 
     async def index(_: HttpRequest) -> HttpResponse:
-        return _json({"name": "streamweir", "version": __version__, "routes": _ROUTES})
+        return json_response({"name": "streamweir", "version": __version__, "routes": _ROUTES})
 
     async def health(_: HttpRequest) -> HttpResponse:
-        return _json({"status": "ok"})
+        return json_response({"status": "ok"})
 
     async def ready(_: HttpRequest) -> HttpResponse:
         now = state()
-        return _json({"status": now}, 200 if now == "ok" else 503)
+        return json_response({"status": now}, 200 if now == "ok" else 503)
 
     async def read_metrics(_: HttpRequest) -> HttpResponse:
         return _response(200, await metrics(), (("content-type", METRICS_TYPE),))
@@ -76,9 +89,16 @@ def control_app(
         OpenRoute("/metrics", read_metrics, access=Access.METRICS),
         *routes,
     ]
-    gates: dict[Access, Gate] = {Access.ANYONE: lambda _: None, Access.METRICS: may_read_metrics}
+
+    async def anyone(_request: Request, _scope: Scope) -> None:
+        return None
+
+    async def for_metrics(request: Request, _scope: Scope) -> StreamweirError | None:
+        return may_read_metrics(request)
+
+    every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
     app = Starlette(
-        middleware=[Middleware(_Guard, routes=every, gates=gates)],
+        middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
         exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
     )
     # Without redirects to a path with or without a slash: they are made from the caller's own Host.
@@ -89,14 +109,14 @@ def control_app(
 class _Guard:
     """Asks for the access of the route that a request will reach, before it reaches it."""
 
-    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: dict[Access, Gate]) -> None:
+    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: Mapping[Access, Gate]) -> None:
         self._app = app
         self._routes = routes
         self._gates = gates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route_of(scope)
-        error = self._error_of(route, scope) if route is not None else None
+        error = await self._error_of(route, scope) if route is not None else None
         if error is not None:
             await _failure(error)(scope, receive, send)
         else:
@@ -113,15 +133,15 @@ class _Guard:
                 partial = route
         return partial
 
-    def _error_of(self, route: BaseRoute, scope: Scope) -> StreamweirError | None:
+    async def _error_of(self, route: BaseRoute, scope: Scope) -> StreamweirError | None:
         access = getattr(route, "access", None)
         gate = self._gates.get(access) if isinstance(access, Access) else None
         if gate is None:
             return CallerError("insufficient_permissions", "This route is not open to anyone.")
-        return gate(_request_of(scope))
+        return await gate(request_of(scope), scope)
 
 
-def _request_of(scope: Scope) -> Request:
+def request_of(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -141,9 +161,20 @@ async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
     """What the router itself cannot serve."""
     method, path = request.method, request.scope["path"][:200]
     if isinstance(reason, HTTPException) and reason.status_code == 405:
-        allowed = ", ".join(sorted((reason.headers or {}).get("Allow", "GET, HEAD").split(", ")))
+        allowed = ", ".join(_methods_of(request))
         return _failure(CallerError("method_not_allowed", f"Not allowed here: {method}."), (("allow", allowed),))
     return _failure(CallerError("unknown_url", f"Unknown request URL: {method} {path}."))
+
+
+def _methods_of(request: HttpRequest) -> list[str]:
+    """Of all routes for this path: the router knows only the first of them."""
+    found = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return sorted(found)
 
 
 async def _fail(_: HttpRequest, reason: Exception) -> HttpResponse:
@@ -157,8 +188,8 @@ async def _fault(request: HttpRequest, _: Exception) -> HttpResponse:
     return _failure(GatewayFault("internal_error", "The gateway failed to answer.", event_id=event_id))
 
 
-def _json(document: dict[str, Any], status: int = 200) -> HttpResponse:
-    return _response(status, jsonio.encode(document), (("content-type", "application/json"),))
+def json_response(document: object, status: int = 200, headers: Headers = ()) -> HttpResponse:
+    return _response(status, jsonio.encode(document), (("content-type", "application/json"), *headers))
 
 
 def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:

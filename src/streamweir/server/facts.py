@@ -1,4 +1,4 @@
-"""What is known of one request when it is over: the source of its log line and its metrics."""
+"""What is known of one request when it is over: the source of its log line, its metrics and its row in the books."""
 
 from msgspec import Struct, field
 
@@ -18,6 +18,15 @@ class Attempt(Struct, kw_only=True):
     resends: int = 0
 
 
+class Gaps(Struct, frozen=True, kw_only=True):
+    """The pieces of an answer, and the time between them."""
+
+    count: int = 0
+    p50_s: float = 0.0
+    p99_s: float = 0.0
+    max_s: float = 0.0
+
+
 class RequestFacts(Struct, kw_only=True):
     id: str
     client_id: str | None = None
@@ -25,11 +34,15 @@ class RequestFacts(Struct, kw_only=True):
     method: str
     path: str
     peer: str = ""
+    client: str | None = None
+    """What it says that it is: its `user-agent`."""
     dialect: str | None = None
     key: str | None = None
     """Its name, never itself."""
+    key_id: str | None = None
+    workspace_id: str | None = None
     model: str | None = None
-    """As asked for."""
+    """As asked for, or the one that is meant where none is."""
     stream: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     status: int = 0
@@ -38,15 +51,29 @@ class RequestFacts(Struct, kw_only=True):
     error: str | None = None
     """The code of what went wrong."""
     completion_id: str | None = None
+    at_ms: int = 0
+    """When it arrived, by the world's clock."""
     ttft_s: float | None = None
     """From the arrival of the request to the first token written."""
     duration_s: float = 0.0
+    bytes_in: int = 0
+    """Of the request's body."""
     bytes_out: int = 0
+    gaps: Gaps | None = None
     usage: Usage | None = None
     usage_source: UsageSource | None = None
+    flags: tuple[str, ...] = ()
+    """What was odd: `usage_anomaly`, `missing_done`, `junk_after_done`."""
+    held: int | None = None
+    cost: int | None = None
+    """Nano-dollars. None: nothing was booked, or the model has no price."""
+    price_version: str | None = None
+    service_tier: str | None = None
+    """As the provider reported it."""
     finish: str | None = None
     dropped: tuple[str, ...] = ()
     """JSON paths that the provider could not take. Callers choose some of these names: clean before printing."""
+    has_content: bool = False
 
     @property
     def target(self) -> str | None:

@@ -21,8 +21,8 @@ from streamweir.server.log import close_log, logger
 
 LAST_WORDS_S = 1.0
 """For the error frames to be written and read."""
-CLOSE_S = 5.0
-"""For connections, pools and files to be closed."""
+CLOSE_S = 15.0
+"""For connections, pools and files to be closed: a database that does not answer takes most of it."""
 _HURRIED_S = 0.4
 """Each of the two, when there is no time: together with the log less than a second."""
 _LOG_S, _HURRIED_LOG_S = 1.0, 0.1
@@ -104,12 +104,18 @@ async def run(
     reload: Callable[[], None] | None = None,
     stop: Stop | None = None,
     is_alone: bool = True,
+    on_ready: Callable[[], None] | None = None,
     last_words_s: float = LAST_WORDS_S,
     close_s: float = CLOSE_S,
 ) -> int:
-    """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too."""
+    """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too.
+
+    `on_ready` is called when signals are heard: who is told before may send one that is not.
+    """
     stop = stop if stop is not None else Stop()
     with _signals(stop, stop.insist if is_alone else stop.ask, reload):
+        if on_ready is not None:
+            on_ready()
         await stop.asked()
         status = await _end(gateway, stop, last_words_s, close_s)
     close_log(_HURRIED_LOG_S if stop.is_hurried else _LOG_S)

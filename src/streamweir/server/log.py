@@ -204,21 +204,21 @@ def _clean_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         if type(value) is str:
             event[name] = _CLEANERS.get(name, clean)(value)
         elif type(value) not in _PLAIN:
-            event[name] = _clean_value(value, _DEEPEST)
+            event[name] = _clean_value(value, _DEEPEST, _CLEANERS.get(name, clean))
     return event
 
 
-def _clean_value(value: object, depth: int) -> object:
+def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clean) -> object:
     """As plain types. An object that we do not know is named by its type: what it says of itself may hold anything."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, str | PurePath):
-        return clean(str(value))
+        return cleaned(str(value))
     if isinstance(value, dict) and depth:
         items = list(value.items())[:_MOST_ITEMS]
         return {clean(str(name)): _clean_value(member, depth - 1) for name, member in items}
     if isinstance(value, list | tuple) and depth:
-        return [_clean_value(item, depth - 1) for item in value[:_MOST_ITEMS]]
+        return [_clean_value(item, depth - 1, cleaned) for item in value[:_MOST_ITEMS]]
     if isinstance(value, BaseException):
         return clean(f"{type(value).__name__}: {value}")
     return type(value).__name__
@@ -297,6 +297,8 @@ def _nothing() -> None:
 _CLEANERS: dict[str, Callable[[str], str]] = {
     "id": clean_id,
     "completion_id": clean_id,
+    "request_id": clean_id,
+    "request_ids": clean_id,
     "event": lambda text: clean(text, _LONGER),
     "reason": lambda text: clean(text, _LONGER),
     "exception": lambda text: clean_lines(text, _LONGEST_EXCEPTION),

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -64,16 +65,35 @@ class Histogram:
         return buckets
 
 
+class BookReading(Struct, frozen=True, kw_only=True):
+    """How the books are, at the moment."""
+
+    waiting: int
+    """Entries that the database does not have yet."""
+    lag_s: float
+    """The age of the oldest of them."""
+    journal_bytes: int
+    refused: int
+    content_dropped: int
+    is_degraded: bool
+    """Limits are counted without the others, for want of Valkey."""
+
+
 class Metrics:
-    """`connections` gives for each provider how many are in use and how many idle; it may be set later."""
+    """`connections` gives for each provider how many are in use and how many idle; it may be set later.
+
+    `books`: how they are, where any are kept.
+    """
 
     def __init__(
         self,
         *,
         connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
+        books: Callable[[], BookReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
     ) -> None:
         self.connections = connections
+        self._books = books
         self._lines_dropped = lines_dropped
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
@@ -174,9 +194,23 @@ class Metrics:
             rows = [((name, "in_use"), used) for name, used, _ in readings]
             rows += [((name, "idle"), idle) for name, _, idle in readings]
             yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
+        if self._books is not None:
+            yield from _book_families(self._books())
         yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
         labels = (__version__, platform.python_version())
         yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])
+
+
+def _book_families(books: BookReading) -> Iterator[Metric]:
+    yield _gauge("books_waiting", "Entries that the database does not have yet.", (), [((), books.waiting)])
+    yield _gauge("books_lag_seconds", "The age of the oldest of them.", (), [((), books.lag_s)])
+    yield _gauge(
+        "journal_bytes", "What of the journal the database does not have yet.", (), [((), books.journal_bytes)]
+    )
+    yield _counter("books_refused", "Entries for which the journal had no room.", (), {(): books.refused})
+    yield _counter("content_dropped", "Contents of requests that were not kept.", (), {(): books.content_dropped})
+    about = "1 where limits are counted without the other processes, for want of Valkey."
+    yield _gauge("shared_degraded", about, (), [((), int(books.is_degraded))])
 
 
 class _Names:

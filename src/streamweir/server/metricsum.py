@@ -1,8 +1,9 @@
 """The metrics of several workers as if they were one process.
 
-Counters, histograms and gauges are sums; of the start times the earliest stands; what is built is the
-same everywhere. A worker that has gone takes its gauges with it but not its counts: a sum that falls
-is taken for a restart by whoever reads it, and its next rise would be counted twice.
+Counters, histograms and gauges are sums; of the start times the earliest stands, of ages the
+greatest; what is built is the same everywhere. A worker that has gone takes its gauges with it but
+not its counts: a sum that falls is taken for a restart by whoever reads it, and its next rise would
+be counted twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 _EARLIEST = frozenset({"process_start_time_seconds"})
-_SAME = frozenset({"streamweir_build_info"})
+_GREATEST = frozenset({"streamweir_build_info", "streamweir_books_lag_seconds"})
 _LASTING = frozenset({"counter", "histogram"})
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -52,7 +53,7 @@ class _Family:
     def _combined(self, one: float, other: float) -> float:
         if self.name in _EARLIEST:
             return min(one, other)
-        return max(one, other) if self.name in _SAME else one + other
+        return max(one, other) if self.name in _GREATEST else one + other
 
     def metric(self) -> Metric:
         metric = Metric(self.name, self.about, self.type)

@@ -14,6 +14,7 @@ _OVERRUN = 4
 """How many times the limit that was asked for an answer may grow before it is cut: spec/failures.md U26."""
 _SHORTEST_LIMIT = 64
 """In tokens: a guess at the tokens of a few words is too coarse to cut by."""
+_LEAST_STEP_BYTES = 1024
 _SHORTEST_WAIT_S = 0.001
 _SHORTEST_PULSE_S = 0.02
 """No setting makes a stream that just flows look more often than this."""
@@ -96,9 +97,9 @@ class Patience:
         due = min(timing.total_at, now + max(shortest_s, _SHORTEST_PULSE_S))
         if not look.is_committed:
             due = min(due, timing.commit_at)
-        if look.wrote_at is not None:
-            due = min(due, look.wrote_at + timing.keepalive_s)
         if not look.is_paused:
+            if look.wrote_at is not None:
+                due = min(due, look.wrote_at + timing.keepalive_s)
             if not look.has_first_event:
                 due = min(due, self._began_at + timing.first_event_s)
             if self._event_at is not None:
@@ -120,6 +121,14 @@ class Patience:
             self._framed_at = look.now
         if look.is_paused and self._event_at is not None:
             self._event_at = look.now
+
+
+def next_weighing(bytes_in: int, left: int, most_bytes: int) -> int:
+    """How many bytes of an answer may come before its length must be looked at again, with so many tokens `left`.
+
+    No text is longer than the bytes that brought it. Near the end that would be a look at every piece.
+    """
+    return min(most_bytes, bytes_in + max(left * BYTES_PER_TOKEN, _LEAST_STEP_BYTES))
 
 
 def too_large() -> UpstreamError:

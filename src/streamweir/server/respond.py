@@ -24,6 +24,15 @@ LONGEST_RETRY_AFTER_S = 120
 _DEFAULT_RETRY_AFTER_S = {409: 1.0, 503: 2.0}
 
 
+class Refusal(Exception):
+    """Why a request is not let in, with the headers that go with it."""
+
+    def __init__(self, error: StreamweirError, headers: Headers = ()) -> None:
+        super().__init__(error)
+        self.error = error
+        self.headers = headers
+
+
 def json_answer(document: object, status: int = 200, headers: Headers = ()) -> Answer:
     return Answer(status=status, headers=JSON + headers, body=jsonio.encode(document))
 

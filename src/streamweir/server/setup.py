@@ -7,18 +7,23 @@ outlive a reload.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 
 from msgspec import Struct, structs
 
 from streamweir.config.address import base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.config.model import Config, Timeouts
+from streamweir.config.model import Config, Price, Timeouts
 from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.dialects.base import Dialect
 from streamweir.dialects.table import DIALECTS
-from streamweir.policy.access import Key, KeyRing, digest_of
-from streamweir.policy.rate import RateLimiter
+from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
+from streamweir.policy.budget import nano_of
+from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.prices import Rates, rates_of_dollars
+from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.refusal import Refusals
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
@@ -29,6 +34,8 @@ from streamweir.providers.registry import (
     canonical_dialects,
     provider_named,
 )
+from streamweir.server.quotes import Quotes
+from streamweir.store.pricefile import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
@@ -77,15 +84,23 @@ class Setup(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     most_response_bytes: int
     keys: KeyRing
-    rates: RateLimiter
     router: Router
     budget: RetryBudget
     refusals: Refusals
+    quotes: Quotes
     providers: Mapping[str, Place]
 
 
-def build_setup(config: Config, open_local: Callable[[ProviderConfig], Upstream], old: Setup | None = None) -> Setup:
-    """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for."""
+def build_setup(
+    config: Config,
+    open_local: Callable[[ProviderConfig], Upstream],
+    old: Setup | None = None,
+    prices: PriceBook | None = None,
+) -> Setup:
+    """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for.
+
+    `prices`: the old ones where there are any, else those that the program came with.
+    """
     providers = {}
     for provider in config.providers:
         before = old.providers.get(provider.name) if old is not None else None
@@ -106,13 +121,22 @@ def build_setup(config: Config, open_local: Callable[[ProviderConfig], Upstream]
         default_model=config.server.default_model,
         timeouts=config.server.timeouts,
         most_response_bytes=config.server.limits.response_bytes,
-        keys=KeyRing([_key(key) for key in config.keys]),
-        rates=old.rates if old is not None else RateLimiter(),
+        keys=key_ring(config),
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else Refusals(),
+        quotes=Quotes(
+            prices or (old.quotes.prices if old is not None else built_in_prices()),
+            {provider.name: provider.kind for provider in config.providers},
+            {model.id: _rates(model.price) for model in config.models if model.price is not None},
+        ),
         providers=providers,
     )
+
+
+def key_ring(config: Config) -> KeyRing:
+    """The keys of the operator's file."""
+    return KeyRing([_key(key) for key in config.keys])
 
 
 def _is_new(place: Place, old: Setup) -> bool:
@@ -187,6 +211,20 @@ def _routes(config: Config) -> list[Route]:
     ]
 
 
+@cache
+def built_in_prices() -> PriceBook:
+    return open_prices(None)
+
+
+def open_prices(data_dir: Path | None) -> PriceBook:
+    """The newer of what the program came with and what `streamweir prices update` has put there."""
+    return PriceBook(PriceTable(load_prices(data_dir)[0]))
+
+
+def _rates(price: Price) -> Rates:
+    return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write)
+
+
 def _key(key: KeyConfig) -> Key:
     return Key(
         name=key.name,
@@ -197,4 +235,11 @@ def _key(key: KeyConfig) -> Key:
         scopes=frozenset(key.scopes),
         expires_at=key.expires.timestamp() if key.expires is not None else None,
         rpm=key.rpm,
+        tpm=key.tpm,
+        max_streams=key.max_streams,
+        budget_nano=nano_of(key.budget_usd) if key.budget_usd is not None else None,
+        budget_period=key.budget_period or "total",
+        id=f"file:{key.name}",
+        workspace_id=key.workspace or DEFAULT_WORKSPACE,
+        log_content=key.log_content,
     )

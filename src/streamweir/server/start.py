@@ -6,6 +6,7 @@ The same `build` serves a process that is alone and a worker of several.
 """
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -17,22 +18,28 @@ import uvloop
 
 from streamweir import __version__
 from streamweir.config.address import split_listen
+from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
 from streamweir.config.error import ConfigError, member
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.policy.pricebook import PriceBook
 from streamweir.server import devkey, life
 from streamweir.server.app import Gateway
 from streamweir.server.log import configure_log, logger, watch_loop
+from streamweir.server.opening import open_books, prepare_books
+from streamweir.server.setup import open_prices
 from streamweir.server.supervisor import Plan, open_listeners, supervise
 from streamweir.server.worker import Assembly, Start
+from streamweir.store.pricefile import PriceFileError
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, LocalUpstream, find_weights, why_unavailable
 
 _SLOW_S = 2.0
 """What takes longer is worth a word."""
 _FILES = 65_536
+_GARBAGE = 20_000
 _QUESTION = "What is a weir?"
 
 Say = Callable[[str], None]
@@ -86,12 +93,13 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     """See `server.worker.Build`. `embedded`: where this process is the one that keeps the model."""
     config = load(start)
     configure_log(config.server.log.format, level=config.server.log.level, worker=start.number)
-    for path in config.not_in_force() if not start.number else ():
-        logger.warning("setting not in force yet", setting=path)
     embedded = embedded or EmbeddedModel(start.local, is_ours=False)
-    gateway = Gateway(config, embedded.open, workers=start.workers)
+    prices = _open_prices(start.data_dir)
+    room = None if config.store.is_none else await open_books(config, start.data_dir, node=start.node)
+    gateway = Gateway(config, embedded.open, workers=start.workers, room=room, prices=prices)
     gateway.gather_metrics = start.metrics_of_all
     await gateway.open()
+    _spare_collector()
     tls = _tls_context(config.server.tls)
 
     async def listen(listener: socket.socket) -> None:
@@ -107,11 +115,29 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     return Assembly(gateway=gateway, listen=listen, reload=reload)
 
 
+def _spare_collector() -> None:
+    """What is there now stays for good, and need not be looked at again and again for cycles.
+
+    Requests make hardly any; at the usual threshold the search for them takes a tenth of a short request's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE, 20, 20)
+
+
+def _open_prices(data_dir: Path) -> PriceBook:
+    try:
+        return open_prices(data_dir)
+    except PriceFileError as reason:
+        raise ConfigError("", str(reason)) from None
+
+
 def serve(start: Start, say: Say) -> int:
     """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
     prepare(start.data_dir)
     _use_all_files()
     config = load(start)
+    check_workers(config, start.workers)
     _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
     listeners = _bind(config.server.listen)
     try:
@@ -145,14 +171,18 @@ async def _serve_alone(start: Start, config: Config, listeners: list[socket.sock
     watch_loop(asyncio.get_running_loop())
     embedded = EmbeddedModel()
     try:
+        secret = await prepare_books(config, start.data_dir)
         assembly = await build(start, embedded)
         for listener in listeners:
             await assembly.listen(listener.dup())
-        say(banner(config, start, listeners))
         loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
         # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
         reload = assembly.reload if start.config_path is not None else None
-        status = await life.run(assembly.gateway, reload=reload)
+
+        def on_ready() -> None:
+            say(banner(config, start, listeners, secret))
+
+        status = await life.run(assembly.gateway, reload=reload, on_ready=on_ready)
         loading.cancel()
         return status
     finally:
@@ -162,6 +192,7 @@ async def _serve_alone(start: Start, config: Config, listeners: list[socket.sock
 async def _serve_with_workers(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level)
+    secret = await prepare_books(config, start.data_dir, workers=start.workers)
     embedded = EmbeddedModel()
     for provider in config.providers:
         if provider.kind == "local":
@@ -169,7 +200,7 @@ async def _serve_with_workers(start: Start, config: Config, listeners: list[sock
     plan = Plan(workers=start.workers, data_dir=start.data_dir, config_path=start.config_path, listen=start.listen)
 
     def on_serving() -> None:
-        say(banner(config, start, listeners))
+        say(banner(config, start, listeners, secret))
 
     return await supervise(plan, listeners, os.environ, local=embedded.model, on_serving=on_serving)
 
@@ -185,8 +216,8 @@ async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
         say("The embedded model is ready.")
 
 
-def banner(config: Config, start: Start, listeners: list[socket.socket]) -> str:
-    """What a newcomer needs next."""
+def banner(config: Config, start: Start, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
+    """What a newcomer needs next. `admin_secret`: where it was made just now."""
     scheme = "https" if config.server.tls is not None else "http"
     host, port = listeners[0].getsockname()[:2]
     base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -203,6 +234,9 @@ def banner(config: Config, start: Start, listeners: list[socket.socket]) -> str:
         f"  data     {start.data_dir}",
         f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
     ]
+    if admin_secret is not None:
+        lines.append(f"  admin    {admin_secret}")
+        lines.append("           for /api; shown only now, `streamweir admin reset-secret` makes another")
     reason = why_unavailable()
     if reason is not None and start.config_path is None:
         lines += ["", f"  {reason}"]

@@ -6,7 +6,8 @@
 The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `release`), whether
 anything may have been written (`committed`) and whether all is said (`ended`). A failure before
 the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
-elsewhere. `WholeExchange` is the same for a caller who did not ask for a stream.
+elsewhere. Detached from its caller it reads on and writes nothing more: what is still to come is
+the usage. `WholeExchange` is the same for a caller who did not ask for a stream.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamS
 from streamweir.dialects.base import Dialect, Reply, identity_of
 from streamweir.dialects.chat import Encoder
 from streamweir.dialects.whole import encode_whole
-from streamweir.providers.base import Provider
+from streamweir.providers.base import Provider, truncated
 from streamweir.stages.commit import MOST_HELD, CommitGate
 from streamweir.stages.intake import Intake
 from streamweir.stages.meter import Meter
@@ -108,14 +109,38 @@ class Exchange:
 
     def finish(self) -> bytes:
         """The body ended cleanly."""
-        rest = b"".join([self._take(frame) for frame in self._intake.rest()]) + self._stop_passing()
-        return rest if self.ended else rest + self._write(self._intake.end())
+        out = b"".join([self._take(frame) for frame in self._intake.rest()]) + self._stop_passing()
+        if not self.ended:
+            out += self._write(self._intake.end())
+            self._meter.record.missing_done = self._intake.lacks_end
+        return out
 
     def fail(self, error: StreamweirError, /) -> bytes:
         """The body will not go on: a reset, a timeout, an order to stop."""
         if self.ended:
             return b""
         return self._stop_passing() + self._write(self._intake.fail(error))
+
+    def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None, /) -> bytes:
+        """The caller is told of this error and of nothing else, or has gone (None). What still comes is read on.
+
+        `delivered`: see `Meter.detach`. Before the commit an error is a `failure`, as by `fail`.
+        """
+        if self.ended:
+            return b""
+        if error is not None and not self.committed:
+            return self.fail(error)
+        before = self._stop_passing()
+        # Whatever it writes, the encoder is at its end with it; who has gone does not read it.
+        last = self._encoder.feed(truncated() if error is None else StreamFailed(error))
+        self._meter.detach(error, delivered)
+        self._deliver = self._meter.record.delivered.write
+        return b"" if error is None else b"".join([before, *last])
+
+    def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
+        """In the place of the end of an answer that is whole, where that was not written: it is not for the caller."""
+        self._meter.detach(error, delivered)
+        return b"".join(Encoder(self._dialect, self._reply).feed(StreamFailed(error)))
 
     def release(self) -> bytes:
         """Commit now: the status cannot be held back any longer."""
@@ -182,12 +207,14 @@ class Exchange:
     def _send(self, events: Sequence[Event]) -> bytes:
         out: list[bytes] = []
         for event in events:
-            self._meter.feed(event)
-            out += self._encoder.feed(event)
+            passed = self._meter.feed(event)
+            out += self._encoder.feed(passed[0])
             kind = type(event)
             if kind is StreamStarted:
                 self._meter.record.completion_id = self._encoder.completion_id
             elif kind is StreamCompleted or kind is StreamFailed:
+                for last in passed[1:]:
+                    out += self._encoder.feed(last)
                 self._is_over = True
         return b"".join(out)
 
@@ -203,24 +230,37 @@ class WholeExchange:
         self._dialect = dialect
         self._intake = Intake(provider)
         self._accumulator = Accumulator()
+        self._is_detached = False
 
     def feed(self, chunk: bytes, /) -> bytes:
         return self._take(self._intake.feed(chunk))
 
     def finish(self) -> bytes:
-        return self._take(self._intake.finish())
+        out = self._take(self._intake.finish())
+        self._meter.record.missing_done = self._intake.lacks_end
+        return out
 
     def fail(self, error: StreamweirError, /) -> bytes:
         return self._take(self._intake.fail(error))
 
+    def detach(self, error: StreamweirError | None = None, _: tuple[int, int] | None = None, /) -> bytes:
+        """See `Exchange.detach`. Of a whole answer nothing was delivered."""
+        if not self.ended:
+            self.failure = error
+            self._is_detached = True
+            self._meter.detach(error, (0, 0))
+        return b""
+
     def _take(self, events: Iterable[Event]) -> bytes:
         for event in events:
-            self._meter.feed(event)
-            self._accumulator.feed(event)
+            for passed in self._meter.feed(event):
+                self._accumulator.feed(passed)
             if type(event) is StreamFailed:
-                self.ended, self.failure = True, event.error
+                self.ended, self.failure = True, self.failure or event.error
             elif type(event) is StreamCompleted:
                 self.ended = True
+                if self._is_detached:
+                    return b""
                 completion = self._accumulator.fold()
                 identity = identity_of(completion.started, self._dialect, self._reply)
                 self._meter.record.completion_id = identity.id

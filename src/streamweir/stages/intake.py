@@ -32,6 +32,11 @@ class Intake:
         return self._decoder.may_end_in_silence
 
     @property
+    def lacks_end(self) -> bool:
+        """The answer is whole, and was ended by the end of its body alone where the wire has a word for it."""
+        return self._decoder.lacks_end
+
+    @property
     def is_mid_event(self) -> bool:
         return self._body.is_mid_event
 

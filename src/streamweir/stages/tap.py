@@ -6,7 +6,6 @@ the stream goes on translated. Only the `openai` dialect's own frames can pass: 
 is that promise, and a member that it leaves out is one that the promise does not speak of.
 """
 
-from io import StringIO
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from streamweir.core.events import MOST_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.providers.openai.usage import read_usage
-from streamweir.stages.meter import Record
+from streamweir.stages.meter import Record, Text
 from streamweir.wire.sse import DONE, Frame
 
 NULL_USAGE = b',"usage":null'
@@ -66,6 +65,7 @@ class _FullChunk(_Chunk, gc=False, kw_only=True):
     object: Literal["chat.completion.chunk"]
     created: int
     model: str
+    service_tier: Any = None
 
 
 class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
@@ -181,6 +181,8 @@ class Tap:
             self._head = head + found
         elif (chunk.id, chunk.model, chunk.created) != (record.completion_id, record.model, self.created):
             raise msgspec.DecodeError("another id, model or time")
+        if isinstance(chunk.service_tier, str):
+            record.service_tier = chunk.service_tier
         return chunk
 
     def _take(self, choice: _Choice) -> bool:
@@ -223,7 +225,7 @@ class Tap:
 
     def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
         report = read_usage(usage)
-        if report is None or not _adds_up(report, usage) or not self.held:
+        if report is None or not _adds_up(report, usage) or not self.held or not self.record.believes(report):
             return None
         self._usage = report
         self.held.append((frame, b"" if self._cuts_usage else frame.raw))
@@ -271,7 +273,7 @@ def _adds_up(report: Usage, usage: dict[str, Any]) -> bool:
     )
 
 
-def _take_call(seen: SeenChoice, call: _Call, delivered: StringIO) -> bool:
+def _take_call(seen: SeenChoice, call: _Call, delivered: Text) -> bool:
     function = call.function
     if function is UNSET or function.arguments is UNSET:
         return False
@@ -288,7 +290,7 @@ def _take_call(seen: SeenChoice, call: _Call, delivered: StringIO) -> bool:
     return True
 
 
-def _take_function(seen: SeenChoice, function: _Function, delivered: StringIO) -> bool:
+def _take_function(seen: SeenChoice, function: _Function, delivered: Text) -> bool:
     if function.arguments is UNSET:
         return False
     if not seen.legacy_call:

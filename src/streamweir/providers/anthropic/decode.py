@@ -24,11 +24,13 @@ from streamweir.core.events import (
     StreamFailed,
     StreamStarted,
     TextDelta,
+    UsageDiscarded,
     UsageReported,
 )
+from streamweir.core.usage import is_absurd
 from streamweir.providers.anthropic.block import BlockTable
 from streamweir.providers.anthropic.frame import Signal, decode_signal, object_of, text_of
-from streamweir.providers.anthropic.usage import UsageFold
+from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import documents_in, invalid_frame, truncated
 from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
 from streamweir.wire import jsonio
@@ -49,8 +51,9 @@ class AnthropicDecoder:
     """See `providers.base.Decoder`."""
 
     may_end_in_silence = False  # message_stop is demanded
+    lacks_end = False
 
-    __slots__ = ("_blocks", "_ended", "_identity", "_reason", "_started", "_usage")
+    __slots__ = ("_blocks", "_ended", "_has_first", "_identity", "_reason", "_started", "_usage", "_wants_last")
 
     def __init__(self) -> None:
         self._blocks = BlockTable()
@@ -59,6 +62,8 @@ class AnthropicDecoder:
         self._identity: str | None = None
         self._reason = ""
         self._ended = False
+        self._has_first = False  # a report of usage, as the answer begins
+        self._wants_last = False  # content came after it, and no other report
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
         data = frame.data
@@ -98,6 +103,7 @@ class AnthropicDecoder:
             return self._read_error(signal, frame)
         if kind == "content_block_delta":
             events = self._open()
+            self._wants_last = self._has_first
             if signal.delta is not None:
                 self._blocks.add(signal.index, signal.delta, events)
             return events
@@ -154,6 +160,8 @@ class AnthropicDecoder:
     def _read_stop(self) -> list[Event]:
         events = self._open()
         self._blocks.close(events)
+        if self._wants_last:
+            events.append(UsageDiscarded(is_final=True))
         events.append(ChoiceFinished(0, _REASONS.get(self._reason, FinishReason.OTHER), self._reason))
         events += self._end(StreamCompleted())
         return events
@@ -190,9 +198,14 @@ class AnthropicDecoder:
         return [StreamStarted()]
 
     def _report(self, report: Mapping[str, Any] | None, events: list[Event]) -> None:
-        usage = None if report is None else self._usage.add(report)
+        if report is None:
+            return
+        usage = self._usage.add(report)
         if usage is not None:
+            self._has_first, self._wants_last = self._blocks.is_empty, False
             events.append(UsageReported(usage))
+        elif is_absurd(report, *CORE):
+            events.append(UsageDiscarded())
 
     def _end(self, terminal: Event) -> list[Event]:
         if self._ended:

@@ -9,9 +9,9 @@ ever added up. Anthropic's `input_tokens` is already without the cached part; it
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.usage import Usage, member_count
+from streamweir.core.usage import Usage, is_absurd, member_count
 
-_CORE = ("input_tokens", "output_tokens")
+CORE = ("input_tokens", "output_tokens")
 
 
 class UsageFold:
@@ -30,9 +30,8 @@ class UsageFold:
 
     def add(self, report: Mapping[str, Any]) -> Usage | None:
         """The usage after this report, or None where it is not valid or the counts are not all known yet."""
-        for name in _CORE:
-            if report.get(name) is not None and member_count(report, name) is None:
-                return None
+        if is_absurd(report, *CORE):
+            return None
         self._input = _newest(self._input, report, "input_tokens")
         self._output = _newest(self._output, report, "output_tokens")
         self._thinking = _newest(self._thinking, report, "output_tokens_details", "thinking_tokens")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
 
-from streamweir.core.usage import MOST_TOKENS, token_count
+from streamweir.core.usage import MOST_TOKENS, is_absurd, token_count
 from streamweir.wire import jsonio
 
 T = TypeVar("T")
@@ -73,6 +73,9 @@ class Report(Struct, rename="camel", gc=False):
     response_tokens_details: list[Modality] | None = None
     cache_tokens_details: list[Modality] | None = None
 
+
+ABSURD = Report()
+"""This very object stands for a report with a count that cannot be one: then the others are not to be trusted."""
 
 _COUNTS = {
     "prompt_token_count": "promptTokenCount",
@@ -147,11 +150,10 @@ def _call(value: dict[str, Any]) -> Call:
     )
 
 
-def _report(value: dict[str, Any]) -> Report | None:
-    """None where a count that matters is there but cannot be one: then the others are not to be trusted."""
+def _report(value: dict[str, Any]) -> Report:
     counts = {name: token_count(value.get(member)) for name, member in _COUNTS.items()}
-    if any(counts[name] is None and value.get(member) is not None for name, member in _COUNTS.items()):
-        return None
+    if is_absurd(value, *_COUNTS.values()):
+        return ABSURD
     return Report(
         **counts,
         prompt_tokens_details=_modalities(value, "promptTokensDetails"),

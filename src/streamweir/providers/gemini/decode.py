@@ -17,11 +17,12 @@ from streamweir.core.events import (
     StreamFailed,
     StreamStarted,
     TextDelta,
+    UsageDiscarded,
     UsageReported,
 )
 from streamweir.core.usage import Usage
 from streamweir.providers.base import documents_in, invalid_frame, truncated
-from streamweir.providers.gemini.answer import Answer, Candidate, Report, read_answer
+from streamweir.providers.gemini.answer import ABSURD, Answer, Candidate, Report, read_answer
 from streamweir.providers.gemini.choice import MALFORMED_CALL, UNSPECIFIED, Choice
 from streamweir.providers.gemini.error import classify
 from streamweir.providers.gemini.usage import usage_of
@@ -31,6 +32,7 @@ from streamweir.wire.sse import Frame
 
 class Decoder:
     may_end_in_silence = False  # a candidate may go on after it has finished
+    lacks_end = False  # this wire has no word for it
 
     def __init__(self, *, is_whole: bool = False) -> None:
         self._is_whole = is_whole  # not streamed: complete by itself, whether or not it says why it ended
@@ -67,7 +69,9 @@ class Decoder:
         elif answer.prompt_feedback is not None:
             self._take_feedback(answer.prompt_feedback.block_reason)
         report = answer.usage_metadata
-        if report is not None and report != self._report:
+        if report is ABSURD:
+            events.append(UsageDiscarded())
+        elif report is not None and report != self._report:
             self._take_report(report, events)
         if failure is not None:
             events += self._end(failure)
@@ -145,7 +149,7 @@ class Decoder:
 
     def _take_error(self, answer: Answer) -> Sequence[Event]:
         events: list[Event] = []
-        if answer.usage_metadata is not None:
+        if answer.usage_metadata is not None and answer.usage_metadata is not ABSURD:
             if not self._has_started:
                 self._start(answer, events)
             self._take_report(answer.usage_metadata, events)

@@ -29,15 +29,16 @@ from streamweir.core.events import (
     StreamStarted,
     StreamTagged,
     TextDelta,
+    UsageDiscarded,
     UsageReported,
 )
-from streamweir.core.usage import Usage
+from streamweir.core.usage import Usage, is_absurd
 from streamweir.providers.base import documents_in, invalid_frame, truncated
 from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
 from streamweir.providers.openai.choice import ChoiceState
 from streamweir.providers.openai.chunk import Choice, Chunk, decode_chunk
 from streamweir.providers.openai.finish import failure_of, read_finish
-from streamweir.providers.openai.usage import read_usage
+from streamweir.providers.openai.usage import CORE, read_usage
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
@@ -48,6 +49,7 @@ class OpenAIDecoder:
     """See `providers.base.Decoder`."""
 
     def __init__(self, sends_finish: bool = True) -> None:
+        self.lacks_end = False
         self._sends_finish = sends_finish
         self._ended = False
         self._saw_data = False
@@ -86,7 +88,9 @@ class OpenAIDecoder:
             return ()
         if not self._saw_data:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer is empty."))
-        return self._end()
+        events = self._end()
+        self.lacks_end = isinstance(events[-1], StreamCompleted)
+        return events
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:
         return () if self._ended else self._fail([], StreamFailed(error))
@@ -290,8 +294,13 @@ class OpenAIDecoder:
 
     def _report_usage(self, report: object, events: list[Event]) -> bool:
         """Whether there was a valid report; it is told where it says something new."""
-        usage = read_usage(report) if isinstance(report, Mapping) else None
-        if usage is not None and usage != self._usage:
+        if not isinstance(report, Mapping):
+            return False
+        usage = read_usage(report)
+        if usage is None:
+            if is_absurd(report, *CORE):
+                events.append(UsageDiscarded())
+        elif usage != self._usage:
             self._usage = usage
             events.append(UsageReported(usage))
         return usage is not None
@@ -326,7 +335,7 @@ class OpenAIDecoder:
 
 def _may_wait(event: Event) -> bool:
     """Whether it says nothing of a choice: a better id, model or time may still come before one does."""
-    return isinstance(event, UsageReported) or (isinstance(event, Extra) and event.choice is None)
+    return isinstance(event, UsageReported | UsageDiscarded) or (isinstance(event, Extra) and event.choice is None)
 
 
 def _newest(value: str | None | UnsetType, before: str | None | UnsetType) -> str | None | UnsetType:

@@ -11,6 +11,7 @@ from typing import Any
 from streamweir.core.usage import Usage, member_count, token_count, within
 
 Report = Mapping[str, Any]
+CORE = ("prompt_tokens", "completion_tokens")
 
 
 def read_usage(report: Report) -> Usage | None:

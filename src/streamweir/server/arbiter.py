@@ -1,0 +1,145 @@
+"""Who decides whether a request fits its limits, and keeps count of it; and how one process does it alone.
+
+One process on SQLite decides by itself, in memory: nobody else spends the same money. Everywhere
+else it takes Valkey and the database (`server.sharedarbiter`). Whatever was reserved is given back
+by `settle` or `release`, exactly once, however the request ends. Moments here are seconds of a clock
+that does not jump.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamweir.core.errors import GatewayFault
+from streamweir.policy.access import Key
+from streamweir.policy.limits import Claim, Decision, LocalLimits
+from streamweir.store.engine import Store, StoreUnavailable
+from streamweir.store.journal import Ticket
+from streamweir.store.ledger import used_of
+from streamweir.store.record import Extend, Hold
+from streamweir.store.writer import DECISION_S, Writer
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    decision: Decision
+    is_booked: bool = False
+    """The hold is in the database, or in the journal already."""
+    ticket: Ticket | None = None
+    """Of the journal, where it is there."""
+    code: str | None = None
+    """Why it was refused after all, by the database."""
+
+
+class Arbiter(Protocol):
+    is_degraded: bool
+    """The others cannot be asked at the moment."""
+
+    def decides_at_once(self, claim: Claim, hold: Hold) -> bool:
+        """`reserve` does not wait for anybody."""
+        ...
+
+    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+        """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
+        ...
+
+    async def extend(self, entry: Extend, claim: Claim) -> bool:
+        """Whether more may be held; where it may, it is, and booked where the database decided."""
+        ...
+
+    def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
+
+    def release(self, request_id: str) -> None:
+        """It did not take place, and does not count."""
+        ...
+
+    def peek(self, key: Key) -> Decision | None:
+        """Why any request of the key would be refused now, whatever its size. None: none, or that is not known here."""
+        ...
+
+    def renew(self, request_ids: Iterable[str]) -> None: ...
+
+    async def correct(self) -> None:
+        """From time to time. Raises `StoreUnavailable`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class MemoryArbiter:
+    """For a process that is alone. Without a store (None) there is no money either."""
+
+    is_degraded = False
+
+    def __init__(self, store: Store | None, writer: Writer | None, decision_s: float = DECISION_S) -> None:
+        self._store = store
+        self._writer = writer
+        self._decision_s = decision_s
+        self._limits = LocalLimits()
+
+    def decides_at_once(self, claim: Claim, hold: Hold) -> bool:
+        return hold.idempotency is None and all(self._limits.knows(draw.account) for draw in claim.draws)
+
+    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+        until = time.monotonic() + self._decision_s
+        for draw in claim.draws:
+            if not self._limits.knows(draw.account):
+                await self._seed(draw.account, until)
+        decision = self._limits.reserve(claim, time.monotonic())
+        if decision.missing:  # forgotten again while another was being seeded
+            raise unavailable()
+        if decision.refusal is not None or hold.idempotency is None or self._writer is None:
+            return Ruling(decision=decision)
+        try:
+            code = await self._writer.decide(hold, (), left_s(until))
+        except BaseException as reason:
+            self.release(claim.request_id)
+            if isinstance(reason, StoreUnavailable):
+                raise unavailable() from None
+            raise
+        if code is not None:
+            self.release(claim.request_id)
+        return Ruling(decision=decision, is_booked=True, code=code)
+
+    async def extend(self, entry: Extend, claim: Claim) -> bool:
+        return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None
+
+    def settle(self, request_id: str, tokens: int, cost: int) -> None:
+        self._limits.settle(request_id, tokens, cost, time.monotonic())
+
+    def release(self, request_id: str) -> None:
+        self._limits.release(request_id, time.monotonic())
+
+    def peek(self, key: Key) -> Decision | None:
+        return self._limits.refuses(key.id, key.rpm, key.tpm, key.max_streams, time.monotonic())
+
+    def renew(self, request_ids: Iterable[str]) -> None:
+        self._limits.renew(request_ids, time.monotonic())
+
+    async def correct(self) -> None:
+        return  # nobody else has counted
+
+    async def close(self) -> None:
+        return
+
+    async def _seed(self, account: str, until: float) -> None:
+        """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
+        if self._store is None or self._writer is None:
+            raise GatewayFault("ledger_unavailable", "There are no books for a budget to be kept in.")
+        try:
+            if not await self._writer.flush(left_s(until)):
+                raise unavailable()
+            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=left_s(until))
+        except StoreUnavailable:
+            raise unavailable() from None
+        if not self._limits.knows(account):  # another request may have been faster
+            self._limits.seed(account, used[account])
+
+
+def left_s(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
+def unavailable() -> GatewayFault:
+    return GatewayFault("ledger_unavailable", "The books cannot be kept at the moment.")

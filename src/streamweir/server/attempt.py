@@ -1,0 +1,88 @@
+"""What one attempt is made of: the request to the upstream, the exchange that reads its answer, and its patience.
+
+Each is made anew for every target that is tried, from the request, the setup it began with and
+nothing else. How they are put to work is `server.chat`.
+"""
+
+import time
+from functools import partial
+
+from msgspec import structs
+
+from streamweir.core.request import ChatRequest
+from streamweir.dialects.base import Dialect, Reply
+from streamweir.policy.route import TargetId
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.asking import estimate_prompt
+from streamweir.server.chance import random_bytes
+from streamweir.server.patience import Timing
+from streamweir.server.setup import Setup
+from streamweir.server.tokens import Tokenizer, has_media
+from streamweir.stages.exchange import Exchange, WholeExchange
+from streamweir.stages.meter import Meter
+from streamweir.stages.plan import plan
+from streamweir.stages.plausibility import Scope
+
+
+def build_request(setup: Setup, chat: ChatRequest, target: TargetId) -> UpstreamRequest:
+    place = setup.providers[target.provider]
+    asks = not setup.refusals.refuses(target)
+    return place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
+
+
+def make_exchange(
+    setup: Setup, chat: ChatRequest, target: TargetId, dialect: Dialect, sent_bytes: int, tokenizer: Tokenizer | None
+) -> tuple[Exchange | WholeExchange, Meter]:
+    """`sent_bytes`: of the body that goes to the provider, by which its word on the prompt is judged.
+
+    `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
+    """
+    place = setup.providers[target.provider]
+    reply = Reply(
+        id=dialect.id_form.make(random_bytes(24)),
+        now=_now,
+        model=chat.model,
+        target_model=target.model,
+        include_usage=chat.include_usage,
+        exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
+    )
+    scope = Scope(sent_bytes, most_output_tokens(chat), has_media=has_media(chat))
+    if tokenizer is None:
+        meter = Meter(estimate_prompt(chat), scope=scope)
+    else:
+        count_prompt = partial(tokenizer.count_prompt_quickly, chat)
+        meter = Meter(estimate_prompt(chat), tokenizer.quickly, count_prompt=count_prompt, scope=scope)
+    if not chat.stream:
+        return WholeExchange(place.provider, dialect, reply, meter), meter
+    return Exchange(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
+
+
+def timing_of(setup: Setup, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool) -> Timing:
+    """`is_last`: nobody can be asked after this one."""
+    server, own = setup.timeouts, setup.providers[target.provider].timeouts
+    first_event_s = own.first_event_s if chat.stream else server.first_event_s
+    if is_last:
+        # Nobody else can answer: a short patience that was meant for failing over must not kill a slow answer.
+        # A buffered answer shows nothing until it is whole, so only the total time bounds it.
+        first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
+    return Timing(
+        commit_at=arrived_s + own.commit_s,
+        total_at=arrived_s + own.total_s,
+        first_event_s=first_event_s,
+        idle_s=own.idle_s,
+        assembly_s=own.assembly_s,
+        keepalive_s=own.keepalive_s,
+        silence_s=own.silence_s,
+        abandoned_s=own.abandoned_s,
+        most_bytes=setup.most_response_bytes,
+        most_output_tokens=most_output_tokens(chat),
+    )
+
+
+def most_output_tokens(chat: ChatRequest) -> int | None:
+    """The most that the caller wants, of all choices together. None: it does not say."""
+    return chat.max_output_tokens * chat.n if chat.max_output_tokens is not None else None
+
+
+def _now() -> int:
+    return int(time.time())

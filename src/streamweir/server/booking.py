@@ -1,0 +1,96 @@
+"""One request in the books, from its hold to its settlement: what was promised for it, and what it is worth.
+
+A booking is made before the upstream is asked and settled once, when the request is over, whatever
+became of it. It knows the prices of the moment it was made; later prices do not touch it.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from streamweir.core.usage import Usage
+from streamweir.policy.access import Key
+from streamweir.policy.limits import Claim
+from streamweir.policy.prices import Quote, cost_of
+from streamweir.store.journal import Ticket
+from streamweir.store.record import Hold
+from streamweir.store.writer import DECISION_S
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request is, as far as the books must know it before it goes out."""
+
+    request_id: str
+    at_ms: int
+    key: Key
+    dialect: str
+    model: str
+    stream: bool
+    quote: Quote
+    quote_text: str
+    prompt_tokens: int
+    output_tokens: int | None
+    """The most that the caller wants, of all choices together. None: it does not say."""
+    service_tier: str | None = None
+    """As asked for: some have rates of their own."""
+    idempotency: bytes | None = None
+    body_digest: bytes | None = None
+
+
+class Booking:
+    __slots__ = (
+        "allowance",
+        "asked",
+        "claim",
+        "extensions",
+        "held",
+        "hold",
+        "is_settled",
+        "progress",
+        "step",
+        "ticket",
+        "told",
+        "workspace_id",
+    )
+
+    def __init__(self, asked: Asked, hold: Hold, claim: Claim, workspace_id: str, allowance: int | None) -> None:
+        self.asked = asked
+        self.hold = hold
+        self.claim = claim
+        self.workspace_id = workspace_id
+        self.held = hold.amount
+        self.allowance = allowance
+        """How many tokens of answer the hold pays for. None: nothing limits them."""
+        self.extensions = 0
+        self.step: int | None = None
+        """By how many tokens the hold was extended last."""
+        self.ticket: Ticket | None = None
+        """None: the hold is in the database, or there are no books."""
+        self.progress: Callable[[], tuple[str, int]] | None = None
+        """The target that answers, and how many tokens it has answered with, by the rule of thumb."""
+        self.told = 0
+        """What of it stands in the journal."""
+        self.is_settled = False
+
+    @property
+    def is_durable(self) -> bool:
+        return self.ticket is None or self.ticket.is_durable
+
+    def when_durable(self, call: Callable[[], None]) -> None:
+        if self.ticket is None:
+            call()
+        else:
+            self.ticket.when_durable(call)
+
+    async def written(self) -> None:
+        """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be
+        written, and `TimeoutError` where nobody knows: the disk hangs."""
+        if self.ticket is not None:
+            await self.ticket.written(DECISION_S)
+
+    def cost_of(self, target: str | None, usage: Usage | None, service_tier: str | None) -> int | None:
+        """None: the model has no price. What was not used costs nothing, whatever its price."""
+        if usage is None or target is None:
+            return 0
+        rates = self.asked.quote.rates.get(target)
+        return cost_of(usage, rates, service_tier) if rates is not None else None

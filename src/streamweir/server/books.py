@@ -1,0 +1,359 @@
+"""The books of this process: a hold before the upstream is asked, one settlement when the request is over.
+
+    Conversation -> open (prices, limits, hold) -> ... -> settle (usage, cost) -> journal -> database
+
+`open` lets a request in or says why not; what it lets in is in the journal before the upstream is
+asked. `settle` never waits and never fails: the entry is written by the journal's own thread, applied
+by the writer's own task, and kept until it is. Whose limits are asked is `server.arbiter`; what
+must be done from time to time (refresh, heartbeat, orphans) is `server.upkeep`.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+
+from msgspec import structs
+
+from streamweir.core.errors import CallerError, GatewayFault
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
+from streamweir.policy.access import Key
+from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
+from streamweir.policy.limits import LEASE_S, Claim, Decision, Draw, headers_of
+from streamweir.server.arbiter import Arbiter, MemoryArbiter, Ruling
+from streamweir.server.booking import Asked, Booking
+from streamweir.server.directory import Directory, Workspace
+from streamweir.server.facts import RequestFacts
+from streamweir.server.message import Headers
+from streamweir.server.respond import Refusal
+from streamweir.server.row import row_of
+from streamweir.store.clock import now_ms
+from streamweir.store.journal import JournalUnavailable
+from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, plain
+from streamweir.store.writer import Writer
+
+_LONGEST_NAME = 256
+_SMALLER = 4
+"""Where an extension does not fit, one of this part of it is tried, down to what is needed at once."""
+_MESSAGES = {
+    "budget_exceeded": "The spend limit of this API key is reached.",
+    "insufficient_quota": "The credit balance is used up.",
+    "idempotency_in_progress": "A request with this Idempotency-Key is being answered.",
+    "idempotency_key_reused": "This Idempotency-Key was used for another request.",
+    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not kept.",
+}
+
+
+HOLD_TOKENS = 1024
+
+
+class Books:
+    def __init__(
+        self,
+        instance: str,
+        directory: Directory,
+        arbiter: Arbiter,
+        writer: Writer | None = None,
+        hold_tokens: int = HOLD_TOKENS,
+        limits_are_kept: bool = True,
+        renew_s: float = LEASE_S / 4,
+    ) -> None:
+        """`writer` is None where no books are kept. `hold_tokens`: for an answer whose caller sets no limit.
+
+        `limits_are_kept`: False for several processes that share nothing they could count in. `renew_s`: how often
+        what is reserved is renewed.
+        """
+        self.instance = instance
+        self.directory = directory
+        self.writer = writer
+        self._arbiter = arbiter
+        self._hold_tokens = hold_tokens
+        self.limits_are_kept = limits_are_kept
+        self._open: dict[str, Booking] = {}
+        self._renew_s = renew_s
+        self._renewed_at = time.monotonic()
+        self._undoing: set[asyncio.Task[None]] = set()
+        self._leaving: dict[str, RequestFacts | None] = {}
+        """Requests that ended before it was decided about them, with their facts: their rows come with the decision."""
+        self.refused_dropped = 0
+        """Rows of refused requests that found no room."""
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    @property
+    def is_degraded(self) -> bool:
+        """Limits are counted here alone, though others serve as well and there is a Valkey to count in."""
+        return self._arbiter.is_degraded
+
+    def peek(self, key: Key) -> None:
+        """Refuses by the head alone what cannot be let in. Raises `Refusal`."""
+        if key.rpm is None and key.tpm is None and key.max_streams is None:
+            return
+        decision = self._arbiter.peek(key)
+        if decision is not None and decision.refusal is not None:
+            raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
+
+    async def open(self, asked: Asked) -> tuple[Booking, Headers]:
+        """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Booking.written`."""
+        booking = self._prepare(asked)
+        if self._arbiter.decides_at_once(booking.claim, booking.hold):
+            ruling = await self._arbiter.reserve(booking.claim, booking.hold)
+        else:
+            ruling = await self._rule(booking)
+        decision = ruling.decision
+        headers = headers_of(decision)
+        code = decision.refusal or ruling.code
+        if code is not None:
+            raise Refusal(_error_of(code, decision, asked.key), headers)
+        booking.ticket = ruling.ticket
+        if self.writer is not None and not ruling.is_booked:
+            try:
+                booking.ticket = self.writer.put(booking.hold)
+            except JournalUnavailable:
+                self._arbiter.release(asked.request_id)
+                raise Refusal(unavailable()) from None
+        self._open[asked.request_id] = booking
+        return booking, headers
+
+    def withdraw(self, booking: Booking) -> None:
+        """The journal did not take its hold: it has never been opened."""
+        booking.is_settled = True
+        self._open.pop(booking.hold.request_id, None)
+        self._arbiter.release(booking.hold.request_id)
+
+    async def extend(self, booking: Booking, needed: int) -> bool:
+        """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it."""
+        had, step = booking.allowance or 0, booking.step or self._hold_tokens
+        while not booking.is_settled:
+            allowance = max(needed, had + step)
+            if await self._hold_more(booking, allowance):
+                booking.allowance, booking.step = allowance, step
+                return True
+            if had + step <= needed:
+                return False
+            step //= _SMALLER
+        return False
+
+    async def _hold_more(self, booking: Booking, allowance: int) -> bool:
+        asked = booking.asked
+        amount = max(0, (asked.quote.hold(asked.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held)
+        booking.extensions += 1
+        entry = Extend(request_id=booking.hold.request_id, at_ms=now_ms(), number=booking.extensions, amount=amount)
+        if not await self._arbiter.extend(entry, self._renewed(booking)):
+            return False
+        if self.writer is not None and not booking.is_settled:
+            self.writer.put(entry, must=True)
+        booking.held += amount
+        return True
+
+    def _renewed(self, booking: Booking) -> Claim:
+        """By the limits of this moment: there may have been credit since, or a larger budget."""
+        key = self.directory.newest(booking.asked.key)
+        draws = {draw.account: draw for draw in _draws(key, self.directory.workspace_of(key), booking.asked.at_ms)}
+        return structs.replace(
+            booking.claim, draws=tuple([draws.get(draw.account, draw) for draw in booking.claim.draws])
+        )
+
+    def settle(self, booking: Booking, facts: RequestFacts) -> None:
+        """Exactly once. Completes the facts by what it cost."""
+        if booking.is_settled:
+            return
+        booking.is_settled = True
+        self._open.pop(booking.hold.request_id, None)
+        usage = facts.usage
+        facts.held = booking.held
+        # What a provider could not be asked for it has not given; else it is what was asked, unless it says otherwise.
+        asked_tier = booking.asked.service_tier if "service_tier" not in facts.dropped else None
+        facts.cost = booking.cost_of(facts.target, usage, facts.service_tier or asked_tier)
+        facts.price_version = booking.asked.quote.version
+        facts.workspace_id = booking.workspace_id
+        self._arbiter.settle(booking.hold.request_id, usage.total_tokens if usage is not None else 0, facts.cost or 0)
+        if self.writer is not None:
+            self.writer.put(self._settlement(booking, row_of(facts, self.instance), usage), must=True)
+
+    def refused(self, facts: RequestFacts) -> None:
+        """A request that held nothing. Who sent no good key leaves no row: strangers do not fill the database."""
+        if self.writer is None or facts.key_id is None:
+            return
+        facts.workspace_id = self.directory.workspace_id(facts.workspace_id)
+        if facts.id in self._leaving:
+            self._leaving[facts.id] = facts
+            return
+        try:
+            self.writer.put(Refused(row=row_of(facts, self.instance)))
+        except JournalUnavailable:
+            self.refused_dropped += 1
+
+    def note_progress(self) -> None:
+        """Once a second: what an orphan would be settled by."""
+        rows = []
+        for request_id, booking in self._open.items():
+            if booking.progress is None:
+                continue
+            target, tokens = booking.progress()
+            if tokens > booking.told:
+                booking.told = tokens
+                rows.append((request_id, plain(target[:_LONGEST_NAME]), tokens))
+        if rows and self.writer is not None:
+            with suppress(JournalUnavailable):  # then an orphan would be settled by less
+                self.writer.put(Progress(at_ms=now_ms(), rows=rows))
+        if time.monotonic() - self._renewed_at >= self._renew_s:
+            self._renewed_at = time.monotonic()
+            self._arbiter.renew(self._open)
+
+    async def correct(self) -> None:
+        """From time to time: what is shared is held against the ledger. Raises `StoreUnavailable`."""
+        await self._arbiter.correct()
+
+    async def close(self, timeout_s: float) -> bool:
+        """Everything that is settled goes to the database. False: not in that time, and the journal has the rest."""
+        await asyncio.gather(*self._undoing)
+        await self._arbiter.close()
+        return self.writer is None or await self.writer.close(timeout_s)
+
+    def _prepare(self, asked: Asked) -> Booking:
+        key = asked.key
+        workspace = self.directory.workspace_of(key)
+        if workspace.is_awaited:
+            raise Refusal(unavailable())
+        draws = _draws(key, workspace, asked.at_ms)
+        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
+        if is_limited and not self.limits_are_kept:
+            raise Refusal(unavailable("Limits are not kept by several processes that share nothing."))
+        output_tokens = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
+        amount = asked.quote.hold(asked.prompt_tokens, output_tokens, asked.service_tier)
+        if amount is None and draws:
+            message = f'model "{asked.model}" has no price, and this key has a limit on what it spends'
+            raise Refusal(GatewayFault("model_unpriced", message))
+        hold = Hold(
+            request_id=asked.request_id,
+            instance=self.instance,
+            at_ms=asked.at_ms,
+            workspace_id=workspace.id,
+            key_id=key.id,
+            key_name=key.name,
+            dialect=asked.dialect,
+            model=plain(asked.model[:_LONGEST_NAME]),
+            stream=asked.stream,
+            amount=amount or 0,
+            account=draws[0].account if key.budget_nano is not None else None,
+            prices=asked.quote_text,
+            prompt_tokens=asked.prompt_tokens,
+            idempotency=asked.idempotency,
+            body_digest=asked.body_digest,
+        )
+        claim = _claim(asked, workspace.id, asked.prompt_tokens + output_tokens, hold.amount, draws)
+        return Booking(asked, hold, claim, workspace.id, output_tokens if draws else None)
+
+    async def _rule(self, booking: Booking) -> Ruling:
+        """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
+        task = asyncio.get_running_loop().create_task(self._arbiter.reserve(booking.claim, booking.hold))
+        try:
+            return await asyncio.shield(task)
+        except GatewayFault as error:
+            raise Refusal(error) from None
+        except asyncio.CancelledError:
+            self._leaving[booking.hold.request_id] = None
+            undoing = asyncio.get_running_loop().create_task(self._undo(booking, task))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
+            raise
+
+    async def _undo(self, booking: Booking, task: "asyncio.Task[Ruling]") -> None:
+        await asyncio.wait({task})
+        facts = self._leaving.pop(booking.hold.request_id)
+        ruling = task.result() if not task.cancelled() and task.exception() is None else None
+        if ruling is not None and ruling.decision.refusal is None and ruling.code is None:
+            self._arbiter.release(booking.hold.request_id)
+            if ruling.is_booked and self.writer is not None:
+                self.writer.put(self._left(booking, facts), must=True)
+                return
+        if facts is not None:
+            self.refused(facts)
+
+    def _left(self, booking: Booking, facts: RequestFacts | None) -> Settle:
+        if facts is None:
+            return abandoned(booking.hold)
+        facts.held, facts.cost, facts.workspace_id = booking.held, 0, booking.workspace_id
+        return self._settlement(booking, row_of(facts, self.instance), None)
+
+    def _settlement(self, booking: Booking, row: Row, usage: Usage | None) -> Settle:
+        return Settle(
+            row=row,
+            account=booking.hold.account,
+            cached_tokens=(usage.cache_read or 0) if usage is not None else 0,
+            reasoning_tokens=(usage.reasoning or 0) if usage is not None else 0,
+            frees_idempotency=usage is None,
+        )
+
+
+def without_store(directory: Directory) -> Books:
+    """Limits in memory, and no books."""
+    return Books("", directory, MemoryArbiter(None, None))
+
+
+def abandoned(hold: Hold) -> Settle:
+    """Of a hold for which nobody waited any more: given back, as of a request that never reached an upstream."""
+    row = Row(
+        request_id=hold.request_id,
+        at_ms=hold.at_ms,
+        instance=hold.instance,
+        status=503,
+        verdict=Verdict.REJECTED.value,
+        error="ledger_unavailable",
+        duration_ms=max(0, now_ms() - hold.at_ms),
+        workspace_id=hold.workspace_id,
+        key_id=hold.key_id,
+        key_name=hold.key_name,
+        dialect=hold.dialect,
+        model=hold.model,
+        stream=hold.stream,
+        held=hold.amount,
+        cost=0,
+    )
+    return Settle(row=row, account=hold.account, frees_idempotency=True)
+
+
+def _draws(key: Key, workspace: Workspace, at_ms: int) -> list[Draw]:
+    """The key's own budget first."""
+    draws = []
+    if key.budget_nano is not None:
+        account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
+        draws.append(Draw(account=account, limit=key.budget_nano, code="budget_exceeded"))
+    if workspace.prepaid:
+        account = workspace_account(workspace.id)
+        draws.append(Draw(account=account, limit=workspace.granted, code="insufficient_quota"))
+    return draws
+
+
+def _claim(asked: Asked, workspace_id: str, tokens: int, amount: int, draws: list[Draw]) -> Claim:
+    key, drawn = asked.key, [draw.account for draw in draws]
+    accounts = (workspace_account(workspace_id), *key_accounts(key.id, asked.at_ms / 1000))
+    return Claim(
+        request_id=asked.request_id,
+        key_id=key.id,
+        rpm=key.rpm,
+        tpm=key.tpm,
+        tokens=tokens,
+        max_streams=key.max_streams,
+        amount=amount,
+        draws=tuple(draws),
+        tallies=tuple([account for account in accounts if account not in drawn]),
+    )
+
+
+def _error_of(code: str, decision: Decision, key: Key) -> CallerError:
+    if code == "rate_limit_exceeded":
+        what = f"{key.tpm} tokens" if decision.because == "tokens" else f"{key.rpm} requests"
+        message = f"Rate limit reached: {what} per minute."
+    elif code == "concurrency_limit_exceeded":
+        message = f"Limit reached: {key.max_streams} requests at the same time."
+    else:
+        message = _MESSAGES[code]
+    return CallerError(code, message, retry_after_s=decision.retry_after_s or None)
+
+
+def unavailable(message: str = "The books cannot be kept at the moment.") -> GatewayFault:
+    return GatewayFault("ledger_unavailable", message)

@@ -1,0 +1,231 @@
+"""From a configuration to open books: the database, the journals of the dead, the journal of this process.
+
+The order is the law. First a server that is to decide alone makes sure that it is alone: the schema
+of another's books is not touched. Then the schema is brought up to date, under a lock. Then what dead
+processes of this machine wrote down and did not get into the database is applied, and their open
+requests are settled as orphaned; only then are budgets looked at and requests let in. Whatever is in
+the way is one clear line for the operator.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from streamweir.config.error import ConfigError
+from streamweir.config.model import Config
+from streamweir.config.secret import secrets_of
+from streamweir.policy.redact import Redactor
+from streamweir.server.arbiter import Arbiter, MemoryArbiter
+from streamweir.server.books import Books, abandoned
+from streamweir.server.directory import Directory
+from streamweir.server.log import log_fault, logger
+from streamweir.server.metrics import BookReading
+from streamweir.server.pace import USUAL, Pace
+from streamweir.server.setup import key_ring
+from streamweir.server.sharedarbiter import SharedArbiter
+from streamweir.server.upkeep import Node, bury, give_sign
+from streamweir.store.clock import now_ms
+from streamweir.store.contentqueue import ContentQueue
+from streamweir.store.directory import changes_since, find_limited
+from streamweir.store.engine import Store, StoreError, StoreUnavailable, first_line, open_store
+from streamweir.store.filekeys import put_file_keys
+from streamweir.store.instance import now_of, other_instances, retire
+from streamweir.store.journal import Journal, dead_journals
+from streamweir.store.lock import DatabaseLock, lock_database
+from streamweir.store.objection import Conflict
+from streamweir.store.session import ensure_admin_secret
+from streamweir.store.shared import SharedError, SharedLimits, open_shared
+from streamweir.store.workspace import open_default_workspace
+from streamweir.store.writer import Writer
+
+_WORKERS = "workers"
+"""All who let the database decide may share it; one who decides by himself may not share it with them."""
+_RENEWALS = 4
+"""Of a lease, within its time."""
+_IN_THE_WAY = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
+"""Of a start: each is the operator's to mend."""
+_HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
+
+
+class Bookroom(Struct, kw_only=True):
+    """What belongs together while the process lives. `Gateway` closes the books, `close` all that is behind them."""
+
+    store: Store
+    books: Books
+    node: Node
+    journal: Journal
+    contents: ContentQueue
+    lock: DatabaseLock | None
+    pace: Pace
+
+    def reading(self) -> BookReading:
+        writer = self.books.writer
+        assert writer is not None  # noqa: S101 (for the type checker)
+        return BookReading(
+            waiting=writer.waiting,
+            lag_s=writer.lag_s,
+            journal_bytes=self.journal.unapplied_bytes,
+            refused=writer.refused + self.journal.refused,
+            content_dropped=self.contents.dropped,
+            is_degraded=self.books.is_degraded,
+        )
+
+    async def close(self) -> None:
+        await self.contents.close(1.0)
+        await self.journal.close()
+        await self.store.close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> str | None:
+    """Once for all workers: the schema, the workspace that is always there, and the operator's secret.
+
+    Gives that secret where it was made just now: it is not kept, and cannot be shown again. Raises `ConfigError`.
+    """
+    if config.store.is_none:
+        return None
+    lock: DatabaseLock | None = None
+    store: Store | None = None
+    try:
+        lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
+        store = await open_store(config.store.url, data_dir)
+        if workers > 1 and config.shared is None and store.is_sqlite and (limited := await store.read(find_limited)):
+            reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
+            raise ConfigError("shared", reason)
+        return await store.write(_found)
+    except _IN_THE_WAY as reason:
+        raise _explained(reason, data_dir) from None
+    finally:
+        await _leave(store, lock, None)
+
+
+async def open_books(config: Config, data_dir: Path, *, node: str | None = None, pace: Pace = USUAL) -> Bookroom:
+    """`node`: what the workers of one supervisor have in common; None: this process is alone. Raises `ConfigError`."""
+    lock: DatabaseLock | None = None
+    store: Store | None = None
+    room: Bookroom | None = None
+    try:
+        lock = lock_database(config.store.url, data_dir, node=None if node is None else _WORKERS)
+        store = await open_store(config.store.url, data_dir)
+        room = _furnish(config, data_dir, store, lock, _node(node), pace)
+        await _enter(room, data_dir)
+    except BaseException as reason:
+        await _leave(store, lock, room)
+        if isinstance(reason, _IN_THE_WAY):
+            raise _explained(reason, data_dir) from None
+        raise
+    return room
+
+
+def _explained(reason: Exception, data_dir: Path) -> ConfigError:
+    if isinstance(reason, OSError):
+        return ConfigError("", f"the journal cannot be kept: {reason.strerror}", file=str(data_dir))
+    if isinstance(reason, SharedError):
+        return ConfigError("shared.url", str(reason))
+    if isinstance(reason, DBAPIError):
+        return ConfigError("store.url", f"the database cannot be used: {first_line(reason)}")
+    return ConfigError("store.url", str(reason))
+
+
+async def _leave(store: Store | None, lock: DatabaseLock | None, room: Bookroom | None) -> None:
+    """Books that could not be opened leave nothing open."""
+    if room is not None:
+        await room.books.close(0.0)
+        await room.journal.close()
+    if store is not None:
+        await store.close()
+    if lock is not None:
+        lock.release()
+
+
+def _found(conn: Connection) -> str | None:
+    open_default_workspace(conn, now_ms())
+    return ensure_admin_secret(conn, now_ms())
+
+
+def _node(name: str | None) -> Node:
+    instance = f"{now_ms():012x}{token_hex(6)}"
+    return Node(instance=instance, name=name or f"{socket.gethostname()}:{os.getpid()}")
+
+
+def _furnish(
+    config: Config, data_dir: Path, store: Store, lock: DatabaseLock | None, node: Node, pace: Pace
+) -> Bookroom:
+    journal = Journal(data_dir / "journal", node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
+    writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
+    shared = _open_shared(config, pace)
+    decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
+    arbiter: Arbiter
+    if decides_alone:
+        arbiter = MemoryArbiter(store, writer, pace.decision_s)
+    else:
+        arbiter = SharedArbiter(store, writer, shared, lambda: node.peers, pace.decision_s)
+    limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
+    books = Books(
+        node.instance,
+        Directory(key_ring(config), pace.unseen_s),
+        arbiter,
+        writer,
+        hold_tokens=config.store.hold_tokens,
+        limits_are_kept=limits_are_kept,
+        renew_s=pace.lease_s / _RENEWALS,
+    )
+    contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
+    return Bookroom(store=store, books=books, node=node, journal=journal, contents=contents, lock=lock, pace=pace)
+
+
+def redactor_of(config: Config, before: Config | None = None) -> Redactor:
+    """Besides what the operator names and what is shaped like a secret: the secrets of the configuration itself.
+
+    `before`: the one that streams still go by.
+    """
+    known = {*secrets_of(config), *(secrets_of(before) if before is not None else ())}
+    return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
+
+
+def _open_shared(config: Config, pace: Pace) -> SharedLimits | None:
+    if config.shared is None:
+        return None
+    return open_shared(
+        config.shared.url, lease_s=pace.lease_s, timeout_s=pace.shared_timeout_s, pause_s=pace.shared_pause_s
+    )
+
+
+async def _enter(room: Bookroom, data_dir: Path) -> None:
+    store, books, node = room.store, room.books, room.node
+    writer = books.writer
+    assert writer is not None  # noqa: S101 (for the type checker)
+    room.journal.open()
+    await give_sign(store, node, room.pace.silent_s)
+    for dead in dead_journals(data_dir / "journal"):
+        await writer.replay(dead, partial(_bury, store, dead.instance))
+    if room.lock is not None and not room.lock.shared:  # nobody else can be alive
+        await bury(store, await store.read(lambda conn: other_instances(conn, node.instance)))
+    await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))
+    books.directory.file_is_new = False
+    books.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
+    writer.start()
+    room.contents.start()
+
+
+async def _bury(store: Store, instance: str) -> None:
+    """Of one that is known to be dead, for its lock is free."""
+    await bury(store, [instance])
+    await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
+
+
+def _tell(what: str, details: Mapping[str, Any]) -> None:
+    fault = details.get("fault")
+    fields = {name: value for name, value in details.items() if name != "fault"}
+    say = logger.info if what in _HARMLESS else logger.error
+    say(f"books: {what.replace('_', ' ')}", exc_info=fault, **fields)

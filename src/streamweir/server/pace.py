@@ -1,0 +1,38 @@
+"""How long the books wait for whom, and how often they look: one value, so that it is said in one place.
+
+None of it is the operator's to choose: each number is a promise that is made elsewhere (a request
+waits two seconds for the books, a key that nobody could look up is good for a minute, a dead process
+is noticed within one), and some hang together. A test is in more of a hurry, or has more patience.
+"""
+
+from msgspec import Struct
+
+from streamweir.policy.limits import LEASE_S
+from streamweir.store.batch import APPLY_S
+from streamweir.store.shared import PAUSE_S, TIMEOUT_S
+from streamweir.store.writer import DECISION_S
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    tick_s: float = 1.0
+    """Between two looks at what has changed."""
+    beat_s: float = 5.0
+    """Between two signs of life."""
+    silent_s: float = 20.0
+    """A process that gave no sign of life for so long is dead."""
+    decision_s: float = DECISION_S
+    """A request waits no longer for the books."""
+    apply_s: float = APPLY_S
+    """Nor does a batch of entries for the database, before it is tried again."""
+    flush_s: float = 5.0
+    """Nor does a process that ends, for the database to have all; the journal has it."""
+    unseen_s: float = 60.0
+    """So long after the last look the keys of the store are still good."""
+    lease_s: float = LEASE_S
+    """What a process has reserved in Valkey is given back when it was not renewed for so long."""
+    shared_timeout_s: float = TIMEOUT_S
+    shared_pause_s: float = PAUSE_S
+    """How long Valkey is left alone when it has failed too often."""
+
+
+USUAL = Pace()

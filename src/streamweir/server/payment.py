@@ -1,0 +1,65 @@
+"""Between an attempt and the books: nothing goes out that is not held for, durably.
+
+    hold on its way to the disk -> the answer waits        outgrown -> it waits, until more is held or it is cut
+
+It knows the booking of the request and the relay of the attempt, and decides nothing itself: whether
+there is more to be held is the books' to say, and how a caller is told that there is not is the
+conversation's (`cut`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.booking import Booking
+from streamweir.server.books import Books
+from streamweir.server.relay import Relay, Watch
+from streamweir.stages.meter import Meter
+
+
+class Payment:
+    """Of one request, through all its attempts."""
+
+    def __init__(
+        self, books: Books, booking: Booking, watch: Watch, cut: Callable[[Relay, StreamweirError], None]
+    ) -> None:
+        self._books = books
+        self._booking = booking
+        self._watch = watch
+        self._cut = cut
+        self._extending: asyncio.Task[None] | None = None
+
+    def bind(self, relay: Relay, meter: Meter, target: str) -> None:
+        """Before the attempt begins."""
+        booking = self._booking
+        booking.progress = lambda: (target, meter.tokens_so_far())
+        if not booking.is_durable:
+            relay.hold_back()
+            booking.when_durable(relay.let_go_on)
+        if booking.allowance is not None:
+            relay.allowance(booking.allowance)
+            relay.on_overrun = partial(self._overrun, relay, meter)
+
+    async def over(self) -> None:
+        """When the attempt is: what is being held is settled with the rest."""
+        if self._extending is not None:
+            await asyncio.wait({self._extending})
+
+    def _overrun(self, relay: Relay, meter: Meter) -> None:
+        """The answer has outgrown its hold: nothing more goes out before it is paid for."""
+        relay.hold_back()
+        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, meter))
+        self._extending.add_done_callback(partial(self._extended, relay))
+
+    async def _extend(self, relay: Relay, meter: Meter) -> None:
+        if await self._books.extend(self._booking, meter.tokens_so_far()):
+            relay.allowance(self._booking.allowance)
+            relay.let_go_on()
+        else:
+            self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))
+
+    def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (reason := task.exception()) is not None:
+            self._watch.fault(reason, self._booking.hold.request_id)
+            relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))

@@ -1,0 +1,100 @@
+"""The facts of a request as its row in the log: the columns, and nothing that a database would not take.
+
+Pure. What callers chose (model names, ids, the names of dropped members) is made plain and short
+here, the one place where it becomes a row. A key that somebody wrote where none belongs (into his
+user-agent, say) is taken out by its shape, as it is for the log; the names of models that were routed and
+the ids in chunks stay to the letter, for requests are counted and found by them.
+"""
+
+from msgspec import structs
+
+from streamweir.core.usage import Usage
+from streamweir.server.clean import clean, clean_id
+from streamweir.server.facts import RequestFacts
+from streamweir.store.record import Row, plain
+from streamweir.wire import jsonio
+
+_LONGEST = 256
+_MOST_DROPPED = 50
+_BUCKETS = (
+    "input_uncached",
+    "cache_read",
+    "cache_write_5m",
+    "cache_write_1h",
+    "audio_input",
+    "output",
+    "reasoning",
+    "audio_output",
+)
+
+
+def row_of(facts: RequestFacts, instance: str) -> Row:
+    usage, gaps = facts.usage, facts.gaps
+    return Row(
+        request_id=facts.id,
+        at_ms=facts.at_ms,
+        instance=instance,
+        status=facts.status,
+        verdict=facts.verdict.value if facts.verdict is not None else "",
+        duration_ms=round(facts.duration_s * 1000),
+        completion_id=_short(facts.completion_id),
+        workspace_id=facts.workspace_id,
+        key_id=facts.key_id,
+        key_name=facts.key,
+        dialect=facts.dialect,
+        model=_model(facts),
+        target=_short(facts.target),
+        attempts=_attempts(facts),
+        stream=facts.stream,
+        error=facts.error,
+        finish=facts.finish,
+        prompt_tokens=usage.prompt_tokens if usage is not None else None,
+        completion_tokens=usage.completion_tokens if usage is not None else None,
+        usage=_buckets(usage) if usage is not None else None,
+        usage_source=facts.usage_source.value if facts.usage_source is not None else None,
+        flags=_json(facts.flags) if facts.flags else None,
+        held=facts.held,
+        cost=facts.cost,
+        price_version=facts.price_version,
+        ttft_ms=round(facts.ttft_s * 1000) if facts.ttft_s is not None else None,
+        chunks=gaps.count if gaps is not None else None,
+        gap_p50_ms=round(gaps.p50_s * 1000) if gaps is not None else None,
+        gap_p99_ms=round(gaps.p99_s * 1000) if gaps is not None else None,
+        gap_max_ms=round(gaps.max_s * 1000) if gaps is not None else None,
+        bytes_in=facts.bytes_in,
+        bytes_out=facts.bytes_out,
+        peer=_short(facts.peer) or None,
+        client=clean(facts.client, _LONGEST) if facts.client is not None else None,
+        client_id=clean_id(facts.client_id) if facts.client_id is not None else None,
+        dropped=_json([clean(name, _LONGEST) for name in facts.dropped[:_MOST_DROPPED]]) if facts.dropped else None,
+        has_content=facts.has_content,
+    )
+
+
+def _short(text: str | None) -> str | None:
+    if text is None or (len(text) <= _LONGEST and text.isascii() and text.isprintable()):
+        return text  # nearly always
+    return plain(text[:_LONGEST])
+
+
+def _model(facts: RequestFacts) -> str | None:
+    """One that nobody has may be anything, a key in the wrong place too."""
+    if facts.model is not None and facts.error == "model_not_found":
+        return clean(facts.model, _LONGEST)
+    return _short(facts.model)
+
+
+def _attempts(facts: RequestFacts) -> str:
+    attempts = [structs.asdict(attempt) for attempt in facts.attempts]
+    for attempt in attempts:
+        attempt["target"] = _short(attempt["target"])
+        attempt["duration_s"] = round(attempt["duration_s"], 6)
+    return _json(attempts)
+
+
+def _buckets(usage: Usage) -> str:
+    return _json({name: count for name in _BUCKETS if (count := getattr(usage, name)) is not None})
+
+
+def _json(document: object) -> str:
+    return jsonio.encode(document).decode()

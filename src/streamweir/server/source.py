@@ -1,0 +1,100 @@
+"""The upstream's side of an attempt: the call that is under way, and what its head says of it.
+
+It pauses, resumes, aborts and lets go of the call, whichever of these is done twice or too early, and
+collects the body of a refusal. It knows nothing of the caller, and of the answer only whether its
+head is that of one.
+"""
+
+from collections.abc import Mapping
+
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.providers.base import Provider
+from streamweir.upstream.base import Call
+
+_LARGEST_REFUSAL = 64 * 1024
+_READABLE = ("text/event-stream", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
+
+
+class Source:
+    __slots__ = ("_call", "_head", "_provider", "_refusal", "is_paused", "is_sent", "resends", "status")
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._call: Call | None = None
+        self._head: Mapping[str, str] = {}
+        self._refusal: bytearray | None = None
+        self.status = 0
+        self.is_paused = False
+        self.is_sent = False
+        self.resends = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._call is not None
+
+    @property
+    def has_refused(self) -> bool:
+        return self._refusal is not None
+
+    def take_call(self, call: Call) -> None:
+        self.is_sent = True
+        self._call = call
+        if self.is_paused:
+            call.pause()
+
+    def take_head(self, status: int, headers: Mapping[str, str]) -> StreamweirError | None:
+        """What is wrong with it, where that can be said without a body."""
+        self.status, self._head = status, headers
+        if 300 <= status < 400:
+            return self._provider.read_error(status, headers, b"")
+        if not 200 <= status < 300:
+            self._refusal = bytearray()
+        elif headers.get("content-encoding", "identity").lower() != "identity":
+            return UpstreamError("upstream_bad_encoding", "The provider compressed its answer, unasked.")
+        elif not _is_readable(headers.get("content-type", "")):
+            return UpstreamError("upstream_bad_response", "The provider answered with something else than data.")
+        return None
+
+    def take_refusal(self, data: bytes) -> StreamweirError | None:
+        """A piece of a refusal's body. What it is to be taken for, where it is longer than any that is read."""
+        if self._refusal is not None:
+            self._refusal += data
+            if len(self._refusal) > _LARGEST_REFUSAL:
+                return self._provider.read_error(self.status, self._head, b"")
+        return None
+
+    def refusal(self) -> StreamweirError | None:
+        """By as much of its body as came."""
+        if self._refusal is None:
+            return None
+        return self._provider.read_error(self.status, self._head, bytes(self._refusal))
+
+    def pause(self) -> None:
+        self.is_paused = True
+        if self._call is not None:
+            self._call.pause()
+
+    def resume(self) -> None:
+        self.is_paused = False
+        if self._call is not None:
+            self._call.resume()
+
+    def drop(self) -> None:
+        """Whatever it was about."""
+        self.leave(is_sound=False)
+
+    def leave(self, *, is_sound: bool) -> None:
+        """`is_sound`: its answer was whole, and nothing came behind it."""
+        call, self._call = self._call, None
+        if call is None:
+            return
+        self.resends = call.resends
+        if is_sound:
+            call.let_go()
+        else:
+            call.abort()
+
+
+def _is_readable(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return not kind or kind in _READABLE or kind.endswith("+json")

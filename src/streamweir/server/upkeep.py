@@ -1,0 +1,237 @@
+"""What the books need from time to time: a look at what has changed, a sign of life, the orphans of others.
+
+One task, once a second. Each step may find the database away: then it is left for the next time,
+and nothing else waits for it. A process is taken for dead when its sign of life is old AND this one
+has seen the database all that while: else the first to come back after an outage, or after it stood
+still itself, would bury all the others. It takes two looks: one that comes back may be seen in what
+it writes before it has given a sign. Open requests of the dead are settled by whoever comes first;
+the unique index of the ledger sees to it that it happens once.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import DecodeError, Struct
+from sqlalchemy import Connection
+
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
+from streamweir.policy.access import Key
+from streamweir.policy.prices import Quote, cost_of, decode_quote
+from streamweir.server.books import Books
+from streamweir.server.log import logger
+from streamweir.server.pace import USUAL, Pace
+from streamweir.stages.meter import UsageSource
+from streamweir.store import directory as store_directory
+from streamweir.store import retention
+from streamweir.store.clock import now_ms
+from streamweir.store.engine import Store, StoreUnavailable
+from streamweir.store.filekeys import put_file_keys
+from streamweir.store.instance import beat, count_alive, dead_instances, now_of, retire
+from streamweir.store.live import OpenRequest, cancelled
+from streamweir.store.objection import Conflict
+from streamweir.store.orphan import settle_orphans
+from streamweir.store.record import Row, Settle
+
+
+class Node(Struct, kw_only=True):
+    instance: str
+    name: str
+    """The workers of one supervisor share it."""
+    peers: int = 1
+    """How many processes serve at the moment, this one among them."""
+
+
+class Upkeep:
+    def __init__(
+        self,
+        store: Store,
+        books: Books,
+        node: Node,
+        *,
+        stop_key: Callable[[Key], None],
+        stop_request: Callable[[str], None],
+        retention_days: float,
+        pace: Pace = USUAL,
+    ) -> None:
+        """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended."""
+        self._store = store
+        self._books = books
+        self._node = node
+        self._stop_key = stop_key
+        self._stop_request = stop_request
+        self._retention_days = retention_days
+        self._pace = pace
+        self._tasks: list[asyncio.Task[None]] = []
+        self._looking = asyncio.Lock()
+        self._beat_at = self._reconciled_at = 0.0
+        self._in_touch_since = self._touched_at = time.monotonic()
+        self._suspects: dict[str, float] = {}
+        """Who has seemed dead at every look since then."""
+
+    def start(self) -> None:
+        loop, instance = asyncio.get_running_loop(), self._node.instance
+        purging = retention.purge_regularly(self._store, instance, now_ms, days=self._retention_days)
+        self._tasks = [loop.create_task(self._run()), loop.create_task(purging)]
+        for task in self._tasks:
+            task.add_done_callback(_report)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def retire(self) -> None:
+        """After the books are closed, and all of them is written: what is still open of this process is an orphan."""
+        instance = self._node.instance
+        with suppress(StoreUnavailable):  # then it is found by its silence
+            await self._store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())), timeout_s=1.0)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            self._books.note_progress()
+            try:
+                await self.look()
+                await self._give_sign()
+                self._stay_in_touch()
+                await self._reconcile()
+            except StoreUnavailable:
+                self._in_touch_since = time.monotonic()
+            except Exception as reason:  # noqa: BLE001 (a bug of ours: without a sign of life we would be buried alive)
+                logger.error("the upkeep of the books has failed", exc_info=reason)
+                self._in_touch_since = time.monotonic()
+
+    async def look(self) -> None:
+        """Takes up what has changed, one look after the other: an older state never comes last.
+
+        Raises `StoreUnavailable`.
+        """
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
+        directory, instance = self._books.directory, self._node.instance
+
+        def read(conn: Connection) -> tuple[store_directory.Changes, list[str]]:
+            return store_directory.changes_since(conn, directory.version), cancelled(conn, instance)
+
+        changes, unwanted = await self._store.read(read)
+        for key in directory.take(changes):
+            self._stop_key(key)
+        for request_id in unwanted:
+            self._stop_request(request_id)
+        if directory.file_is_new:
+            await self.mirror_file()
+
+    async def mirror_file(self) -> None:
+        """The keys and workspaces of the operator's file, for whoever looks them up."""
+        directory = self._books.directory
+        ring, at_ms = directory.file_keys, now_ms()
+        try:
+            await self._store.write(lambda conn: put_file_keys(conn, list(ring), at_ms=at_ms))
+        except Conflict as reason:  # found out after a reload: they are good for all that, and waited for no more
+            logger.error("the keys of the file are not in the books", reason=str(reason))
+        directory.file_is_new = directory.file_keys is not ring  # a reload meanwhile
+
+    async def _give_sign(self) -> None:
+        now = time.monotonic()
+        if now - self._beat_at < self._pace.beat_s:
+            return
+        await give_sign(self._store, self._node, self._pace.silent_s)
+        self._beat_at = now
+
+    def _stay_in_touch(self) -> None:
+        """Unless this process, or its last question, took so long that the others may have had to wait as well."""
+        now = time.monotonic()
+        if now - self._touched_at > self._pace.silent_s / 2:
+            self._in_touch_since = now
+        self._touched_at = now
+
+    async def _reconcile(self) -> None:
+        now = time.monotonic()
+        if now - self._in_touch_since < self._pace.silent_s or now - self._reconciled_at < self._pace.beat_s:
+            return
+        self._reconciled_at = now
+        at_ms = now_ms()
+        own = self._node.instance
+
+        def find(conn: Connection) -> list[str]:
+            return dead_instances(conn, now_of(conn, at_ms), int(self._pace.silent_s * 1000), own=own)
+
+        # Where a clock was set forward everybody seems dead, until his next sign of life.
+        self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
+        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
+        await bury(self._store, dead)
+        await self._books.correct()
+
+
+async def give_sign(store: Store, node: Node, silent_s: float) -> None:
+    """A sign of life, and how many others gave one. Raises `StoreUnavailable`."""
+    at_ms = now_ms()
+
+    def write(conn: Connection) -> int:
+        now_by_all = now_of(conn, at_ms)
+        beat(conn, node.instance, node.name, now_by_all)
+        return count_alive(conn, now_by_all, int(silent_s * 1000))
+
+    node.peers = max(1, await store.write(write))
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A fault of ours: the books go on without what is done here, and that must be known."""
+    if not task.cancelled() and (reason := task.exception()) is not None:
+        logger.error("the upkeep of the books has failed", exc_info=reason)
+
+
+async def bury(store: Store, instances: list[str]) -> None:
+    """Settles what dead processes left open. Raises `StoreUnavailable`."""
+    count = 0
+    while instances:
+        settled = await store.write(lambda conn: settle_orphans(conn, instances, now_ms(), orphan))
+        count += settled
+        if not settled:
+            break
+    if count:
+        logger.warning("orphaned requests settled", count=count)
+
+
+def orphan(request: OpenRequest, _: int) -> Settle:
+    """By the evidence that is left: the prompt that was about to be sent, and what had been delivered."""
+    usage = Usage(input_uncached=request.prompt_tokens, output=request.output_tokens)
+    try:
+        quote = decode_quote(request.prices)
+    except DecodeError:  # of a program that writes it in another way: without a price, as is said of it then
+        quote = Quote("", {})
+    rates = quote.rates.get(request.target) if request.target is not None else None
+    if rates is not None:
+        cost: int | None = cost_of(usage, rates)
+    elif request.target is not None:
+        cost = None
+    else:
+        cost = quote.hold(usage.prompt_tokens, 0)
+    row = Row(
+        request_id=request.request_id,
+        at_ms=request.at_ms,
+        instance=request.instance,
+        status=0,
+        verdict=Verdict.ORPHANED.value,
+        duration_ms=max(0, (request.progress_ms or request.at_ms) - request.at_ms),
+        workspace_id=request.workspace_id,
+        key_id=request.key_id,
+        key_name=request.key_name,
+        dialect=request.dialect,
+        model=request.model,
+        target=request.target,
+        stream=request.stream,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        usage_source=UsageSource.ESTIMATE.value,
+        held=request.held,
+        cost=cost,
+        price_version=quote.version or None,
+    )
+    return Settle(row=row, account=request.account)

@@ -1,0 +1,300 @@
+"""Keys and workspaces over the API."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from streamweir.policy.secret import is_well_formed
+from streamweir.store import audit
+from support.api import Api, Role, api_on, bearer
+from support.directory import dump
+from support.stores import each_database
+
+EVERYTHING: dict[str, Any] = {
+    "scopes": ["chat"],
+    "models": ["gpt-4o", "claude-*"],
+    "dialect": "opentoken",
+    "rpm": 60,
+    "tpm": 100_000,
+    "max_streams": 4,
+    "budget_usd": "12.345678901",
+    "budget_period": "week",
+    "log_content": True,
+}
+
+
+async def create(api: Api, role: Role, name: str = "made", **more: Any) -> httpx2.Response:
+    return await api.ask("POST", "/api/keys", body={"name": name, **more}, **role)
+
+
+async def change(api: Api, role: Role, id: str, **more: Any) -> httpx2.Response:
+    return await api.ask("PATCH", f"/api/keys/{id}", body=more, **role)
+
+
+def code_of(reply: httpx2.Response) -> tuple[int, str, str | None]:
+    error = reply.json()["error"]
+    return reply.status_code, error["code"], error["param"]
+
+
+@each_database
+async def test_the_life_of_a_key(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        admin, space = bearer(api.one.admin.secret), api.one.workspace
+        expires_ms = api.clock.at_ms + 1_000_000
+        reply = await create(api, admin, **EVERYTHING, expires_ms=expires_ms)
+        made = reply.json()
+        secret, id = made.pop("secret"), made["id"]
+        assert reply.status_code == 201
+        assert is_well_formed(secret)
+        assert made == {
+            "id": id,
+            "workspace": space.id,
+            "name": "made",
+            "origin": "store",
+            "last4": secret[-4:],
+            **EVERYTHING,
+            "expires_ms": expires_ms,
+            "created_ms": api.clock.at_ms,
+            "revoked_ms": None,
+            "old_until_ms": None,
+        }
+        assert (await api.ask("GET", f"/api/keys/{id}", **admin)).json() == made
+        found = api.room.books.directory.find(secret)
+        assert found is not None, "this process knows it at once"
+        assert found.rpm == 60
+
+        changed = await change(api, admin, id, rpm=None, name="other", budget_usd=0.1, models=None)
+        assert changed.json() == {**made, "rpm": None, "name": "other", "budget_usd": "0.1", "models": None}
+        assert (await change(api, admin, id)).json() == changed.json()
+
+        rotated = (await api.ask("POST", f"/api/keys/{id}/rotate", body={"grace_s": 60}, **admin)).json()
+        assert rotated["secret"] != secret
+        assert rotated["old_until_ms"] == api.clock.at_ms + 60_000
+        assert (await api.ask("POST", f"/api/keys/{id}/rotate", **admin)).json()["old_until_ms"] == (
+            api.clock.at_ms + 3_600_000
+        )
+
+        revoked = await api.ask("POST", f"/api/keys/{id}/revoke", **admin)
+        assert revoked.json()["revoked_ms"] == api.clock.at_ms
+        assert api.stopped[-1] == id, "its streams end"
+        assert code_of(await change(api, admin, id, rpm=1)) == (409, "conflict", None)
+        assert code_of(await api.ask("POST", f"/api/keys/{id}/rotate", **admin)) == (409, "conflict", None)
+        rows = (await api.ask("GET", "/api/audit", params={"limit": 5}, **admin)).json()["data"]
+        assert [row["action"] for row in rows] == [
+            "key.revoke",
+            "key.rotate",
+            "key.rotate",
+            "key.change",
+            "key.create",
+        ]
+        assert {(row["actor"], row["object"], row["workspace"]) for row in rows} == {
+            (f"key:{api.one.admin.key.id}", id, space.id)
+        }
+        assert await api.room.store.read(audit.verify) is None
+
+
+@each_database
+async def test_lists_of_keys(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+
+        async def ids(role: Role, **params: Any) -> list[str]:
+            found: list[str] = []
+            while True:
+                reply = await api.ask("GET", "/api/keys", params={"limit": 2, **params}, **role)
+                document = reply.json()
+                assert len(document["data"]) <= 2
+                assert "secret" not in reply.text
+                found += [key["id"] for key in document["data"]]
+                if document["next"] is None:
+                    return found
+                params["cursor"] = document["next"]
+
+        one, two = (
+            {each.key.id for each in (space.chat, space.models, space.admin, space.expired, space.revoked)}
+            for space in (api.one, api.two)
+        )
+        every = await ids(api.operator)
+        assert len(every) == 11, "and the one of the file"
+        assert one | two < set(every)
+        assert set(await ids(api.operator, workspace="one")) == one
+        assert set(await ids(bearer(api.two.admin.secret))) == two
+        assert await ids(api.operator, revoked="true", workspace="one") == [api.one.revoked.key.id]
+        assert len(await ids(api.operator, revoked="false", workspace="one")) == 4
+        for params in ({"workspace": "one"}, {"workspace": api.one.workspace.id}, {"cursor": api.one.chat.key.id}):
+            reply = await api.ask("GET", "/api/keys", params=params, **bearer(api.two.admin.secret))
+            assert reply.status_code == 404
+
+
+async def test_only_the_operator_makes_admins(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        admin, chat = bearer(api.one.admin.secret), api.one.chat.key.id
+        before = await dump(api.room.store)
+        for reply in (
+            await create(api, admin, scopes=["admin"]),
+            await create(api, admin, scopes=["chat", "admin"]),
+            await change(api, admin, chat, scopes=["chat", "models", "admin"]),
+        ):
+            assert code_of(reply) == (403, "insufficient_permissions", None)
+        assert await dump(api.room.store) == before
+        assert (await create(api, api.operator, scopes=["admin"], workspace="one")).status_code == 201
+        assert (await change(api, api.operator, chat, scopes=["admin"])).json()["scopes"] == ["admin"]
+        second = await create(api, api.operator, "second", scopes=["admin"], workspace="two")
+        assert second.json()["workspace"] == api.two.workspace.id
+        assert (await create(api, api.operator, "third")).json()["workspace"] == "default"
+
+
+async def test_a_key_does_nothing_to_itself_nor_to_other_admins(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        admin, own = bearer(api.one.admin.secret), api.one.admin.key.id
+        peer = (await api.new_key(api.one, scopes=("admin",))).key.id
+        before = await dump(api.room.store)
+        for id in (own, peer):
+            calls: list[tuple[str, str, Any]] = [
+                ("PATCH", "", {"name": "x"}),
+                ("PATCH", "", {"rpm": None, "budget_usd": None}),
+                ("PATCH", "", {"scopes": ["chat"]}),
+                ("PATCH", "", {"expires_ms": None}),
+                ("PATCH", "", {}),
+                ("POST", "/revoke", None),
+                ("POST", "/rotate", {"grace_s": 0}),
+                ("DELETE", "/content", None),
+            ]
+            for method, path, body in calls:
+                reply = await api.ask(method, f"/api/keys/{id}{path}", body=body, **admin)
+                assert code_of(reply) == (403, "insufficient_permissions", None)
+        assert await dump(api.room.store) == before
+        assert (await api.ask("POST", f"/api/keys/{own}/revoke", **api.operator)).status_code == 200
+        assert (await api.ask("GET", "/api/keys", **admin)).status_code == 401, "at once"
+
+
+SENSELESS: list[tuple[dict[str, Any], str]] = [
+    ({"name": ""}, "name"),
+    ({"name": "x" * 65}, "name"),
+    ({"name": " x"}, "name"),
+    ({"name": 1}, "name"),
+    ({"scopes": []}, "scopes"),
+    ({"scopes": ["root"]}, "scopes[0]"),
+    ({"scopes": "chat"}, "scopes"),
+    ({"models": ["a*b"]}, "models"),
+    ({"models": [""]}, "models[0]"),
+    ({"dialect": "klingon"}, "dialect"),
+    ({"rpm": 0}, "rpm"),
+    ({"rpm": 1.5}, "rpm"),
+    ({"rpm": "1"}, "rpm"),
+    ({"rpm": True}, "rpm"),
+    ({"tpm": 10**30}, "tpm"),
+    ({"max_streams": -1}, "max_streams"),
+    ({"budget_usd": "1.0000000001"}, "budget_usd"),
+    ({"budget_usd": -1}, "budget_usd"),
+    ({"budget_usd": "NaN"}, "budget_usd"),
+    ({"budget_usd": "sNaN"}, "budget_usd"),
+    ({"budget_usd": "-Infinity"}, "budget_usd"),
+    ({"budget_usd": "1e999999"}, "budget_usd"),
+    ({"budget_usd": "1e-999999"}, "budget_usd"),
+    ({"budget_usd": "a lot"}, "budget_usd"),
+    ({"budget_usd": 10**20}, "budget_usd"),
+    ({"budget_usd": True}, "budget_usd"),
+    ({"budget_usd": []}, "budget_usd"),
+    ({"budget_period": "day"}, "budget_period"),
+    ({"budget_usd": 1, "budget_period": "year"}, "budget_period"),
+    ({"log_content": "yes"}, "log_content"),
+    ({"expires_ms": 1}, "expires_ms"),
+    ({"expires_ms": 10**18}, "expires_ms"),
+    ({"expires_ms": -1}, "expires_ms"),
+    ({"workspace": None, "nested": {}}, "nested"),
+]
+
+
+async def test_what_makes_no_sense(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        before = await dump(api.room.store)
+        for members, param in SENSELESS:
+            reply = await create(api, api.operator, **{"name": "made", **members})
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, param), members
+            assert reply.json()["error"]["message"].isprintable()
+        assert await dump(api.room.store) == before
+
+
+async def test_money_is_read_digit_by_digit(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        for written, shown in (
+            (b'"0.1"', "0.1"),
+            (b"0.1", "0.1"),
+            (b"0", "0"),
+            (b"1e2", "100"),
+            (b"123456789.123456789", "123456789.123456789"),  # more digits than a float holds
+            (b'"1000000000"', "1000000000"),
+            (b"0.000000001", "0.000000001"),
+            (b"12.50", "12.5"),
+        ):
+            raw = b'{"budget_usd":' + written + b"}"
+            headers = {**api.operator["headers"], "content-type": "application/json"}
+            reply = await api.ask("PATCH", f"/api/keys/{api.one.chat.key.id}", raw=raw, headers=headers)
+            assert reply.json()["budget_usd"] == shown
+
+
+async def test_names_are_taken_once(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        assert (await create(api, api.operator, workspace="one")).status_code == 201
+        assert code_of(await create(api, api.operator, workspace="one")) == (409, "conflict", "name")
+        assert (await create(api, api.operator, workspace="two")).status_code == 201
+        reply = await api.ask("POST", "/api/workspaces", body={"name": "one"}, **api.operator)
+        assert code_of(reply) == (409, "conflict", "name")
+
+
+async def test_workspaces(tmp_path: Path) -> None:
+    async with api_on("postgres", tmp_path) as api:
+        role = api.operator
+        made = (await api.ask("POST", "/api/workspaces", body={"name": "three", "prepaid": True}, **role)).json()
+        assert made == {"id": made["id"], "name": "three", "prepaid": True, "created_ms": api.clock.at_ms}
+        for path in (made["id"], "three"):
+            assert (await api.ask("GET", f"/api/workspaces/{path}", **role)).json() == made
+        changed = await api.ask("PATCH", "/api/workspaces/three", body={"name": "drei", "prepaid": False}, **role)
+        assert changed.json() == {**made, "name": "drei", "prepaid": False}
+        names, cursor = [], None
+        while True:
+            params = {"limit": 1} if cursor is None else {"limit": 1, "cursor": cursor}
+            page = (await api.ask("GET", "/api/workspaces", params=params, **role)).json()
+            names += [each["name"] for each in page["data"]]
+            cursor = page["next"]
+            if cursor is None:
+                break
+        assert names == ["default", "drei", "one", "two"]
+        own = (await api.ask("GET", "/api/workspaces", **bearer(api.one.admin.secret))).json()
+        assert [each["name"] for each in own["data"]] == ["one"]
+        assert code_of(await api.ask("GET", "/api/workspaces", params={"cursor": "x"}, **role))[0] == 404
+
+
+async def test_a_limit_that_nobody_would_keep_is_not_promised(tmp_path: Path) -> None:
+    """Several workers on SQLite have nothing in common that they could count in."""
+    async with api_on("sqlite", tmp_path, node="workers") as api:
+        assert not api.room.books.limits_are_kept
+        id = api.one.chat.key.id
+        limits: dict[str, Any] = {"rpm": 1, "tpm": 1, "max_streams": 1, "budget_usd": 0}
+        for member in limits:
+            limit: dict[str, Any] = {member: limits[member]}
+            assert code_of(await create(api, api.operator, **limit)) == (409, "conflict", member)
+            assert code_of(await change(api, api.operator, id, **limit)) == (409, "conflict", member)
+            assert (await change(api, api.operator, id, **{member: None})).status_code == 200
+        assert (await create(api, api.operator)).status_code == 201
+        for method, path in (("POST", "/api/workspaces"), ("PATCH", "/api/workspaces/one")):
+            reply = await api.ask(method, path, body={"name": "new", "prepaid": True}, **api.operator)
+            assert code_of(reply) == (409, "conflict", "prepaid")
+        reply = await api.ask("PATCH", "/api/workspaces/one", body={"prepaid": False}, **api.operator)
+        assert reply.status_code == 200
+
+
+async def test_all_that_was_kept_of_a_key_is_erased(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        id = await api.new_request(api.one, peer="192.0.2.9", client="curl")
+        admin = bearer(api.one.admin.secret)
+        row = (await api.ask("GET", f"/api/requests/{id}", **admin)).json()["request"]
+        assert (row["peer"], row["client"], row["has_content"]) == ("192.0.2.9", "curl", True)
+        reply = await api.ask("DELETE", f"/api/keys/{row['key_id']}/content", **admin)
+        assert reply.json() == {"requests": 1, "contents": 1}
+        erased = (await api.ask("GET", f"/api/requests/{id}", **admin)).json()["request"]
+        assert erased == {**row, "peer": None, "client": None, "has_content": False}
+        assert (await api.ask("GET", f"/api/requests/{id}/content", **admin)).status_code == 404
+        newest = (await api.ask("GET", "/api/audit", **admin)).json()["data"][0]
+        assert (newest["action"], newest["object"]) == ("content.erase", row["key_id"])

@@ -1,0 +1,196 @@
+"""The log of requests, what was said, usage and live requests over the API."""
+
+from pathlib import Path
+from typing import Any
+
+from streamweir.server.api.request import RequestQuery
+from streamweir.store.live import cancelled
+from streamweir.store.requests import RequestFilter
+from support.api import Api, Role, api_on, bearer
+from support.booked import hold, settle
+from support.directory import HOUR
+from support.stores import each_database
+
+
+async def fetch(api: Api, path: str, role: Role, **params: Any) -> Any:
+    reply = await api.ask("GET", path, params=params, **role)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+async def audited(api: Api, role: Role) -> list[tuple[str, str, str | None]]:
+    rows = (await fetch(api, "/api/audit", role))["data"]
+    return [(row["actor"], row["action"], row["object"]) for row in rows]
+
+
+def test_every_filter_can_be_asked_for() -> None:
+    renamed = {"workspace_id": "workspace", "key_id": "key"}
+    wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__}
+    assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
+
+
+@each_database
+async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        admin = bearer(api.one.admin.secret)
+        id = await api.new_request(api.one, prompt_tokens=3, flags='["usage_anomaly"]', usage='{"output":4}')
+        found = await fetch(api, f"/api/requests/{id}", admin)
+        assert (found["state"], found["live"]) == ("over", None)
+        row = found["request"]
+        assert (row["request_id"], row["workspace"], row["verdict"]) == (id, api.one.workspace.id, "completed")
+        assert (row["held_usd"], row["cost_usd"], row["prompt_tokens"]) == ("2", "1.5", 3)
+        assert (row["flags"], row["usage"], row["attempts"]) == (["usage_anomaly"], {"output": 4}, [])
+        assert await fetch(api, f"/api/requests/{row['completion_id']}", admin) == found
+        for role, wanted in ((bearer(api.two.admin.secret), id), (admin, "req_none"), (api.operator, "x")):
+            assert (await api.ask("GET", f"/api/requests/{wanted}", **role)).status_code == 404
+
+
+async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
+    """What this process has written down is in the database before it is read."""
+    async with api_on("sqlite", tmp_path) as api:
+        writer = api.room.books.writer
+        assert writer is not None
+        members: dict[str, Any] = {"workspace_id": api.one.workspace.id, "at_ms": api.clock.at_ms}
+        for number in range(3):
+            id = f"req_{number:028x}"
+            writer.put(hold(id, 5, **members))
+            running = await fetch(api, f"/api/requests/{id}", api.operator)
+            assert (running["state"], running["request"], running["live"]["held_usd"]) == (
+                "running",
+                None,
+                "0.000000005",
+            )
+            assert (await fetch(api, "/api/live", api.operator))["data"] == [running["live"]]
+            writer.put(settle(id, 3, **members), must=True)
+            assert (await fetch(api, f"/api/requests/{id}", api.operator))["state"] == "over"
+            assert (await fetch(api, "/api/live", api.operator))["data"] == []
+            assert len((await fetch(api, "/api/requests", api.operator))["data"]) == number + 1
+            assert (await fetch(api, "/api/usage", api.operator))["total"]["requests"] == number + 1
+        balance = (await fetch(api, "/api/credits", api.operator, workspace="one"))["data"][0]
+        assert balance["spent_usd"] == "0.000000009"
+
+
+async def test_pages_and_filters(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        ids = []
+        for number in range(5):
+            api.clock.at_ms += 1000
+            ids.append(await api.new_request(api.one, error="upstream_timeout" if number % 2 else None, stream=False))
+        foreign = await api.new_request(api.two)
+        admin, found = bearer(api.one.admin.secret), []
+        params: dict[str, Any] = {"limit": 2}
+        while True:
+            page = await fetch(api, "/api/requests", admin, **params)
+            found += [row["request_id"] for row in page["data"]]
+            if page["next"] is None:
+                break
+            params["cursor"] = page["next"]
+        assert found == ids[::-1]
+        assert len((await fetch(api, "/api/requests", api.operator))["data"]) == 6
+        key = (await fetch(api, f"/api/requests/{ids[0]}", admin))["request"]["key_id"]
+        for params, wanted in (
+            ({"workspace": "two"}, [foreign]),
+            ({"key": key}, [ids[0]]),
+            ({"failed": "true"}, [ids[3], ids[1]]),
+            ({"error": "upstream_timeout"}, [ids[3], ids[1]]),
+            ({"stream": "true"}, [foreign]),
+            ({"id": ids[2]}, [ids[2]]),
+            ({"since_ms": api.clock.at_ms - 1000, "workspace": "one"}, [ids[4], ids[3]]),
+            ({"until_ms": api.clock.at_ms - 3000}, [ids[0]]),
+            ({"verdict": "truncated"}, []),
+            ({"status_class": 2, "model": "m", "target": "sim", "limit": 1}, [foreign]),
+            ({"status_class": 5}, []),
+        ):
+            page = await fetch(api, "/api/requests", api.operator, **params)
+            assert [row["request_id"] for row in page["data"]] == wanted, params
+        for params in ({"limit": 0}, {"limit": 1001}, {"cursor": "x"}, {"status_class": 10}, {"since_ms": -1}):
+            reply = await api.ask("GET", "/api/requests", params=params, **api.operator)
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, next(iter(params)))
+        for sent in ("limit=1&limit=2", "limit=x", "failed=perhaps", "offset=1", "workspace_id=one", "%00=1", "=1"):
+            reply = await api.ask("GET", f"/api/requests?{sent}", **api.operator)
+            assert reply.status_code == 400, sent
+
+
+@each_database
+async def test_what_was_said_is_shown_and_taken_away_and_both_are_told(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        id, admin = await api.new_request(api.one), bearer(api.one.admin.secret)
+        completion_id = (await fetch(api, f"/api/requests/{id}", admin))["request"]["completion_id"]
+        for name in (id, completion_id):
+            content = await fetch(api, f"/api/requests/{name}/content", admin)
+            assert content == {
+                "request_id": id,
+                "at_ms": api.clock.at_ms,
+                "prompt": '{"messages":[{"role":"user","content":"a question"}]}',
+                "answer": "an answer",
+                "upstream_frames": [
+                    {"after_ms": 12, "text": 'data: {"choices":[{"index":0,"delta":{"content":"an answer"}}]}'}
+                ],
+                "caller_frames": [{"after_ms": 13, "text": "data: [DONE]"}],
+                "is_cut": False,
+            }
+        path = f"/api/requests/{completion_id}/content"
+        assert (await api.ask("DELETE", path, **admin)).json() == {"deleted": True}
+        for method in ("GET", "DELETE"):
+            assert (await api.ask(method, path, **admin)).status_code == 404
+        assert not (await fetch(api, f"/api/requests/{id}", admin))["request"]["has_content"]
+        actor = f"key:{api.one.admin.key.id}"
+        assert (await audited(api, admin))[:3] == [
+            (actor, "content.delete", id),
+            (actor, "content.read", id),
+            (actor, "content.read", id),
+        ]
+
+
+async def test_usage(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        start = api.clock.at_ms // HOUR * HOUR
+        for hours in (0, 1, 1, 30):
+            api.clock.at_ms = start + hours * HOUR + 1
+            await api.new_request(api.one, prompt_tokens=10, completion_tokens=2, model="a" if hours else "b")
+        await api.new_request(api.two, model="a")
+        admin = bearer(api.one.admin.secret)
+        usage = await fetch(api, "/api/usage", admin)
+        assert (usage["step"], usage["by"], usage["until_ms"]) == ("hour", "total", api.clock.at_ms)
+        assert usage["since_ms"] == api.clock.at_ms - 24 * HOUR
+        assert (usage["total"]["requests"], usage["total"]["cost_usd"]) == (1, "1.5")
+        usage = await fetch(api, "/api/usage", admin, since_ms=start, by="model")
+        assert [(point["at_ms"], point["group"], point["usage"]["requests"]) for point in usage["series"]] == [
+            (start, "b", 1),
+            (start + HOUR, "a", 2),
+            (start + 30 * HOUR, "a", 1),
+        ]
+        assert [(each["group"], each["usage"]["cost_usd"]) for each in usage["groups"]] == [("a", "4.5"), ("b", "1.5")]
+        by_day = await fetch(api, "/api/usage", api.operator, since_ms=start, step="day", by="provider", groups=1)
+        assert sum(point["usage"]["requests"] for point in by_day["series"]) == 5
+        assert by_day["total"]["prompt_tokens"] == 40
+        key = await fetch(api, "/api/usage", admin, since_ms=start, by="key", model="b", provider="sim")
+        assert len(key["groups"]) == 1
+        assert (await fetch(api, "/api/usage", admin, since_ms=start, key=key["groups"][0]["group"]))["total"] == (
+            key["total"]
+        )
+        for params in ({"workspace": "one"}, {"workspace": api.one.workspace.id}):
+            reply = await api.ask("GET", "/api/usage", params=params, **bearer(api.two.admin.secret))
+            assert reply.status_code == 404
+        for name, value in (("step", "week"), ("by", "peer"), ("since_ms", "0"), ("groups", "51")):
+            reply = await api.ask("GET", "/api/usage", params={name: value}, **admin)
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
+
+
+@each_database
+async def test_a_request_that_runs_is_stopped(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        id, other = await api.new_open(api.one), await api.new_open(api.two)
+        admin = bearer(api.one.admin.secret)
+        (live,) = (await fetch(api, "/api/live", admin))["data"]
+        assert (live["request_id"], live["held_usd"], live["is_being_stopped"]) == (id, "0.000000007", False)
+        assert [each["request_id"] for each in (await fetch(api, "/api/live", api.operator))["data"]] == [other, id]
+        assert len((await fetch(api, "/api/live", api.operator, limit=1))["data"]) == 1
+        for _ in range(2):
+            stopped = await api.ask("POST", f"/api/live/{id}/cancel", **admin)
+            assert stopped.json() == {**live, "is_being_stopped": True}
+        assert id in api.stopped, "by this process at once"
+        assert await api.room.store.read(lambda conn: cancelled(conn, api.room.node.instance)) == [id]
+        assert [row[1:] for row in await audited(api, admin)].count(("request.cancel", id)) == 1
+        for wanted in (other, "req_none", await api.new_request(api.one)):
+            assert (await api.ask("POST", f"/api/live/{wanted}/cancel", **admin)).status_code == 404

@@ -1,0 +1,276 @@
+"""Every operation of the API for everyone who may ask it (spec/security.md S1), and what all answers have in common."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+from msgspec import Struct
+from starlette.requests import Request as HttpRequest
+from starlette.responses import PlainTextResponse
+from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
+
+from streamweir.server.api.gate import SAFE
+from streamweir.server.api.operation import Nothing, Operation
+from streamweir.server.api.table import OPERATIONS, api_gates
+from streamweir.server.control import Access, OpenRoute
+from support.api import HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
+from support.apicalls import make_call, name_of, named
+from support.directory import dump
+
+OPERATOR_ONLY = 403
+
+
+class Expected(Struct):
+    """What the admin of the workspace that is asked about gets, the admin of another, and the operator."""
+
+    own: int
+    foreign: int
+    operator: int
+
+
+EXPECTED = {
+    "GET /api/session": Expected(200, 200, 200),
+    "DELETE /api/session": Expected(200, 200, 200),
+    "GET /api/workspaces": Expected(200, 200, 200),
+    "POST /api/workspaces": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
+    "GET /api/workspaces/{id}": Expected(200, 404, 200),
+    "PATCH /api/workspaces/{id}": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/keys": Expected(200, 200, 200),
+    "POST /api/keys": Expected(201, 404, 201),
+    "GET /api/keys/{id}": Expected(200, 404, 200),
+    "PATCH /api/keys/{id}": Expected(200, 404, 200),
+    "POST /api/keys/{id}/revoke": Expected(200, 404, 200),
+    "POST /api/keys/{id}/rotate": Expected(200, 404, 200),
+    "DELETE /api/keys/{id}/content": Expected(200, 404, 200),
+    "GET /api/credits": Expected(200, 200, 200),
+    "POST /api/credits": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
+    "GET /api/ledger": Expected(200, 200, 200),
+    "GET /api/requests": Expected(200, 200, 200),
+    "GET /api/requests/{id}": Expected(200, 404, 200),
+    "GET /api/requests/{id}/content": Expected(200, 404, 200),
+    "DELETE /api/requests/{id}/content": Expected(200, 404, 200),
+    "GET /api/usage": Expected(200, 200, 200),
+    "GET /api/live": Expected(200, 200, 200),
+    "POST /api/live/{id}/cancel": Expected(200, 404, 200),
+    "GET /api/providers": Expected(200, 200, 200),
+    "GET /api/prices": Expected(200, 200, 200),
+    "GET /api/audit": Expected(200, 200, 200),
+    "GET /api/audit/verify": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/check": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/openapi.json": Expected(200, 200, 200),
+}
+ANYONE = {"POST /api/session"}
+
+
+async def roles_of(api: Api) -> dict[str, Role]:
+    one = api.one
+    return {
+        "none": {},
+        "wrong key": bearer(WRONG_KEY),
+        "chat key": bearer(one.chat.secret),
+        "models key": bearer(one.models.secret),
+        "expired": bearer(one.expired.secret),
+        "revoked": bearer(one.revoked.secret),
+        "own": bearer(one.admin.secret),
+        "foreign": bearer(api.two.admin.secret),
+        "admin secret": api.operator,
+        "session without csrf": await api.session(with_csrf=False),
+        "session": await api.session(),
+        "session from elsewhere": await api.session(origin="https://evil.example"),
+        "session from nowhere": await api.session(origin="null"),
+        "session of no page": await api.session(origin=None),
+    }
+
+
+def expected_of(operation: Operation, role: str) -> int:
+    row = EXPECTED[name_of(operation)]
+    is_safe = operation.method in SAFE
+    by_role = {
+        "none": 401,
+        "wrong key": 401,
+        "chat key": 403,
+        "models key": 403,
+        "expired": 401,
+        "revoked": 401,
+        "own": row.own,
+        "foreign": row.foreign,
+        "admin secret": row.operator,
+        "session without csrf": row.operator if is_safe else 403,
+        "session": row.operator,
+        "session from elsewhere": 403,
+        "session from nowhere": 403,
+        "session of no page": row.operator if is_safe else 403,
+    }
+    return by_role[role]
+
+
+def test_every_operation_has_its_row() -> None:
+    assert EXPECTED.keys() | ANYONE == {name_of(operation) for operation in OPERATIONS}
+    assert len({name_of(operation) for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+    for operation in OPERATIONS:
+        assert (operation.access is Access.ANYONE) == (name_of(operation) in ANYONE)
+        assert operation.path.startswith("/api/")
+        if operation.method in SAFE:
+            assert operation.body is Nothing
+
+
+async def test_every_operation_for_everyone(tmp_path: Path) -> None:
+    found, wanted = {}, {}
+    async with api_on("sqlite", tmp_path) as api:
+        roles = await roles_of(api)
+        for operation in OPERATIONS:
+            if operation.access is Access.ANYONE:
+                continue
+            expected = {role: expected_of(operation, role) for role in roles}
+            made = await make_call(api, operation)
+            is_quiet = operation.method in SAFE and operation.name != "show_content"  # of which the audit log is told
+            quiet = [role for role, status in expected.items() if status >= 400 or is_quiet]
+            before = await dump(api.room.store)
+            for role in [*quiet, *(role for role in roles if role not in quiet)]:
+                if role not in quiet:
+                    made = await make_call(api, operation)
+                reply = await api.ask(operation.method, made.path, **made.sent, **roles[role])
+                found[name_of(operation), role] = reply.status_code
+                wanted[name_of(operation), role] = expected[role]
+                assert_proper(api, operation, reply)
+                if role == quiet[-1]:
+                    assert await dump(api.room.store) == before, name_of(operation)
+            if operation.name == "close_session":
+                roles = await roles_of(api)
+    assert found == wanted
+
+
+def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> None:
+    """What holds for every answer."""
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert not [name for name in reply.headers if name.startswith("access-control-")], "no page of others may read it"
+    if reply.status_code >= 400:
+        error = reply.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert reply.headers["x-should-retry"] == "false"
+        assert ("www-authenticate" in reply.headers) == (reply.status_code == 401)
+    tells_a_secret = operation.name in ("create_key", "rotate_key") and reply.status_code < 400
+    assert ("sk-sw-" in reply.text) == tells_a_secret
+    for secret in (api.secret, *HIDDEN):
+        assert secret not in reply.text
+    if operation.name != "show_session":
+        assert "sw-csrf-" not in reply.text
+    assert "sw-session-" not in reply.text
+
+
+async def test_what_does_not_say_for_whom_it_is_there_is_for_nobody(tmp_path: Path) -> None:
+    async def reached(_: HttpRequest) -> HttpResponse:
+        return PlainTextResponse("reached")
+
+    async with api_on("sqlite", tmp_path) as api:
+        for gates in ({}, api_gates(api.context)):
+            await api.serve(app_of(api.context, Route("/api/new", reached, methods=["GET", "POST"]), gates=gates))
+            for method in ("GET", "POST"):
+                reply = await api.ask(method, "/api/new", **api.operator)
+                assert (reply.status_code, b"reached" in reply.content) == (403, False)
+            status = (await api.ask("GET", "/api/keys", **api.operator)).status_code
+            assert status == (200 if gates else 403), "a gate that is not there lets nobody in"
+
+
+async def test_methods_and_paths_that_are_not_there(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        by_path: dict[str, set[str]] = {}
+        for route in api.app.routes:
+            if isinstance(route, OpenRoute) and route.path.startswith("/api/"):
+                by_path.setdefault(route.path, set()).update(route.methods or ())
+        for path, methods in by_path.items():
+            for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - methods:
+                reply = await api.ask(method, path.replace("{id}", "x"), **api.operator)
+                assert (reply.status_code, reply.headers["allow"]) == (405, ", ".join(sorted(methods))), path
+                is_open = path == "/api/session"
+                nobody = await api.ask(method, path.replace("{id}", "x"))
+                assert nobody.status_code == (405 if is_open else 401)
+        for path in ("/api", "/api/", "/api/keys/", "/api/key", "/API/keys", "/api/keys/x/y", "/api//keys"):
+            for role in ({}, api.operator):
+                assert (await api.ask("GET", path, **role)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["authorization", "cookie", "origin", "x-csrf-token"])
+async def test_headers_may_be_any_text(tmp_path: Path, name: str) -> None:
+    texts = ["' OR '1'='1", "Bearer ", "Bearer \xff\xfe", "Bearer x y z", "=", ";;;", "streamweir=", "a" * 20_000]
+    texts += ["streamweir=\xff", "Bearer sw-admin-\xe9", "null", "http://", f"http://{HOST}@evil.example", "Basic YTpi"]
+    async with api_on("sqlite", tmp_path) as api:
+        session = await api.session()
+        for text in texts:
+            headers = {**session["headers"], name: text.encode("latin-1")}
+            if name == "authorization":
+                headers.pop("cookie")
+            for method in ("GET", "POST"):
+                path = "/api/keys" if method == "POST" else "/api/workspaces"
+                reply = await api.ask(method, path, headers=headers)
+                is_read = method == "GET" and name == "x-csrf-token"
+                assert reply.status_code in ((200,) if is_read else (401, 403, 429)), text
+
+
+async def test_a_secret_goes_before_a_cookie(tmp_path: Path) -> None:
+    """So a page cannot lend its session to a request that brings a key of its own."""
+    async with api_on("sqlite", tmp_path) as api:
+        session = (await api.session())["headers"]
+        both = {**session, **bearer(api.one.admin.secret)["headers"]}
+        who = (await api.ask("GET", "/api/session", headers=both)).json()
+        assert who["actor"] == f"key:{api.one.admin.key.id}"
+        assert who["csrf"] is None
+        wrong = {**session, **bearer(WRONG_KEY)["headers"]}
+        assert (await api.ask("GET", "/api/keys", headers=wrong)).status_code == 401
+        ended = await api.ask("DELETE", "/api/session", headers=both)
+        assert ended.json() == {"ended": False}
+        assert (await api.ask("GET", "/api/session", headers=session)).status_code == 200
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "api-key"])
+async def test_a_key_may_come_in_the_other_headers_too(tmp_path: Path, header: str) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        reply = await api.ask("GET", "/api/keys", headers={header: api.one.admin.secret})
+        assert reply.status_code == 200
+
+
+async def test_bodies_are_json_and_nothing_else(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        for kind in (None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json"):
+            headers = {**api.operator["headers"], **({"content-type": kind} if kind is not None else {})}
+            reply = await api.ask("POST", "/api/workspaces", headers=headers, raw=b'{"name":"x"}')
+            assert (reply.status_code, reply.json()["error"]["code"]) == (415, "unsupported_media_type")
+        before = await dump(api.room.store)
+        bad = [
+            b"[]",
+            b"nul",
+            b'"x"',
+            b"{",
+            b'{"name":"a","name":"b"}',
+            b'{"name":"\xff"}',
+            b'{"name":"\\ud800"}',
+            b'{"name":' + b"[" * 100 + b"]" * 100 + b"}",
+            b'{"name":NaN}',
+            b'{"name":"' + b"x" * (1 << 20) + b'"}',
+            b"\xef\xbb\xbf{}",
+            b"{}",
+            b"",
+        ]
+        for raw in bad:
+            headers = {**api.operator["headers"], "content-type": "application/json; charset=utf-8"}
+            reply = await api.ask("POST", "/api/workspaces", headers=headers, raw=raw)
+            assert reply.status_code in (400, 413), raw[:40]
+        assert await dump(api.room.store) == before
+
+
+async def test_an_operation_without_a_body_takes_none(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        made = await make_call(api, named("revoke_key"))
+        reply = await api.ask("POST", made.path, body={"why": "x"}, **api.operator)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, "why")
+        assert (await api.ask("POST", made.path, body={}, **api.operator)).status_code == 200
+
+
+async def test_head_is_get_without_a_body(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        assert (await api.ask("HEAD", "/api/keys", **api.operator)).status_code == 200
+        assert (await api.ask("HEAD", "/api/keys")).status_code == 401

@@ -1,0 +1,376 @@
+"""Streams that the gateway ends: for want of money (C24), a revoked key (C23), an operator's word.
+
+The caller is told at once, in the words of the dialect, and gets nothing more. An upstream that bills
+on is read on for its word, another is left and what was delivered is counted; either way the books
+have one settlement, and the target has done nothing wrong.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.server.pace import Pace
+from streamweir.store.clock import now_ms
+from streamweir.store.live import cancel
+from streamweir.store.requests import RequestRow
+from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, PROMPT, Desk, error_of, keeping, path_of
+from support.gateway import chat_request, frames_of, text_of, until
+from support.rawclient import RawClient
+from support.script import End, Hang, Head, Script, Send, Step, Wait, stream, whole
+
+each_dialect = pytest.mark.parametrize("dialect", EACH_DIALECT)
+each_bill = pytest.mark.parametrize("bills_on", [True, False], ids=["bills on", "stops billing"])
+
+LONG = [f" word{number:05}" for number in range(500)]
+USED = (7, 1000)
+HOLD = "hold_tokens = 10"
+BUDGET = (PROMPT + 10) * MILLI
+"""For the first hold, and not a token more."""
+MOST_DELIVERED = 4 * 10 + 1024
+"""Characters: those that are paid for, and as many as may pass between two looks."""
+
+
+def billing(bills_on: bool) -> str:
+    return f"cancel_stops_billing = {'false' if bills_on else 'true'}\n"
+
+
+def assert_told(body: bytes, dialect: str, words: dict[str, Any]) -> str:
+    """That it ends with this error, and in no other way. Gives the text before it."""
+    documents = frames_of(body)
+    if dialect != "bitseek":
+        assert documents.pop() == "[DONE]"
+    last = documents.pop()
+    assert last["error"] == words
+    assert list(last["error"]) == list(words)
+    if dialect == "bitseek":
+        assert list(last) == ["id", "object", "created", "model", "choices", "error"]
+        assert (last["id"], last["choices"]) == (documents[0]["id"], [])
+    else:
+        assert list(last) == ["error"]
+    assert all(choice["finish_reason"] is None for each in documents for choice in each["choices"])
+    assert all(each.get("usage") is None for each in documents)
+    return text_of(b"".join(block + b"\n\n" for block in body.split(b"\n\n")[: len(documents)]))
+
+
+BROKE: dict[str, dict[str, Any]] = {
+    "openai": {
+        "message": "The answer has used up what may be spent.",
+        "type": "insufficient_quota",
+        "param": None,
+        "code": "budget_exceeded",
+    },
+    "opentoken": {
+        "message": "api key spend limit exceeded",
+        "type": "invalid_request_error",
+        "code": "spend_limit_exceeded",
+    },
+    "aivene": {"message": "api key spend limit exceeded", "type": "stream_error"},
+    "bitseek": {
+        "message": "The answer has used up what may be spent.",
+        "type": "insufficient_quota",
+        "code": "budget_exceeded",
+    },
+}
+
+
+def piecewise(bills_on: bool) -> list[Step]:
+    frames = openai_frames(LONG, usage=USED)
+    if bills_on:
+        return [Head(), *(Send(frame) for frame in frames), End()]
+    return [Head(), *(Send(frame) for frame in frames[:-3]), Hang()]
+
+
+async def assert_stopped(desk: Desk, row: RequestRow, code: str, status: int) -> None:
+    assert (row.verdict, row.error, row.status) == ("stopped", code, status)
+    assert [kind for kind, _, _ in await desk.ledger(row.request_id)] == ["hold", "settle"]
+    assert row.attempts[0]["error"] is None, "the target has done nothing wrong"
+    assert len(row.attempts) == 1
+
+
+@each_dialect
+@each_bill
+async def test_an_answer_beyond_hold_and_balance_is_cut(dialect: str, bills_on: bool, tmp_path: Path) -> None:
+    async with keeping(piecewise(bills_on), tmp_path, provider=billing(bills_on), store=HOLD) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=True)
+        assert reply.status == 200
+        text = assert_told(reply.body, dialect, BROKE[dialect])
+        assert "".join(LONG).startswith(text)
+        assert 0 < len(text) <= MOST_DELIVERED
+        row = await desk.row()
+        await assert_stopped(desk, row, "budget_exceeded", 200)
+        if bills_on:
+            assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", *USED)
+            assert desk.up.aborts == []
+        else:
+            assert row.usage_source == "tokenizer"
+            assert 0 < (row.completion_tokens or 0) <= len(text)
+            await desk.up.aborted(1)
+        assert row.cost == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
+        refused = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", max_tokens=1)
+        assert refused.status == (402 if dialect == "aivene" else 429)
+        assert len(desk.up.requests) == 1
+
+
+async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path: Path) -> None:
+    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True)) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=10)
+        assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
+        row = await desk.row()
+        await assert_stopped(desk, row, "budget_exceeded", 200)
+        assert (row.held, row.cost) == (BUDGET, sum(USED) * MILLI)
+
+
+@pytest.mark.parametrize(("dialect", "bills_on"), [("openai", True), ("opentoken", False), ("aivene", True)])
+async def test_a_whole_answer_beyond_hold_and_balance_is_refused(dialect: str, bills_on: bool, tmp_path: Path) -> None:
+    """It was made, so it is billed; but it is not delivered."""
+    answer = whole(openai_whole("".join(LONG), usage=USED))
+    async with keeping(answer, tmp_path, provider=billing(bills_on), store=HOLD) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET, rpm=5)
+        reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m")
+        status, kind = (402, "billing_error") if dialect == "aivene" else (429, BROKE[dialect]["type"])
+        assert (reply.status, error_of(reply)) == (status, {**BROKE[dialect], "type": kind})
+        assert (reply.header("x-should-retry"), reply.header("retry-after")) == ("false", None)
+        assert reply.header("x-ratelimit-remaining-requests") == "4"
+        row = await desk.row()
+        await assert_stopped(desk, row, "budget_exceeded", status)
+        assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", *USED)
+        assert row.cost == sum(USED) * MILLI
+
+
+SHORT = LONG[:20]
+"""50 tokens, by the rule of thumb: few enough to be read at once."""
+
+
+async def test_an_answer_that_comes_in_one_piece_is_not_delivered_either(tmp_path: Path) -> None:
+    """All of it is there before anything was sent, so there is a status for it."""
+    async with keeping(stream(openai_stream(SHORT, usage=USED)), tmp_path, store=HOLD) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+        assert (reply.status, error_of(reply)) == (429, BROKE["openai"])
+        row = await desk.row()
+        await assert_stopped(desk, row, "budget_exceeded", 429)
+        assert (row.usage_source, row.cost) == ("provider", sum(USED) * MILLI)
+
+
+@each_dialect
+async def test_nor_is_an_end_that_comes_in_one_piece(dialect: str, tmp_path: Path) -> None:
+    """The upstream was done in the same moment: the error stands where its end would have stood."""
+    frames, go_on = openai_frames(SHORT, usage=USED), asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
+    async with keeping(script, tmp_path, store=HOLD) as desk, await desk.gate.connect() as client:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        await client.send(chat_request(path=path_of(dialect), key=secret, model="m", stream=True))
+        body = await begun(client, SHORT[1])
+        go_on.set()
+        body += await rest(client)
+        assert assert_told(body, dialect, BROKE[dialect]) == "".join(SHORT[:2])
+        row = await desk.row()
+        await assert_stopped(desk, row, "budget_exceeded", 200)
+        assert (row.usage_source, row.cost) == ("provider", sum(USED) * MILLI)
+        assert desk.up.aborts == []
+
+
+async def test_what_was_cut_does_not_count_against_the_target(tmp_path: Path) -> None:
+    """Five failures in a row would eject it."""
+    async with keeping(piecewise(bills_on=False), tmp_path, provider=billing(bills_on=False), store=HOLD) as desk:
+        for number in range(6):
+            secret = await desk.new_key(f"key {number}", budget_nano=BUDGET)
+            reply = await desk.gate.ask(key=secret, model="m", stream=True)
+            assert reply.status == 200
+        metrics = desk.gate.gateway.metrics_text().decode()
+        assert 'outcome="stopped"' in metrics
+        assert len(desk.up.requests) == 6
+
+
+async def test_a_translated_stream_is_cut_as_well(tmp_path: Path) -> None:
+    frames = anthropic_frames(LONG, usage=USED)
+    script: list[Step] = [Head(), *(Send(frame) for frame in frames), End()]
+    model = MODEL.replace("gpt-4o", "claude")
+    async with keeping(script, tmp_path, model, kind="anthropic", provider=billing(bills_on=True), store=HOLD) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+        assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
+        row = await desk.row()
+        assert (row.usage_source, row.cost) == ("provider", sum(USED) * MILLI)
+
+
+async def test_the_balance_of_a_workspace_cuts_too(tmp_path: Path) -> None:
+    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True), store=HOLD) as desk:
+        workspace = await desk.new_workspace("paid", BUDGET)
+        secret = await desk.new_key("paid", workspace)
+        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+        assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
+        await desk.gate.settled()
+        assert await desk.spent_and_held(workspace) == (sum(USED) * MILLI, 0)
+
+
+# A revoked key, and an operator who wants a stream ended.
+
+REVOKED: dict[str, dict[str, Any]] = {
+    "openai": {
+        "message": "The API key has been revoked.",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "key_revoked",
+    },
+    "opentoken": {"message": "invalid api key", "type": "authentication_error", "code": "invalid_key"},
+    "aivene": {"message": "The API key has been revoked.", "type": "stream_error"},
+    "bitseek": {"message": "The API key has been revoked.", "type": "invalid_request_error", "code": "key_revoked"},
+}
+UNWANTED: dict[str, dict[str, Any]] = {
+    "openai": {
+        "message": "The request was stopped by the operator.",
+        "type": "server_error",
+        "param": None,
+        "code": "stopped_by_operator",
+    },
+    "opentoken": {
+        "message": "The request was stopped by the operator.",
+        "type": "server_error",
+        "code": "stopped_by_operator",
+    },
+    "aivene": {"message": "The request was stopped by the operator.", "type": "stream_error"},
+    "bitseek": {
+        "message": "The request was stopped by the operator.",
+        "type": "server_error",
+        "code": "stopped_by_operator",
+    },
+}
+ENDINGS = {"key_revoked": REVOKED, "stopped_by_operator": UNWANTED}
+
+
+async def end_it(desk: Desk, code: str, secret: str) -> None:
+    """As another process does it; this one finds out by itself."""
+    if code == "key_revoked":
+        await desk.revoke(secret)
+        return
+    (request_id,) = await desk.open_ids()
+    assert await desk.write(lambda conn: cancel(conn, request_id, None, now_ms()))
+
+
+async def begun(client: RawClient, mark: str) -> bytes:
+    """The body as far as this text."""
+    await client.head()
+    body = b""
+    while mark.encode() not in body:
+        body += await client.chunk()
+    return body
+
+
+async def rest(client: RawClient) -> bytes:
+    body = b""
+    while chunk := await client.chunk():
+        body += chunk
+    return body
+
+
+def in_the_midst(go_on: asyncio.Event) -> list[Step]:
+    frames = openai_frames()
+    return [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "bills_on"),
+    [("openai", True), ("openai", False), ("opentoken", False), ("aivene", True), ("bitseek", False)],
+)
+@pytest.mark.parametrize("code", ENDINGS)
+async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with keeping(in_the_midst(go_on), tmp_path, provider=billing(bills_on)) as desk:
+        secret, other = await desk.new_key("one", max_streams=1), await desk.new_key("other")
+        clients = [await desk.gate.connect() for _ in range(2)]
+        bodies = []
+        for client, key in zip(clients, (secret, other), strict=True):
+            await client.send(chat_request(path=path_of(dialect), key=key, model="m", stream=True))
+            bodies.append(await begun(client, TEXTS[1]))
+            if key == secret:
+                await end_it(desk, code, secret)
+        body = bodies[0] + await rest(clients[0])
+        assert assert_told(body, dialect, ENDINGS[code][dialect]) == "".join(TEXTS[:2])
+        go_on.set()
+        bodies[1] += await rest(clients[1])
+        assert text_of(bodies[1]) == "".join(TEXTS), "nobody else's"
+        for client in clients:
+            client.close()
+        await desk.gate.settled(2)
+        (row,) = [each for each in await desk.rows() if each.error is not None]
+        await assert_stopped(desk, row, code, 200)
+        if bills_on:
+            assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", 7, 5)
+        else:
+            assert (row.usage_source, row.completion_tokens) == ("tokenizer", 2)
+        assert row.cost == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
+
+
+@pytest.mark.parametrize(
+    ("code", "is_streamed", "bills_on"),
+    [
+        ("key_revoked", True, True),
+        ("key_revoked", False, False),
+        ("key_revoked", False, True),
+        ("stopped_by_operator", True, False),
+        ("stopped_by_operator", False, True),
+    ],
+)
+async def test_one_that_has_not_begun_is_told_by_its_status(
+    code: str, is_streamed: bool, bills_on: bool, tmp_path: Path
+) -> None:
+    """The question was read, and is billed for."""
+    go_on = asyncio.Event()
+    body, kind = openai_whole(), "application/json"
+    late: Script = [Hang()] if is_streamed else [Head(200, kind), Wait(go_on), Send(body), End()]
+    async with keeping(late, tmp_path, provider=billing(bills_on)) as desk, await desk.gate.connect() as client:
+        secret = await desk.new_key(rpm=10)
+        await client.send(chat_request(key=secret, model="m", stream=is_streamed))
+        await desk.up.seen(1)
+        await until(lambda: _has_head(desk) or is_streamed)
+        await end_it(desk, code, secret)
+        reply = await client.response()
+        assert error_of(reply) == ENDINGS[code]["openai"]
+        assert reply.status == (401 if code == "key_revoked" else 503)
+        go_on.set()
+        row = await desk.row()
+        await assert_stopped(desk, row, code, reply.status)
+        if bills_on and not is_streamed:
+            assert (row.usage_source, row.cost) == ("provider", 12 * MILLI)
+        else:
+            assert (row.usage_source, row.completion_tokens) == ("tokenizer", 0)
+            assert row.cost == (row.prompt_tokens or 0) * MILLI > 0
+
+
+def _has_head(desk: Desk) -> bool:
+    (conversation,) = desk.gate.gateway._conversations
+    return conversation._relay is not None and conversation._relay._source.status == 200
+
+
+@pytest.mark.parametrize("code", ENDINGS)
+async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> None:
+    """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
+    pace = Pace(tick_s=0.01)
+    async with keeping(in_the_midst(asyncio.Event()), tmp_path, pace=pace) as desk, await desk.gate.connect() as client:
+        secret = await desk.new_key()
+        await client.send(chat_request(key=secret, model="m", stream=True))
+        body = await begun(client, TEXTS[1])
+        desk.looks = False
+        await end_it(desk, code, secret)
+        assert assert_told(body + await rest(client), "openai", ENDINGS[code]["openai"]) == "".join(TEXTS[:2])
+        assert (await desk.row()).verdict == "stopped"
+
+
+async def test_an_expired_key_ends_nothing_that_runs(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with keeping(in_the_midst(go_on), tmp_path) as desk, await desk.gate.connect() as client:
+        expires_ms = now_ms() + 200
+        secret = await desk.new_key(expires_ms=expires_ms)
+        await client.send(chat_request(key=secret, model="m", stream=True))
+        body = await begun(client, TEXTS[1])
+        await until(lambda: now_ms() > expires_ms)
+        assert (await desk.gate.ask(key=secret, model="m")).status == 401
+        go_on.set()
+        assert text_of(body + await rest(client)) == "".join(TEXTS)
+        await desk.gate.settled(2)

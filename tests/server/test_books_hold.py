@@ -1,0 +1,315 @@
+"""What is held before an upstream is asked, and what becomes of it, to the nano-dollar (C1 to C5, U14).
+
+A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. A hold is written
+before the upstream is asked, durable before the caller has a byte, and given back to the last
+nano-dollar; what outgrows it holds more, while there is more.
+"""
+
+import asyncio
+import json
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.policy.prices import Rates, decode_quote
+from streamweir.store.record import Hold
+from streamweir.store.segmentfile import SegmentFile
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping
+from support.gateway import chat_request, frames_of, text_of, until
+from support.journaled import entries_of
+from support.rawclient import RawClient
+from support.script import End, Fin, Hang, Head, Line, Send, Step, Wait, stream, whole
+
+BUDGET = 100 * MILLI
+BEGUN = b"".join(openai_frames()[:3])
+"""Two words of an answer."""
+COUNTED = 10
+"""Tokens of the question, by the tokenizer of the model."""
+BILLS_ON = "cancel_stops_billing = false\n"
+
+
+# The hold.
+
+
+@each_form
+async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: bool, tmp_path: Path) -> None:
+    """Into the journal, where it survives the process."""
+    found: list[Hold] = []
+
+    async def look(_: Line) -> None:
+        found.extend(entry for entry in entries_of(tmp_path / "journal") if isinstance(entry, Hold))
+
+    async with keeping([look, *answers(is_streamed)], tmp_path) as desk:
+        secret = await desk.new_key("ci", budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=20)
+        (hold,) = found
+        assert hold.request_id == reply.header("x-request-id")
+        assert hold.amount == (PROMPT + 20) * MILLI
+        assert hold.account == f"key:{desk.key_id(secret)}:total"
+        assert (hold.key_id, hold.workspace_id, hold.model) == (desk.key_id(secret), "default", "m")
+        assert (hold.stream, hold.dialect, hold.prompt_tokens) == (is_streamed, "openai", PROMPT)
+        assert decode_quote(hold.prices).rates == {"up/gpt-4o": Rates(input=10**12, output=10**12)}
+        row = await desk.row()
+        assert (row.held, row.cost) == (hold.amount, 12 * MILLI)
+        assert await desk.ledger() == [
+            ("hold", -hold.amount, None),
+            ("settle", hold.amount - 12 * MILLI, 12 * MILLI),
+        ]
+        assert await desk.spent_and_held() == (12 * MILLI, 0)
+
+
+async def test_while_a_request_runs_it_is_open_and_its_hold_counts(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with keeping([Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:])), End()], tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=(PROMPT + 20) * MILLI)
+        async with await desk.gate.connect() as client:
+            await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20))
+            await client.head()
+            facts = next(iter(desk.gate.gateway._conversations)).facts
+            assert await desk.open_ids() == [facts.id]
+            assert await desk.spent_and_held() == (0, (PROMPT + 20) * MILLI)
+            await desk.assert_sound()
+            other = await desk.gate.ask(key=secret, model="m", max_tokens=1)
+            assert (other.status, error_of(other)["code"]) == (429, "budget_exceeded")
+            go_on.set()
+            await client.read_until(b"[DONE]")
+        assert (await desk.row(2)).error == "budget_exceeded"
+        assert len(desk.up.requests) == 1
+
+
+ASKED: dict[str, tuple[list[Any], int]] = {
+    "by bytes, not by characters": ([{"role": "user", "content": "今天天气怎么样"}], 6),
+    "every message": ([{"role": "system", "content": "x" * 40}, {"role": "user", "content": "y" * 40}], 20),
+    "parts": ([{"role": "user", "content": [{"type": "text", "text": "x" * 40}, {"type": "text", "text": "y"}]}], 11),
+    "a picture": (
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.test/a.png"}}]}],
+        1024,
+    ),
+    "what tools were called with": (
+        [
+            {"role": "user", "content": "x" * 8},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": json.dumps("x" * 38)},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "y" * 8},
+        ],
+        14,
+    ),
+}
+
+
+async def test_a_question_is_held_for_by_its_size(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path) as desk:
+        for number, (case, (messages, tokens)) in enumerate(ASKED.items(), start=1):
+            assert (await desk.gate.ask(model="m", max_tokens=20, messages=messages)).status == 200
+            assert (await desk.row(number)).held == (tokens + 20) * MILLI, case
+
+
+def is_silent(client: RawClient) -> bool:
+    try:
+        return not client.sock.recv(1)
+    except BlockingIOError:
+        return True
+
+
+@each_form
+async def test_the_hold_is_durable_before_the_first_byte(
+    is_streamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The upstream is not kept waiting by the disk; the caller is. Here the disk hangs, and so does the database."""
+    sync, syncs = threading.Event(), threading.Event()
+
+    def slow(_: int) -> None:
+        syncs.set()
+        assert sync.wait(10)
+
+    async with keeping(answers(is_streamed), tmp_path) as desk, await desk.gate.connect() as client:
+        locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
+        try:
+            locker.execute("BEGIN IMMEDIATE")
+            monkeypatch.setattr("streamweir.store.segmentfile.os.fdatasync", slow)
+            await client.send(chat_request(model="m", stream=is_streamed))
+            await desk.up.played(1)
+            (conversation,) = desk.gate.gateway._conversations
+            await until(lambda: conversation._relay is not None and conversation._relay.bytes_in > 0)
+            await desk.gate.has_read()
+            await until(syncs.is_set)
+            assert is_silent(client)
+            assert not conversation._response.started
+            sync.set()
+            assert (await client.response()).status == 200
+        finally:
+            sync.set()
+            locker.execute("ROLLBACK")
+            locker.close()
+        assert (await desk.row()).verdict == "completed"
+
+
+# What becomes of it.
+
+
+async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
+    async with keeping(whole(error_body("context_length_exceeded"), 400), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        assert (await desk.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
+        row = await desk.row()
+        held = (PROMPT + 20) * MILLI
+        assert (row.verdict, row.cost, row.usage, row.held) == ("rejected", 0, None, held)
+        assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
+
+
+async def test_a_caller_who_leaves_before_the_upstream_is_asked_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C1: here, while the hold is being written."""
+    writes, go_on = threading.Event(), threading.Event()
+    write = SegmentFile.write
+
+    def slowly(file: SegmentFile, data: bytes) -> None:
+        writes.set()
+        assert go_on.wait(10)
+        write(file, data)
+
+    async with keeping(answers(is_streamed=True), tmp_path) as desk, await desk.gate.connect() as client:
+        monkeypatch.setattr(SegmentFile, "write", slowly)
+        await client.send(chat_request(model="m", stream=True, max_tokens=20))
+        await until(writes.is_set)
+        client.reset()
+        await desk.gate.settled()
+        go_on.set()
+        row = await desk.row()
+        assert (row.verdict, row.status, row.cost, row.usage) == ("client_gone", 499, 0, None)
+        held = (PROMPT + 20) * MILLI
+        assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
+        assert desk.up.accepted == 0
+
+
+@each_form
+async def test_a_caller_who_leaves_before_the_first_word_pays_for_his_question(
+    is_streamed: bool, tmp_path: Path
+) -> None:
+    async with keeping([Hang()], tmp_path, MODEL) as desk, await desk.gate.connect() as client:
+        await client.send(chat_request(model="m", stream=is_streamed, max_tokens=20))
+        await desk.up.seen(1)
+        client.reset()
+        await desk.up.aborted(1)
+        row = await desk.row()
+        assert (row.verdict, row.status, row.completion_tokens, row.usage_source) == (
+            "client_gone",
+            499,
+            0,
+            "tokenizer",
+        )
+        assert row.prompt_tokens is not None
+        assert row.prompt_tokens > 0
+        assert (row.held, row.cost) == ((PROMPT + 20) * MILLI, row.prompt_tokens * MILLI)
+
+
+async def test_a_caller_who_leaves_in_the_midst_pays_for_what_he_got(tmp_path: Path) -> None:
+    async with keeping([Head(), Send(BEGUN), Hang()], tmp_path) as desk, await desk.gate.connect() as client:
+        await client.send(chat_request(model="m", stream=True, max_tokens=20))
+        await client.read_until(TEXTS[1].encode())
+        client.reset()
+        await desk.up.aborted(1)
+        row = await desk.row()
+        assert (row.verdict, row.completion_tokens, row.usage_source) == ("client_gone", 2, "tokenizer")
+        assert row.cost == (COUNTED + 2) * MILLI
+
+
+async def test_where_the_provider_bills_on_its_word_is_waited_for(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=(7, 5))), End()]
+    async with keeping(script, tmp_path, provider=BILLS_ON) as desk, await desk.gate.connect() as client:
+        await client.send(chat_request(model="m", stream=True, max_tokens=20))
+        await client.read_until(TEXTS[1].encode())
+        client.reset()
+        await until(lambda: desk.gate.gateway.abandoned == 1)
+        assert await desk.spent_and_held() == (0, (PROMPT + 20) * MILLI)
+        go_on.set()
+        row = await desk.row()
+        assert (row.verdict, row.usage_source, row.cost) == ("client_gone", "provider", 12 * MILLI)
+
+
+async def test_an_upstream_that_never_answers_has_read_the_question(tmp_path: Path) -> None:
+    """U14: it may bill for it, and so do we."""
+    timeouts = "[server.timeouts]\nfirst_event_s = 0.05\n"
+    async with keeping([Hang()], tmp_path, MODEL + timeouts) as desk:
+        assert (await desk.gate.ask(model="m", stream=True)).status == 504
+        row = await desk.row()
+        assert (row.verdict, row.completion_tokens, row.usage_source) == ("first_token_timeout", 0, "tokenizer")
+        assert row.cost == COUNTED * MILLI
+
+
+async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
+    async with keeping([Head(), Send(BEGUN), Fin()], tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=20)
+        *_, error, done = frames_of(reply.body)
+        assert (error["error"]["code"], done) == ("upstream_stream_truncated", "[DONE]")
+        row = await desk.row()
+        assert (row.verdict, row.completion_tokens, row.usage_source) == ("truncated", 2, "tokenizer")
+        assert row.cost == (COUNTED + 2) * MILLI
+
+
+# More than was held.
+
+LONG = [f" word{number:04}" for number in range(40)]
+"""90 tokens, by the rule of thumb."""
+
+
+def long_answer(is_streamed: bool, usage: tuple[int, int]) -> list[Step]:
+    if not is_streamed:
+        return whole(openai_whole("".join(LONG), usage=usage))
+    return [Head(), *(Send(frame) for frame in openai_frames(LONG, usage=usage)), End()]
+
+
+@each_form
+async def test_an_answer_that_outgrows_its_hold_holds_more(is_streamed: bool, tmp_path: Path) -> None:
+    """The caller set no limit; ten tokens are held at a time."""
+    async with keeping(long_answer(is_streamed, (7, 80)), tmp_path, store="hold_tokens = 10") as desk:
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed)
+        assert reply.status == 200
+        if is_streamed:
+            assert text_of(reply.body) == "".join(LONG)
+        row = await desk.row()
+        kinds = await desk.ledger(row.request_id)
+        extensions = [(kind, amount) for kind, amount, _ in kinds[1:-1]]
+        assert kinds[0] == ("hold", -(PROMPT + 10) * MILLI, None)
+        assert [kind for kind, _ in extensions] == [f"extend.{number + 1}" for number in range(len(extensions))]
+        assert extensions
+        held = (PROMPT + 10) * MILLI - sum(amount for _, amount in extensions)
+        assert kinds[-1] == ("settle", held - 87 * MILLI, 87 * MILLI)
+        assert (row.held, row.cost, row.verdict) == (held, 87 * MILLI, "completed")
+
+
+async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream(LONG, usage=(7, 80))), tmp_path, store="hold_tokens = 10") as desk:
+        assert text_of((await desk.gate.ask(model="m", stream=True)).body) == "".join(LONG)
+        row = await desk.row()
+        assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
+        assert (row.held, row.cost) == ((PROMPT + 10) * MILLI, 87 * MILLI)
+
+
+@each_form
+async def test_the_last_of_a_budget_may_be_spent(is_streamed: bool, tmp_path: Path) -> None:
+    """A whole step more does not fit, but what is needed does."""
+    async with keeping(long_answer(is_streamed, (PROMPT, 90)), tmp_path, store="hold_tokens = 64") as desk:
+        secret = await desk.new_key(budget_nano=(PROMPT + 90) * MILLI)
+        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed)
+        assert reply.status == 200
+        row = await desk.row()
+        assert (row.verdict, row.cost) == ("completed", (PROMPT + 90) * MILLI)
+        assert (await desk.gate.ask(key=secret, model="m", stream=is_streamed)).status == 429

@@ -1,0 +1,243 @@
+"""`Idempotency-Key`: the same request sent twice is answered once and charged once (C28).
+
+In flight it is a conflict that passes, with another body a mistake, and after its answer a conflict
+that stays: answers are not kept. What cost nothing may be tried again. A key is that of the API key
+that sent it, and is remembered for a day, whatever becomes of the process.
+"""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, Desk, error_of, keeping, path_of, set_clock
+from support.gateway import chat_request, text_of, until
+from support.rawclient import Reply
+from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, in_turn, stream, whole
+
+ONCE = "order-4711"
+DAY_MS = 86_400_000
+
+
+def request(secret: str, once: str | None = ONCE, dialect: str = "openai", **members: Any) -> bytes:
+    headers = (("idempotency-key", once),) if once is not None else ()
+    return chat_request(path=path_of(dialect), key=secret, headers=headers, **{"model": "m", **members})
+
+
+async def ask(desk: Desk, secret: str, once: str | None = ONCE, dialect: str = "openai", **members: Any) -> Reply:
+    async with await desk.gate.connect() as client:
+        await client.send(request(secret, once, dialect, **members))
+        return await client.response()
+
+
+def assert_conflict(reply: Reply, dialect: str, code: str, message: str) -> None:
+    """Whether to come back is what tells the two conflicts apart, for clients that know no codes."""
+    kind = "conflict_error"
+    members: dict[str, dict[str, Any]] = {
+        "openai": {"message": message, "type": kind, "param": None, "code": code},
+        "opentoken": {"message": message, "type": kind, "code": code},
+        "aivene": {"message": message, "type": kind},
+        "bitseek": {"message": message, "type": kind, "code": code},
+    }
+    assert (reply.status, error_of(reply)) == (409, members[dialect])
+    passes = code == "idempotency_in_progress"
+    assert (reply.header("retry-after"), reply.header("x-should-retry")) == (("1", None) if passes else (None, "false"))
+
+
+IN_PROGRESS = "idempotency_in_progress", "A request with this Idempotency-Key is being answered."
+COMPLETED = "idempotency_completed", "The request with this Idempotency-Key is complete; its answer is not kept."
+REUSED = "This Idempotency-Key was used for another request."
+
+
+@pytest.mark.parametrize("dialect", EACH_DIALECT)
+async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    frames = openai_frames(usage=(7, 5))
+    script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
+    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
+        secret = await desk.new_key(budget_nano=100 * MILLI, rpm=10)
+        again: dict[str, Any] = {"stream": True, "max_tokens": 9}
+        await client.send(request(secret, dialect=dialect, **again))
+        await client.head()
+        assert_conflict(await ask(desk, secret, dialect=dialect, **again), dialect, *IN_PROGRESS)
+        other = await ask(desk, secret, dialect=dialect, **again, temperature=0.5)
+        assert (other.status, error_of(other)["message"]) == (400, REUSED)
+        assert error_of(other).get("code") == (None if dialect in ("opentoken", "aivene") else "idempotency_key_reused")
+        assert other.header("x-should-retry") == "false"
+        go_on.set()
+        while await client.chunk():
+            pass
+        await desk.gate.settled(3)
+        assert_conflict(await ask(desk, secret, dialect=dialect, **again), dialect, *COMPLETED)
+        other = await ask(desk, secret, dialect=dialect, **again, temperature=0.5)
+        assert other.status == 400
+        await desk.gate.settled(5)
+        rows = await desk.rows()
+        codes = [row.error for row in rows]
+        assert sorted(codes, key=str) == sorted(
+            [None, IN_PROGRESS[0], "idempotency_key_reused", COMPLETED[0], "idempotency_key_reused"], key=str
+        )
+        for row in rows:
+            if row.error is not None:
+                assert (row.verdict, row.cost, row.attempts) == ("rejected", None, [])
+        assert await desk.spent_and_held() == (12 * MILLI, 0)
+        assert len(desk.up.requests) == 1
+        second = await ask(desk, secret, None, dialect, **again)
+        assert second.header("x-ratelimit-remaining-requests") == "8", "what was refused does not count"
+
+
+async def test_a_parallel_pair_is_one_call_and_one_charge(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with keeping([Wait(go_on), *whole(openai_whole(usage=(7, 5)))], tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=100 * MILLI)
+        asking = [asyncio.ensure_future(ask(desk, secret, max_tokens=9)) for _ in range(5)]
+        await desk.gate.settled(4)
+        go_on.set()
+        replies = await asyncio.gather(*asking)
+        assert sorted(reply.status for reply in replies) == [200, 409, 409, 409, 409]
+        codes = [error_of(reply)["code"] for reply in replies if reply.status == 409]
+        assert codes == ["idempotency_in_progress"] * 4
+        await desk.gate.settled(5)
+        assert await desk.spent_and_held() == (12 * MILLI, 0)
+        assert len(desk.up.requests) == 1
+
+
+async def test_a_key_is_known_to_the_api_key_that_sent_it_alone(tmp_path: Path) -> None:
+    async with keeping(whole(openai_whole()), tmp_path) as desk:
+        secrets = [await desk.new_key("one"), await desk.new_key("two")]
+        assert [(await ask(desk, secret)).status for secret in secrets] == [200, 200]
+        rotated = await desk.rotate(secrets[0], grace_ms=60_000)
+        replies = [await ask(desk, secret) for secret in (*secrets, rotated)]
+        assert [reply.status for reply in replies] == [409] * 3
+        assert len(desk.up.requests) == 2
+        assert (await ask(desk, secrets[0], "another")).status == 200
+        assert (await ask(desk, secrets[0], None)).status == 200
+
+
+FREE: dict[str, tuple[Script, int]] = {
+    "refused by the upstream": (whole(error_body("no"), 400), 400),
+    "not reached": ([Fin()], 502),
+    "not understood": (whole(b"<html>"), 502),
+}
+
+
+@pytest.mark.parametrize("case", FREE)
+async def test_what_cost_nothing_may_be_tried_again(case: str, no_jitter: None, tmp_path: Path) -> None:  # noqa: ARG001
+    script, status = FREE[case]
+    answers = {"fails": True}
+
+    def chosen(_: object) -> Any:
+        return script if answers["fails"] else whole(openai_whole())
+
+    async with keeping(chosen, tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=100 * MILLI)
+        assert (await ask(desk, secret, max_tokens=9)).status == status
+        await desk.gate.settled(1)
+        answers["fails"] = False
+        assert (await ask(desk, secret, max_tokens=9)).status == 200
+        await desk.gate.settled(2)
+        assert error_of(await ask(desk, secret, max_tokens=9))["code"] == "idempotency_completed"
+        assert await desk.spent_and_held() == (12 * MILLI, 0)
+
+
+async def test_a_refusal_of_ours_does_not_take_the_key(tmp_path: Path) -> None:
+    async with keeping(whole(openai_whole()), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=0)
+        assert (await ask(desk, secret, max_tokens=9)).status == 429
+        await desk.change(secret, budget_nano=100 * MILLI)
+        assert (await ask(desk, secret, max_tokens=9)).status == 200
+
+
+async def test_what_cost_something_is_over_though_it_failed(tmp_path: Path) -> None:
+    broken: list[Step] = [Head(), Send(b"".join(openai_frames()[:3])), Fin()]
+    async with keeping(in_turn(broken), tmp_path) as desk:
+        secret = await desk.new_key()
+        reply = await ask(desk, secret, stream=True)
+        assert text_of(reply.body) == "".join(TEXTS[:2])
+        assert (await desk.row()).cost
+        assert error_of(await ask(desk, secret, stream=True))["code"] == "idempotency_completed"
+
+
+async def test_a_caller_who_left_may_not_have_it_made_again(tmp_path: Path) -> None:
+    """He has been charged for his question."""
+    async with keeping([Hang()], tmp_path) as desk:
+        secret = await desk.new_key()
+        async with await desk.gate.connect() as client:
+            await client.send(request(secret))
+            await desk.up.seen(1)
+        assert (await desk.row()).verdict == "client_gone"
+        assert error_of(await ask(desk, secret))["code"] == "idempotency_completed"
+
+
+async def test_it_survives_the_process(tmp_path: Path) -> None:
+    async with keeping(whole(openai_whole()), tmp_path) as desk:
+        secret = await desk.new_key()
+        assert (await ask(desk, secret)).status == 200
+    async with keeping(in_turn(), tmp_path) as desk:
+        assert error_of(await ask(desk, secret))["code"] == "idempotency_completed"
+        assert (await ask(desk, secret, temperature=1)).status == 400
+        assert desk.up.accepted == 0
+
+
+async def test_it_is_forgotten_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with keeping(stream(openai_stream()), tmp_path) as desk:
+        secret = await desk.new_key()
+        assert (await ask(desk, secret, stream=True)).status == 200
+        began_ms = (await desk.row()).at_ms
+        for later_ms, status in [(DAY_MS - 60_000, 409), (DAY_MS + 60_000, 200), (DAY_MS + 120_000, 409)]:
+            set_clock(monkeypatch, began_ms + later_ms)
+            assert (await ask(desk, secret, stream=True)).status == status
+            await desk.gate.settled(len(desk.gate.facts))
+
+
+async def test_what_may_be_a_key(tmp_path: Path) -> None:
+    async with keeping(whole(openai_whole()), tmp_path) as desk:
+        secret = await desk.new_key()
+        for sent, status in [("x" * 255, 200), ("x" * 256, 400), ("", 400), ("'; DROP TABLE\tkeys", 200)]:
+            reply = await ask(desk, secret, sent)
+            assert reply.status == status
+            if status == 400:
+                assert error_of(reply)["message"] == "An Idempotency-Key has 1 to 255 characters."
+        assert len(desk.up.requests) == 2
+
+
+async def test_the_hold_is_in_the_database_before_the_upstream_is_asked(tmp_path: Path) -> None:
+    """Not in the journal: only the database can tell who was first."""
+    seen: list[list[str]] = []
+    desks: list[Desk] = []
+
+    async def look(_: object) -> None:
+        seen.append(await desks[0].open_ids())
+
+    async with keeping([look, *whole(openai_whole())], tmp_path) as desk:
+        desks.append(desk)
+        secret = await desk.new_key(budget_nano=(PROMPT + 9) * MILLI)
+        reply = await ask(desk, secret, max_tokens=9)
+        assert seen == [[reply.header("x-request-id")]]
+
+
+async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path: Path) -> None:
+    """Here the database is held up by another process."""
+    async with keeping(whole(openai_whole()), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=100 * MILLI, max_streams=1)
+        locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
+        try:
+            locker.execute("BEGIN IMMEDIATE")
+            async with await desk.gate.connect() as client:
+                await client.send(request(secret, max_tokens=9))
+                await until(lambda: bool(desk.gate.gateway._conversations))
+                await desk.gate.has_read()
+            await desk.gate.settled()
+        finally:
+            locker.execute("ROLLBACK")
+            locker.close()
+        await until(lambda: not desk.room.books._undoing)
+        row = await desk.row()
+        assert (row.verdict, row.status, row.error, row.usage) == ("client_gone", 499, None, None)
+        assert await desk.spent_and_held() == (0, 0)
+        await desk.assert_balanced()
+        assert (await ask(desk, secret, max_tokens=9)).status == 200
+        assert len(desk.up.requests) == 1

@@ -1,0 +1,167 @@
+"""How lives of the gateway end, and what the next one finds in the books: spec/failures.md G1, G2 and G3.
+
+Killed at random moments under load, a hundred times: every life is the real program on the same store
+as the one before, and a fifth of them do not even live to listen: they are killed while they put the
+books of the last one in order. Stopped by a signal, once or twice. On both databases.
+"""
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from conftest import SOAKS
+from streamweir.store.engine import open_store
+from support.answers import openai_stream
+from support.gateway import chat_request, providers
+from support.nursery import nursery
+from support.onlooker import looking_at
+from support.postgres import PrivatePostgres
+from support.script import stream
+from support.scripted import ScriptedUpstream
+from support.served import Program
+from support.stores import each_database, migrated_url
+from support.witness import HOLD_TOKENS, TOML, Witness
+
+KILLS = {"sqlite": 1000 if SOAKS else 60, "postgres": 1000 if SOAKS else 40}
+HOUSES = 3
+"""Stores of their own, side by side: a life waits more than it works."""
+CALLERS = 6
+_IN_START = 0.2
+_LONGEST_START_S = 0.2
+_MOST_STEPS = 60
+_MOMENT_S = 0.02
+"""What happens after a step has its chance too."""
+_FORESEEN = {"orphaned requests settled"}
+
+
+class House:
+    """One data folder and its database, and the lives that are spent in it one after the other."""
+
+    def __init__(self, folder: Path, toml: str, witness: Witness, seed: int) -> None:
+        self.folder = folder
+        self.toml = toml
+        self.witness = witness
+        self._chance = random.Random(seed)
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[Program]:
+        """From the moment that it has put the books in order."""
+        async with nursery().served(self.folder, self.toml) as program:
+            await program.started()
+            await self.witness.check()
+            yield program
+
+    async def live_and_be_killed(self) -> None:
+        chance = self._chance
+        if chance.random() < _IN_START:
+            async with nursery().served(self.folder, self.toml) as program:
+                await asyncio.sleep(chance.random() * _LONGEST_START_S)
+                await self._kill(program)
+        else:
+            async with self.life() as program, self.witness.asking(program, CALLERS):
+                await self.witness.steps(chance.randrange(_MOST_STEPS))
+                await asyncio.sleep(chance.random() * _MOMENT_S)
+                await self._kill(program)
+        await self.witness.sums_agree()
+
+    async def _kill(self, program: Program) -> None:
+        program.signal(signal.SIGKILL)
+        assert await program.status() == -signal.SIGKILL
+        assert [event for event in program.events if event["event"] not in _FORESEEN] == []
+
+    def journals(self) -> list[Path]:
+        return list((self.folder / "data" / "journal").iterdir())
+
+
+@asynccontextmanager
+async def house_on(database: str, folder: Path, seed: int = 0, more: str = "") -> AsyncIterator[House]:
+    data = folder / "data"
+    data.mkdir(parents=True)
+    url = await migrated_url(database, data)
+    store = await open_store(url, data)
+    witness = Witness(store, seed)
+    try:
+        async with ScriptedUpstream(witness.script) as up:
+            toml = f'[store]\nurl = "{url}"\nhold_tokens = {HOLD_TOKENS}\n{providers(up=up.base_url)}{TOML}{more}'
+            yield House(folder, toml, witness, seed)
+    finally:
+        await store.close()
+
+
+@each_database
+async def test_g3_nothing_acknowledged_is_lost_and_nothing_counts_twice(database: str, tmp_path: Path) -> None:
+    await migrated_url(database, tmp_path)  # once for all of them
+
+    async def spend_lives(number: int) -> None:
+        async with house_on(database, tmp_path / str(number), seed=number) as house:
+            for _ in range(-(-KILLS[database] // HOUSES)):
+                await house.live_and_be_killed()
+            async with house.life():
+                assert house.witness.verdicts["orphaned"] > 0
+                assert house.witness.verdicts["completed"] > 0
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(HOUSES):
+            group.create_task(spend_lives(number))
+
+
+@each_database
+async def test_g1_a_process_that_is_stopped_leaves_nothing_to_be_done(database: str, tmp_path: Path) -> None:
+    async with house_on(database, tmp_path, more="[server.timeouts]\ndrain_s = 0.3\n") as house:
+        async with house.life() as program, house.witness.asking(program, CALLERS):
+            await house.witness.steps(100)
+            program.signal(signal.SIGTERM)
+            assert await program.status() == 0
+        assert house.journals() == []
+        page = await house.witness.look()
+        assert page.open_ids == []
+        await house.witness.check()
+        assert house.witness.verdicts["completed"] > 0
+        assert "orphaned" not in house.witness.verdicts
+        place = ("--data-dir", str(tmp_path / "data"), "--config", str(tmp_path / "streamweir.toml"))
+        checked = await nursery().run("credits", "check", *place)
+        assert (checked.status, checked.output[:15]) == (0, "The books agree")
+        async with house.life() as program:
+            assert program.events == []
+
+
+@each_database
+async def test_g2_nor_does_one_that_is_stopped_twice_leave_anything_open(database: str, tmp_path: Path) -> None:
+    async with house_on(database, tmp_path) as house:
+        for _ in range(3):
+            async with house.life() as program, house.witness.asking(program, CALLERS):
+                await house.witness.steps(40)
+                program.signal(signal.SIGTERM)
+                program.signal(signal.SIGINT)
+                assert await program.status() == 1
+        async with house.life():
+            assert house.witness.verdicts.keys() <= {"completed", "shutdown", "orphaned"}
+
+
+@pytest.mark.parametrize("outage", [PrivatePostgres.stop, PrivatePostgres.pause])
+async def test_g1_where_the_database_is_away_the_journal_has_the_rest(
+    outage: Callable[[PrivatePostgres], None], tmp_path: Path
+) -> None:
+    with PrivatePostgres() as postgres:
+        url = postgres.make_database()
+        async with ScriptedUpstream(stream(openai_stream())) as up:
+            toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
+            async with nursery().served(tmp_path, toml, pace={"flush_s": 0.2}) as program:
+                await program.started()
+                replies = [await program.answer(chat_request(model="m", stream=True))]
+                outage(postgres)
+                replies.append(await program.answer(chat_request(model="m", stream=True)))
+                program.signal(signal.SIGTERM)
+                assert await program.status() == 0
+                await program.logged("books: books behind", level="error")
+            postgres.resume() if postgres.is_running else postgres.start()
+            async with nursery().served(tmp_path, toml) as program, looking_at(url, tmp_path) as books:
+                await program.started()
+                rows = (await books.look()).rows
+                assert rows.keys() == {reply.header("x-request-id") for reply in replies}
+                assert {(row.verdict, row.usage_source) for row in rows.values()} == {("completed", "provider")}

@@ -1,0 +1,193 @@
+"""How often, how much and how many at once: what is refused, and what everybody is told of his limits (C25).
+
+A refusal says when to come back, leaves one row and costs nothing; a request that was let in is told
+what is left of its minute, whether its answer is streamed, whole or an error.
+"""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from support.answers import error_body, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import MILLI, PROMPT, Desk, answers, error_of, keeping, path_of
+from support.gateway import Gate, chat_request
+from support.rawclient import Reply
+from support.script import End, Hang, Head, Send, Step, Wait, in_turn, whole
+
+each_voice = pytest.mark.parametrize(
+    ("dialect", "is_streamed"),
+    [("openai", True), ("openai", False), ("opentoken", True), ("aivene", False), ("bitseek", True)],
+)
+
+Windows = dict[str, tuple[int, int]]
+
+
+def windows(reply: Reply) -> Windows:
+    """Limit and remainder of each window that the answer tells of. All of a minute is there again within one."""
+    found: Windows = {}
+    for what in ("requests", "tokens"):
+        limit = reply.header(f"x-ratelimit-limit-{what}")
+        remaining = reply.header(f"x-ratelimit-remaining-{what}")
+        reset = reply.header(f"x-ratelimit-reset-{what}")
+        assert (limit is None) == (remaining is None) == (reset is None)
+        if limit is not None and remaining is not None and reset is not None:
+            assert re.fullmatch(r"\d+\.\d{3}s", reset)
+            assert 0 <= float(reset[:-1]) <= 61
+            found[what] = int(limit), int(remaining)
+    return found
+
+
+def rate_words(dialect: str, code: str) -> dict[str, object]:
+    kind = "rate_limit_error"
+    members: dict[str, dict[str, object]] = {
+        "openai": {"type": kind, "param": None, "code": code},
+        "opentoken": {"type": kind, "code": code},
+        "aivene": {"type": kind},
+        "bitseek": {"type": kind, "code": code},
+    }
+    return members[dialect]
+
+
+def assert_refused(reply: Reply, dialect: str, code: str, message: str, wait_s: range) -> None:
+    assert reply.status == 429
+    error = error_of(reply)
+    assert error == {"message": message, **rate_words(dialect, code)}
+    assert next(iter(error)) == "message"
+    assert reply.header("x-should-retry") is None, "429 is what clients wait for"
+    retry_after = reply.header("retry-after")
+    assert retry_after is not None
+    assert int(retry_after) in wait_s
+
+
+async def assert_one_row_each(desk: Desk, refused: int, code: str) -> None:
+    """Nothing was charged for what was refused, and the upstream has not seen it."""
+    rows = await desk.rows()
+    assert [row.error for row in rows].count(code) == refused
+    for row in rows:
+        if row.error is not None:
+            assert (row.verdict, row.status, row.cost, row.attempts) == ("rejected", 429, None, [])
+            assert await desk.ledger(row.request_id) == []
+    assert len(desk.up.requests) == len(rows) - refused
+
+
+@each_voice
+async def test_requests_per_minute(dialect: str, is_streamed: bool, tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed), tmp_path) as desk:
+        secret = await desk.new_key(rpm=2)
+        for left in (1, 0):
+            reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
+            assert (reply.status, windows(reply)) == (200, {"requests": (2, left)})
+            assert reply.header("retry-after") is None
+        for _ in range(2):
+            reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
+            message = "Rate limit reached: 2 requests per minute."
+            assert_refused(reply, dialect, "rate_limit_exceeded", message, range(50, 62))
+            assert windows(reply) == {"requests": (2, 0)}
+        await assert_one_row_each(desk, 2, "rate_limit_exceeded")
+
+
+@each_voice
+async def test_tokens_per_minute(dialect: str, is_streamed: bool, tmp_path: Path) -> None:
+    """As estimated while it runs, as they were when it is over: 12, of which it may use 24."""
+    async with keeping(answers(is_streamed), tmp_path) as desk:
+        secret = await desk.new_key(tpm=24)
+        path = path_of(dialect)
+        first = await desk.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=20)
+        assert (first.status, windows(first)) == (200, {"tokens": (24, 24 - PROMPT - 20)})
+        await desk.gate.settled(1)
+        refused = await desk.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=10)
+        message = "Rate limit reached: 24 tokens per minute."
+        assert_refused(refused, dialect, "rate_limit_exceeded", message, range(50, 62))
+        assert windows(refused) == {"tokens": (24, 12)}
+        second = await desk.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=9)
+        assert (second.status, windows(second)) == (200, {"tokens": (24, 0)})
+        await desk.gate.settled(3)
+        refused = await desk.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=1)
+        assert_refused(refused, dialect, "rate_limit_exceeded", message, range(50, 62))
+        await assert_one_row_each(desk, 2, "rate_limit_exceeded")
+
+
+async def test_a_request_that_asks_for_more_than_a_minute_has_may_have_all_of_it(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path) as desk:
+        secret = await desk.new_key(tpm=24, rpm=10)
+        reply = await desk.gate.ask(key=secret, model="m", max_tokens=1000)
+        assert (reply.status, windows(reply)) == (200, {"requests": (10, 9), "tokens": (24, 0)})
+
+
+@each_voice
+async def test_parallel_streams(dialect: str, is_streamed: bool, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    body = openai_stream() if is_streamed else openai_whole()
+    head = Head() if is_streamed else Head(200, "application/json")
+    async with keeping([head, Wait(go_on), Send(body), End()], tmp_path) as desk:
+        secret = await desk.new_key(max_streams=2, rpm=100)
+        request = chat_request(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
+        clients = [await desk.gate.connect() for _ in range(2)]
+        for client in clients:
+            await client.send(request)
+        await desk.up.seen(2)
+        for _ in range(2):
+            refused = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
+            message = "Limit reached: 2 requests at the same time."
+            assert_refused(refused, dialect, "concurrency_limit_exceeded", message, range(1, 2))
+            assert windows(refused) == {"requests": (100, 98)}
+        other = await desk.new_key("other", max_streams=1)
+        third = await desk.gate.connect()
+        await third.send(chat_request(path=path_of(dialect), key=other, model="m", stream=is_streamed))
+        await desk.up.seen(3)
+        go_on.set()
+        for client in (*clients, third):
+            assert (await client.response()).status == 200
+            client.close()
+        await desk.gate.settled(5)
+        assert (await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)).status == 200
+        await assert_one_row_each(desk, 2, "concurrency_limit_exceeded")
+
+
+async def test_a_place_is_free_again_however_a_request_ends(tmp_path: Path) -> None:
+    begun: list[Step] = [Head(), Send(b"".join(openai_frames()[:3])), Hang()]
+    scripts = in_turn(whole(error_body("no"), 400), begun, whole(openai_whole()))
+    async with keeping(scripts, tmp_path) as desk:
+        secret = await desk.new_key(max_streams=1)
+        assert (await desk.gate.ask(key=secret, model="m")).status == 400
+        async with await desk.gate.connect() as client:
+            await client.send(chat_request(key=secret, model="m", stream=True))
+            await client.head()
+            client.reset()
+        await desk.gate.settled(2)
+        assert (await desk.gate.ask(key=secret, model="m")).status == 200
+
+
+async def test_what_is_left_is_told_with_an_error_too(tmp_path: Path) -> None:
+    async with keeping(whole(error_body("no such thing"), 400), tmp_path) as desk:
+        secret = await desk.new_key(rpm=5, tpm=1000, budget_nano=100 * MILLI)
+        reply = await desk.gate.ask(key=secret, model="m", max_tokens=10)
+        assert (reply.status, windows(reply)) == (400, {"requests": (5, 4), "tokens": (1000, 1000 - PROMPT - 10)})
+        await desk.change(secret, budget_nano=0)
+        reply = await desk.gate.ask(key=secret, model="m", max_tokens=10)
+        assert (reply.status, windows(reply)) == (429, {"requests": (5, 4), "tokens": (1000, 1000)})
+        assert reply.header("retry-after") is None, "no time helps"
+
+
+async def test_without_limits_nothing_is_told(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=True), tmp_path) as desk:
+        assert windows(await desk.gate.ask(model="m", stream=True)) == {}
+
+
+async def test_a_limit_is_seen_by_the_head_alone(tmp_path: Path) -> None:
+    """So the body of what cannot be let in is never read, nor asked for."""
+    async with keeping(answers(is_streamed=False), tmp_path) as desk:
+        secret = await desk.new_key(rpm=1)
+        assert (await desk.gate.ask(key=secret, model="m")).status == 200
+        reply = await _head_only(desk.gate, secret)
+        assert_refused(reply, "openai", "rate_limit_exceeded", "Rate limit reached: 1 requests per minute.", range(62))
+        await assert_one_row_each(desk, 1, "rate_limit_exceeded")
+
+
+async def _head_only(gate: Gate, secret: str) -> Reply:
+    head = chat_request(key=secret, model="m", headers=(("expect", "100-continue"),)).partition(b"\r\n\r\n")[0]
+    async with await gate.connect() as client:
+        await client.send(head + b"\r\n\r\n")
+        return await client.response()

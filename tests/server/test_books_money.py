@@ -1,0 +1,238 @@
+"""What a request costs: by the prices of its admission, for the usage that was shown (U30 to U33, C27, G20, G22).
+
+A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. What the usage
+that a caller is shown says is what its row says, and what its row says is what it costs. Credit and
+budgets go by the same sums.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.core.usage import Usage
+from streamweir.policy.prices import Rates, cost_of, hold_for
+from streamweir.server.setup import built_in_prices
+from streamweir.server.tokens import choose
+from streamweir.store.clock import now_ms
+from streamweir.store.credit import add_credit
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import (
+    MILLI,
+    MODEL,
+    PROMPT,
+    UNPRICED,
+    answers,
+    each_form,
+    error_of,
+    keeping,
+    path_of,
+    set_clock,
+)
+from support.gateway import KEY, chat_request, configured, frames_of, providers, text_of
+from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole
+
+BUDGET = 100 * MILLI
+BEGUN = b"".join(openai_frames()[:3])
+"""Two words of an answer."""
+
+
+# Prices.
+
+ALIAS = """
+[[models]]
+id = "alias"
+targets = [{ provider = "up", model = "gpt-4o" }, { provider = "spare", model = "gpt-4o-mini" }]
+"""
+
+
+def listed(model: str) -> Rates:
+    rates = built_in_prices().table.find("openai", model, now_ms())
+    assert rates is not None
+    return rates
+
+
+async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp_path: Path) -> None:
+    """Failing over keeps the one hold."""
+    down = whole(error_body("down"), 500)
+    async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as desk:
+        dear, cheap = listed("gpt-4o"), listed("gpt-4o-mini")
+        assert hold_for(dear, PROMPT, 20) > hold_for(cheap, PROMPT, 20)
+        secret = await desk.new_key(budget_nano=BUDGET)
+        reply = await desk.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)
+        assert text_of(reply.body) == "".join(TEXTS)
+        row = await desk.row()
+        assert [each["target"] for each in row.attempts] == ["up/gpt-4o", "spare/gpt-4o-mini"]
+        assert row.target == "spare/gpt-4o-mini"
+        assert row.held == hold_for(dear, PROMPT, 20)
+        assert row.cost == cost_of(Usage(input_uncached=7, output=5), cheap)
+        assert row.price_version == built_in_prices().table.version
+        assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
+
+
+async def test_a_price_is_that_of_the_admission(tmp_path: Path) -> None:
+    """Whatever a reload brings in the midst of a stream (G20, G22)."""
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=(7, 5))), End()]
+    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
+        await client.send(chat_request(model="m", stream=True))
+        await client.head()
+        dearer = MODEL.replace("1000.0", "2000.0")
+        store = '[store]\nurl = "sqlite:///streamweir.db"\n'
+        desk.gate.gateway.reload(configured(providers(up=desk.up.base_url) + store + dearer))
+        go_on.set()
+        await client.read_until(b"[DONE]")
+        assert (await desk.row()).cost == 12 * MILLI
+        assert (await desk.gate.ask(model="m", stream=True)).status == 200
+        assert (await desk.row(2)).cost == 24 * MILLI
+
+
+async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "total_tokens": 150,
+        "prompt_tokens_details": {"cached_tokens": 60},
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    body = json.loads(openai_whole())
+    priced = MODEL.replace("output = 1000.0", "output = 3000.0, cache_read = 100.0")
+    async with keeping(whole(json.dumps({**body, "usage": usage}).encode()), tmp_path, priced) as desk:
+        assert (await desk.gate.ask(model="m", max_tokens=50)).status == 200
+        row = await desk.row()
+        assert row.usage == {"input_uncached": 40, "cache_read": 60, "output": 20, "reasoning": 30}
+        assert row.cost == (40 + 6 + 150) * MILLI
+
+
+# Usage.
+
+
+@each_form
+async def test_explicit_zero_is_zero(is_streamed: bool, tmp_path: Path) -> None:
+    """U31: the provider has said so."""
+    async with keeping(answers(is_streamed, (0, 0)), tmp_path) as desk:
+        reply = await desk.gate.ask(model="m", stream=is_streamed)
+        assert reply.status == 200
+        row = await desk.row()
+        assert (row.cost, row.prompt_tokens, row.completion_tokens, row.usage_source) == (0, 0, 0, "provider")
+        assert row.flags == []
+
+
+ABSURD: list[Any] = [
+    {"prompt_tokens": -7, "completion_tokens": 5, "total_tokens": -2},
+    {"prompt_tokens": 7, "completion_tokens": 10**18, "total_tokens": 10**18},
+    {"prompt_tokens": 7, "completion_tokens": 10**9, "total_tokens": 10**9 + 7},
+    {"prompt_tokens": 10**8, "completion_tokens": 5, "total_tokens": 10**8 + 5},
+    {"prompt_tokens": "seven", "completion_tokens": 5.5, "total_tokens": None},
+]
+
+
+def reporting(usage: Any, is_streamed: bool) -> list[Step]:
+    if not is_streamed:
+        return whole(json.dumps({**json.loads(openai_whole()), "usage": usage}).encode())
+    *frames, done = openai_frames(usage=None)
+    last = {"id": "chatcmpl-Scripted0123456789", "object": "chat.completion.chunk", "created": 1744220042}
+    last |= {"model": "gpt-4o-2024", "choices": [], "usage": usage}
+    return stream(b"".join([*frames, b"data: %b\n\n" % json.dumps(last).encode(), done]))
+
+
+@each_form
+async def test_absurd_numbers_are_flagged_and_never_billed(is_streamed: bool, tmp_path: Path) -> None:
+    """U33: what was delivered is counted in their place, and shown."""
+    async with keeping(in_turn(*(reporting(usage, is_streamed) for usage in ABSURD)), tmp_path) as desk:
+        options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
+        for number, usage in enumerate(ABSURD, start=1):
+            reply = await desk.gate.ask(model="m", stream=is_streamed, **options)
+            row = await desk.row(number)
+            assert (row.verdict, row.flags) == ("completed", ["usage_anomaly"]), usage
+            assert row.usage_source in ("tokenizer", "estimate")
+            assert row.completion_tokens in (5, 6)
+            assert row.cost == ((row.prompt_tokens or 0) + row.completion_tokens) * MILLI
+            assert shown_usage(reply.body, is_streamed) == (row.prompt_tokens, row.completion_tokens)
+
+
+@pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek"])
+@pytest.mark.parametrize("usage", [(7, 5), None], ids=["reported", "counted"])
+async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, int] | None, tmp_path: Path) -> None:
+    """Streamed and whole; from the provider, and by our own count where it says nothing (U30)."""
+    scripts = {True: answers(is_streamed=True, usage=usage), False: answers(is_streamed=False, usage=usage)}
+
+    def script(request: Any) -> list[Step]:
+        return scripts[bool(request.json.get("stream"))]
+
+    async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
+        count = 0
+        desk.gate.gateway._vocabularies.load(choose("gpt-4o").vocabulary)  # else the first is an estimate
+        for is_streamed in (True, False) if dialect != "bitseek" else (True,):
+            for model in ("m", "free"):
+                options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
+                reply = await desk.gate.ask(path=path_of(dialect), model=model, stream=is_streamed, **options)
+                shown = shown_usage(reply.body, is_streamed)
+                count += 1
+                row = await desk.row(count)
+                assert shown == (row.prompt_tokens, row.completion_tokens)
+                assert row.cost == (sum(shown) * MILLI if model == "m" else None)
+                if usage is not None:
+                    assert (shown, row.usage_source) == (usage, "provider")
+                else:
+                    assert row.usage_source == ("tokenizer" if model == "m" else "estimate")
+
+
+def shown_usage(body: bytes, is_streamed: bool) -> tuple[int, int]:
+    documents = frames_of(body) if is_streamed else [json.loads(body)]
+    (usage,) = [each["usage"] for each in documents if each != "[DONE]" and each.get("usage") is not None]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    return usage["prompt_tokens"], usage["completion_tokens"]
+
+
+# Credit.
+
+
+async def test_the_keys_of_a_workspace_share_its_credit(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path) as desk:
+        workspace = await desk.new_workspace("paid", 30 * MILLI)
+        first, second = await desk.new_key("a", workspace), await desk.new_key("b", workspace, budget_nano=BUDGET)
+        statuses = [(await desk.gate.ask(model="m", key=key, max_tokens=9)).status for key in (first, second, first)]
+        assert statuses == [200, 200, 429]
+        assert await desk.spent_and_held(workspace) == (24 * MILLI, 0)
+        await desk.write(lambda conn: add_credit(conn, workspace, 6 * MILLI, actor="test", at_ms=now_ms()))
+        assert (await desk.gate.ask(model="m", key=first, max_tokens=9)).status == 200
+        refused = await desk.gate.ask(model="m", key=second, max_tokens=9)
+        assert error_of(refused)["code"] == "insufficient_quota"
+        await desk.change(second, budget_nano=12 * MILLI)  # what it has spent
+        refused = await desk.gate.ask(model="m", key=second, max_tokens=9)
+        assert error_of(refused)["code"] == "budget_exceeded"
+        assert (await desk.gate.ask(model="m", key=KEY, max_tokens=9)).status == 200, "another workspace"
+        assert await desk.spent_and_held(workspace) == (36 * MILLI, 0)
+        assert await desk.spent_and_held() == (12 * MILLI, 0)
+
+
+async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_path: Path) -> None:
+    """C27, in one process; `test_books_race` has the others."""
+    go_on = asyncio.Event()
+    async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=3 * (PROMPT + 9) * MILLI)
+        asking = [asyncio.ensure_future(desk.gate.ask(model="m", key=secret, max_tokens=9)) for _ in range(20)]
+        await desk.gate.settled(17)
+        await desk.up.seen(3)
+        go_on.set()
+        replies = await asyncio.gather(*asking)
+        assert sorted(reply.status for reply in replies) == [200] * 3 + [429] * 17
+        await desk.gate.settled(20)
+        assert await desk.spent_and_held() == (36 * MILLI, 0)
+
+
+async def test_a_budget_is_that_of_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=(PROMPT + 9) * MILLI, budget_period="day")
+
+        async def status() -> int:
+            return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status
+
+        assert [await status(), await status()] == [200, 429]
+        set_clock(monkeypatch, now_ms() + 86_400_000)
+        assert [await status(), await status()] == [200, 429]
+        await desk.change(secret, budget_nano=3 * (PROMPT + 9) * MILLI, budget_period="total")
+        assert [await status(), await status()] == [200, 429]

@@ -1,0 +1,192 @@
+"""The disk is full, or may not be written, or another process has the SQLite file (G7, G8).
+
+Where the journal cannot be written nobody new is let in; who is let in already is served to the end,
+and his settlement is written when there is room again. Where only the database cannot be written,
+nobody notices. Neither needs a restart, nothing is lost, and every sum is that of its rows.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streamweir.store.engine import open_store
+from streamweir.store.requests import RequestFilter, list_requests
+from streamweir.store.sumcheck import check_sums
+from support.answers import TEXTS
+from support.bookkeeping import MODEL
+from support.fleet import PATIENT, PATIENT_S, fleet, metric
+from support.gateway import chat_request, text_of
+from support.heartbeat import heartbeat
+from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.rawclient import Reply
+from support.served import Program, begin, served_before
+
+SMALL_DISK_BYTES = 8 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:  # noqa: S603
+        pytest.skip("a small disk cannot be mounted here: that needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607
+
+
+def fill(path: Path) -> None:
+    """To the last byte."""
+    with path.open("ab", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+
+async def test_g7_a_full_disk(small_disk: Path) -> None:
+    stage = Stage()
+    filler = small_disk / "filler"
+    async with fleet(stage.script, small_disk) as ships:
+        (desk,) = ships.desks
+        gate = desk.gate
+        secret = await ships.new_key(budget_nano=100 * HELD)
+        async with await gate.connect() as client:
+            running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
+            async with asyncio.timeout(PATIENT_S):
+                while (reply := await ask(gate, secret)).status == 200:
+                    fill(filler)
+            assert_unavailable(reply)
+            asked = len(ships.up.requests)
+            async with heartbeat() as heart:
+                for _ in range(5):
+                    assert_unavailable(await ask(gate))
+                    assert_unavailable(await ask(gate, secret))
+                    await asyncio.sleep(0.02)
+                assert heart.beats > 1
+            assert len(ships.up.requests) == asked
+            stage.go_on.set()
+            assert text_of((await running.rest()).body) == "".join(TEXTS)
+        filler.unlink()
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await ask(gate, secret)).status != 200:
+                assert_unavailable(reply)
+                await asyncio.sleep(0.01)
+        await gate.vacated()
+        rows = await ships.rows()
+        completed = [row for row in rows if row.verdict == "completed"]
+        assert sorted(row.request_id for row in completed) == sorted(each.id for each in gate.facts if each.attempts)
+        assert len(completed) == len(ships.up.requests)
+        assert all(row.error == "ledger_unavailable" and row.cost is None for row in rows if row not in completed)
+        assert await ships.spent_and_held() == (sum(row.cost or 0 for row in completed), 0)
+
+
+def may_write(pid: int, is_allowed: bool) -> None:
+    """Whether a process may write to files at all: what it writes beyond their first byte fails as on a full disk."""
+    size = resource.RLIM_INFINITY if is_allowed else 1
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def answer(program: Program) -> Reply:
+    return await program.answer(chat_request(model="m", stream=True, max_tokens=TOKENS))
+
+
+async def test_g7_a_program_whose_files_may_not_grow(tmp_path: Path) -> None:
+    stage = Stage()
+    async with served_before(stage.script, tmp_path, MODEL) as (program, up):
+        async with await program.connect() as client:
+            running = await begin(client, model="m", max_tokens=TOKENS)
+            assert (await answer(program)).status == 200
+            may_write(program.pid, is_allowed=False)
+            for _ in range(5):
+                assert_unavailable(await answer(program))
+            stage.go_on.set()
+            assert text_of((await running.rest()).body) == "".join(TEXTS)
+            may_write(program.pid, is_allowed=True)
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await answer(program)).status != 200:
+                assert_unavailable(reply)
+                await asyncio.sleep(0.01)
+        program.signal(signal.SIGTERM)
+        assert await program.status() == 0
+        assert len(up.requests) == 3
+        said = [event["event"] for event in program.events if event["event"].startswith("books:")]
+        assert "books: settled without hold" not in said
+        assert "books: journal failing" in said
+        assert "books: journal recovered" in said
+    store = await open_store("sqlite:///streamweir.db", tmp_path / "data")
+    try:
+        assert (await store.read(check_sums)).faults == []
+        page = await store.read(lambda conn: list_requests(conn, RequestFilter(), limit=1000))
+        assert [row.verdict for row in page.rows].count("completed") == 3
+    finally:
+        await store.close()
+
+
+_LOCKER = """
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute("PRAGMA busy_timeout=30000")
+conn.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+conn.execute("ROLLBACK")
+"""
+
+
+@contextmanager
+def locked_elsewhere(path: Path) -> Iterator[None]:
+    """By another process, as long as the block lasts."""
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", _LOCKER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"locked\n"
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(PATIENT_S)
+        process.stdout.close()
+
+
+async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> None:
+    """Who is known goes on. Whose account nobody has looked at yet is refused in time: what others wrote may be his."""
+    pace = structs.replace(PATIENT, decision_s=0.5, apply_s=0.5)
+    stage = Stage()
+    async with fleet(stage.script, tmp_path, pace=pace) as ships:
+        (desk,) = ships.desks
+        gate = desk.gate
+        known = await ships.new_key("known", budget_nano=2 * HELD + 3 * COST)
+        unknown = await ships.new_key("unknown", budget_nano=HELD)
+        async with await gate.connect() as client:
+            running = await begin(client, key=known, model="m", max_tokens=TOKENS)
+            with locked_elsewhere(tmp_path / "streamweir.db"):
+                for _ in range(20):
+                    assert (await ask(gate)).status == 200
+                served = [(await ask(gate, known)).status for _ in range(6)]
+                assert served == [200] * 4 + [429] * 2
+                async with heartbeat() as heart:
+                    assert_unavailable(await ask(gate, unknown))
+                    assert heart.beats > 5
+                assert metric(gate, "books_waiting") >= 50
+                assert metric(gate, "books_lag_seconds") > 0
+                stage.go_on.set()
+                assert text_of((await running.rest()).body) == "".join(TEXTS)
+        await gate.vacated()
+        rows = await ships.rows()
+        assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
+        assert metric(gate, "books_waiting") == 0
+        assert (await ask(gate, unknown)).status == 200

@@ -1,0 +1,177 @@
+"""PostgreSQL stopped, killed or frozen in the midst of it all, and back again (G9).
+
+Running streams are not touched. What has no budget goes on while the journal takes its rows, what has
+one while Valkey can tell; else 503, soon. When the database is back it gets everything, once, and no
+restart is needed. The event loop turns all the while.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streamweir.store.engine import open_store
+from support.answers import TEXTS
+from support.bookkeeping import Desk, error_of
+from support.fleet import PATIENT_S, fleet, metric, shared_is_told
+from support.gateway import text_of
+from support.heartbeat import heartbeat
+from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.postgres import PrivatePostgres
+from support.served import begin
+from support.valkey import ValkeyServer
+
+OUTAGES: dict[str, tuple[Callable[[PrivatePostgres], object], Callable[[PrivatePostgres], object]]] = {
+    "stopped": (PrivatePostgres.stop, PrivatePostgres.start),
+    "killed": (PrivatePostgres.kill, PrivatePostgres.start),
+    "frozen": (PrivatePostgres.pause, PrivatePostgres.resume),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrivatePostgres]:
+    with PrivatePostgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def template(server: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database that is at the newest schema."""
+
+    async def migrate(url: str) -> None:
+        await (await open_store(url, tmp_path_factory.mktemp("migration"))).close()
+
+    url = server.make_database()
+    asyncio.run(migrate(url))
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+async def is_away(desk: Desk) -> None:
+    """Until it knows."""
+    async with asyncio.timeout(PATIENT_S):
+        while not desk.writer.is_away:
+            await ask(desk.gate)
+
+
+@pytest.mark.parametrize(
+    ("outage", "has_valkey"),
+    [
+        ("stopped", True),
+        ("killed", False),
+        ("frozen", True),
+        pytest.param("stopped", False, marks=pytest.mark.soak),
+        pytest.param("killed", True, marks=pytest.mark.soak),
+        pytest.param("frozen", False, marks=pytest.mark.soak),
+    ],
+)
+async def test_g9_the_database_goes_away_in_mid_load(
+    tmp_path: Path, server: PrivatePostgres, template: str, outage: str, has_valkey: bool
+) -> None:
+    hurt, heal = OUTAGES[outage]
+    stage = Stage()
+    with ExitStack() as stack:
+        valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
+        url = server.make_database(template)
+        async with fleet(stage.script, tmp_path, database=url, valkey=valkey, pace=BRISK) as ships:
+            (desk,) = ships.desks
+            gate = desk.gate
+            secret = await ships.new_key(budget_nano=2 * HELD + 3 * COST)
+            async with await gate.connect() as client:
+                running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
+                assert (await ask(gate, secret)).status == 200
+                await asyncio.to_thread(hurt, server)
+                async with heartbeat() as heart:
+                    await is_away(desk)
+                    assert heart.beats > 1, "it is found out in a while, and nobody waits for it"
+                for _ in range(10):
+                    assert (await ask(gate)).status == 200
+                served = await _ask_for_money(desk, secret, has_valkey)
+                assert_unavailable(await ask(gate, headers=(("idempotency-key", "once"),)))
+                assert metric(gate, "books_waiting") >= 20
+                assert metric(gate, "books_lag_seconds") > 0
+                stage.go_on.set()
+                assert text_of((await running.rest()).body) == "".join(TEXTS)
+            await gate.vacated()
+            assert len(ships.up.requests) == sum(bool(facts.attempts) for facts in gate.facts)
+            await asyncio.to_thread(heal, server)
+            rows = await ships.rows()
+            assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
+            assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
+            key_rows = [row for row in rows if row.key_id == desk.key_id(secret) and row.cost]
+            assert len(key_rows) == 2 + served
+            assert metric(gate, "books_waiting") == metric(gate, "books_lag_seconds") == 0
+            assert (await ask(gate)).status == 200
+            assert (await ask(gate, secret)).status in (200, 429)
+
+
+async def _ask_for_money(desk: Desk, secret: str, has_valkey: bool) -> int:
+    """How many were let in: as many as there was money for, where somebody could tell."""
+    if not has_valkey:
+        assert_unavailable(await ask(desk.gate, secret))
+        return 0
+    served = 0
+    while (reply := await ask(desk.gate, secret)).status == 200:
+        served += 1
+        await desk.gate.has_read()
+        await shared_is_told(desk)
+    assert error_of(reply)["code"] == "budget_exceeded"
+    assert served == 3
+    return served
+
+
+async def test_g9_without_room_in_the_journal_nobody_is_let_in(
+    tmp_path: Path, server: PrivatePostgres, template: str
+) -> None:
+    stage = Stage()
+    async with fleet(stage.script, tmp_path, database=server.make_database(template), pace=BRISK) as ships:
+        (desk,) = ships.desks
+        gate = desk.gate
+        desk.room.journal._most_bytes = 20_000
+        async with await gate.connect() as client:
+            running = await begin(client, model="m", max_tokens=TOKENS)
+            await asyncio.to_thread(server.stop)
+            async with asyncio.timeout(PATIENT_S):
+                while (reply := await ask(gate)).status == 200:
+                    pass
+            assert_unavailable(reply)
+            assert metric(gate, "journal_bytes") >= 20_000
+            assert metric(gate, "books_refused_total") >= 1
+            stage.go_on.set()
+            assert text_of((await running.rest()).body) == "".join(TEXTS)
+        await asyncio.to_thread(server.start)
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await ask(gate)).status != 200:
+                assert_unavailable(reply)
+                await desk.writer.flush(0.1)
+        await gate.vacated()
+        rows = await ships.rows()
+        settled = {row.request_id for row in rows if row.verdict == "completed"}
+        assert settled == {facts.id for facts in gate.facts if facts.attempts}
+        assert len(settled) == len(ships.up.requests)
+        assert metric(gate, "journal_bytes") == 0
+
+
+async def test_g9_keys_of_the_store_are_good_for_a_while(
+    tmp_path: Path, server: PrivatePostgres, template: str
+) -> None:
+    pace = structs.replace(BRISK, unseen_s=1.0)
+    async with fleet(ANSWER, tmp_path, database=server.make_database(template), pace=pace) as ships:
+        (desk,) = ships.desks
+        secret = await ships.new_key()
+        await asyncio.to_thread(server.stop)
+        assert (await ask(desk.gate)).status == 200
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await ask(desk.gate, secret)).status == 200:
+                await asyncio.sleep(0.01)
+        assert_unavailable(reply)
+        assert (await ask(desk.gate)).status == 200, "the operator's file is here"
+        unknown = await ask(desk.gate, "sk-sw-nobody-has-ever-seen-this-one")
+        assert (unknown.status, error_of(unknown)["code"]) == (401, "invalid_api_key")
+        await asyncio.to_thread(server.start)
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await ask(desk.gate, secret)).status != 200:
+                assert_unavailable(reply)
+                await asyncio.sleep(0.01)

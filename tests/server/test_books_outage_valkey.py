@@ -1,0 +1,286 @@
+"""Limits that two gateways share, and what is left of them while Valkey is dead, frozen, flushed or new (G13-G15).
+
+Together they are exact. Without it each has its share, so that nobody is ever without a limit; money
+is the database's. Slow is worse than down: nobody waits longer than for one answer, and soon nobody
+waits at all. When it is back, it counts for all again, and what it lost is put right by the ledger.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from streamweir.server.pace import USUAL
+from support.answers import openai_stream
+from support.bookkeeping import PROMPT, error_of
+from support.fleet import PATIENT, PATIENT_S, Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
+from support.gateway import Gate, chat_request, until
+from support.outage import ANSWER, COST, HELD, TOKENS, USED, ask
+from support.script import End, Head, Send, Step, Wait
+from support.valkey import ValkeyServer
+
+HASTY = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+"""As much patience with Valkey as usual, but it is asked again soon."""
+
+OUTAGES: dict[str, tuple[Callable[[ValkeyServer], object], Callable[[ValkeyServer], object]]] = {
+    "dead": (ValkeyServer.kill, ValkeyServer.start),
+    "frozen": (ValkeyServer.pause, ValkeyServer.resume),
+}
+each_outage = pytest.mark.parametrize("outage", OUTAGES)
+
+
+async def ask_all(ships: Fleet, secret: str, count: int) -> Counter[int]:
+    """So many of each gateway, at once: how often each status came."""
+    replies = await asyncio.gather(*(ask(gate, secret) for gate in ships.gates for _ in range(count)))
+    return Counter(reply.status for reply in replies)
+
+
+def is_degraded(gate: Gate) -> bool:
+    return metric(gate, "shared_degraded") == 1
+
+
+async def is_left_alone(ships: Fleet, secret: str) -> None:
+    """Until nobody asks Valkey any more."""
+    for desk in ships.desks:
+        async with asyncio.timeout(PATIENT_S):
+            while not shared_of(desk).is_away:
+                await ask(desk.gate, secret)
+
+
+async def is_asked_again(ships: Fleet) -> None:
+    """Until Valkey answers everybody, without a request that would have to find out; from then on with patience."""
+    for desk in ships.desks:
+        async with asyncio.timeout(PATIENT_S):
+            while is_degraded(desk.gate) or shared_of(desk).is_away:
+                arbiter_of(desk).renew([])
+                await shared_is_told(desk)
+                await asyncio.sleep(0.01)
+        shared_of(desk)._valkey._timeout_s = PATIENT_S
+
+
+async def test_requests_and_tokens_of_a_minute_are_counted_together(tmp_path: Path) -> None:
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey) as ships:
+            assert await ask_all(ships, await ships.new_key("rpm", rpm=7), 10) == {200: 7, 429: 13}
+            for gate in ships.gates:
+                await gate.vacated()
+            tokens = PROMPT + TOKENS
+            secret = await ships.new_key("tpm", tpm=3 * tokens)
+            replies = [await ask(gate, secret) for gate in ships.gates]
+            left = [reply.header("x-ratelimit-remaining-tokens") for reply in replies]
+            assert left == [str(2 * tokens), str(3 * tokens - sum(USED) - tokens)], "it knows of the other's"
+            assert not any(is_degraded(gate) for gate in ships.gates)
+
+
+async def test_parallel_streams_are_counted_together(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey) as ships:
+            secret = await ships.new_key(max_streams=4)
+            pending = {asyncio.create_task(ask(gate, secret)) for gate in ships.gates for _ in range(10)}
+            while len(pending) > 4:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                assert {task.result().status for task in done} == {429}
+            await ships.up.seen(4)
+            go_on.set()
+            assert [(await task).status for task in pending] == [200] * 4
+            for desk in ships.desks:
+                await desk.gate.vacated()
+                await shared_is_told(desk)
+            assert await ask_all(ships, secret, 2) == {200: 4}
+
+
+def lease_of(valkey: ValkeyServer, request_id: str) -> float:
+    """When it ends; 0 where it has."""
+    answer = valkey.execute("ZSCORE", "{streamweir}:leases", request_id)
+    return float(answer.split(b"\r\n")[1] or b"0")
+
+
+async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None:
+    """What lives is renewed; what nobody renews lapses, and its end, should it come, changes nothing for others."""
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
+    pace = structs.replace(PATIENT, lease_s=1.0)
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+            secret = await ships.new_key(max_streams=1, budget_nano=HELD)
+            dying, living = ships.desks
+            async with await dying.gate.connect() as client:
+                await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
+                await ships.up.seen(1)
+                (request_id,) = dying.room.books._open
+                first = lease_of(valkey, request_id)
+                await until(lambda: lease_of(valkey, request_id) > first)  # by its upkeep
+                await dying.upkeep.stop()
+                assert error_of(await ask(living.gate, secret))["code"] == "concurrency_limit_exceeded"
+                # Its place is free then, and its money too, as far as Valkey knows; the database still holds it.
+                async with asyncio.timeout(PATIENT_S):
+                    while error_of(await ask(living.gate, secret))["code"] != "budget_exceeded":
+                        await asyncio.sleep(0.01)
+                go_on.set()
+                assert (await client.response()).status == 200
+            await dying.gate.vacated()
+            await shared_is_told(dying)
+
+
+@each_outage
+async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str) -> None:
+    """Of requests, of tokens and of streams; and all of it together again when it is back."""
+    hurt, heal = OUTAGES[outage]
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+            await ships.count_peers()
+            other = await ships.new_key("other", rpm=1_000_000)
+            by_requests = await ships.new_key("requests", rpm=7)
+            by_tokens = await ships.new_key("tokens", tpm=7 * (PROMPT + TOKENS))
+            afterwards = await ships.new_key("afterwards", rpm=7)
+            hurt(valkey)
+            await is_left_alone(ships, other)
+            assert await ask_all(ships, by_requests, 10) == {200: 2 * 3, 429: 14}
+            served = (await ask_all(ships, by_tokens, 10))[200]
+            assert 2 <= served <= 7, "what is settled for less gives room to another"
+            assert all(is_degraded(gate) for gate in ships.gates)
+            heal(valkey)
+            await is_asked_again(ships)
+            assert await ask_all(ships, afterwards, 10) == {200: 7, 429: 13}
+            assert not any(is_degraded(gate) for gate in ships.gates)
+
+
+async def test_where_there_is_no_valkey_at_all_everybody_has_a_share(tmp_path: Path) -> None:
+    async with fleet(ANSWER, tmp_path, count=2, database="postgres") as ships:
+        await ships.count_peers()
+        assert await ask_all(ships, await ships.new_key(rpm=7), 10) == {200: 2 * 3, 429: 14}
+        assert not any(is_degraded(gate) for gate in ships.gates), "it is as the operator wants it"
+
+
+async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tmp_path: Path) -> None:
+    pace = structs.replace(HASTY, shared_pause_s=USUAL.shared_pause_s)
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+            secret = await ships.new_key(rpm=1_000_000, budget_nano=1000 * HELD)
+            valkey.pause()
+            await is_left_alone(ships, secret)
+            breakers = [shared_of(desk)._valkey._breaker for desk in ships.desks]
+            moments = [breaker._until for breaker in breakers]
+            assert await ask_all(ships, secret, 10) == {200: 20}
+            assert all(is_degraded(gate) for gate in ships.gates)
+            assert [breaker._until for breaker in breakers] == moments, "nobody was sent to find out"
+            assert not any(shared_of(desk)._valkey._waiting for desk in ships.desks)
+            valkey.resume()
+
+
+async def test_streams_too_have_a_share_while_valkey_is_away(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+            await ships.count_peers()
+            secret = await ships.new_key(max_streams=5)
+            valkey.kill()
+            pending = {asyncio.create_task(ask(gate, secret)) for gate in ships.gates for _ in range(6)}
+            while len(pending) > 4:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                assert {task.result().status for task in done} == {429}
+            valkey.start()
+            go_on.set()
+            assert [(await task).status for task in pending] == [200] * 4
+
+
+@each_outage
+async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: str) -> None:
+    hurt, heal = OUTAGES[outage]
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, pace=HASTY) as ships:
+            secret = await ships.new_key(budget_nano=10 * COST + HELD - COST)
+            account = f"key:{ships.desks[0].key_id(secret)}:total"
+            for gate in ships.gates:
+                assert (await ask(gate, secret)).status == 200
+            hurt(valkey)
+            for gate in ships.gates * 2:
+                assert (await ask(gate, secret)).status == 200
+            heal(valkey)
+            await is_asked_again(ships)
+            for gate in ships.gates:
+                await gate.vacated()
+            await ships.assert_sound()
+            for desk in ships.desks:
+                await desk.room.books.correct()
+            known = await shared_of(ships.desks[0]).used(account)
+            assert known == (None if outage == "dead" else 6 * COST), "though it did not hear of all of them"
+            served = [(await ask(gate, secret)).status for gate in ships.gates * 4].count(200)
+            assert served == 4
+            for gate in ships.gates:
+                await gate.vacated()
+            assert await ships.spent_and_held() == (10 * COST, 0)
+
+
+async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Path) -> None:
+    """What was held before the flush is settled for less afterwards: Valkey does not know, the ledger does."""
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey) as ships:
+            secret = await ships.new_key(budget_nano=2 * HELD)
+            account = f"key:{ships.desks[0].key_id(secret)}:total"
+            shared = shared_of(ships.desks[0])
+            pending = [asyncio.create_task(ask(gate, secret)) for gate in ships.gates]
+            await ships.up.seen(2)
+            valkey.flush()
+            assert (await ask(ships.gates[0], secret)).status == 429
+            assert await shared.used(account) == 2 * HELD, "seeded with what is held"
+            go_on.set()
+            assert [(await task).status for task in pending] == [200, 200]
+            for desk in ships.desks:
+                await desk.gate.vacated()
+                await shared_is_told(desk)
+            assert await shared.used(account) == 2 * HELD, "it knows of no such requests"
+            assert await ships.spent_and_held() == (2 * COST, 0)
+            await ships.desks[0].room.books.correct()
+            assert await shared.used(account) == 2 * COST
+            await ships.assert_shared_agrees()
+
+
+async def test_who_has_no_limit_needs_no_valkey(tmp_path: Path) -> None:
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+            secret = await ships.new_key()
+            valkey.pause()
+            assert await ask_all(ships, secret, 5) == {200: 10}
+            assert not any(is_degraded(gate) for gate in ships.gates), "nobody has asked it"
+            valkey.resume()
+
+
+async def test_restarted_empty_in_mid_load(tmp_path: Path) -> None:
+    """Nobody is without a limit, nothing is spent twice, and the books agree, whatever was asked when."""
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+            await ships.count_peers()
+            secret = await ships.new_key(rpm=30, budget_nano=1000 * HELD)
+            is_over = asyncio.Event()
+            loads = [asyncio.create_task(_load(gate, secret, is_over)) for gate in ships.gates]
+            for _ in range(3):
+                served = ships.up.served
+                await asyncio.to_thread(valkey.kill)
+                await ships.up.until(lambda served=served: ships.up.served > served or ships.up.served >= 30)  # type: ignore[misc]
+                await asyncio.to_thread(valkey.start)
+            is_over.set()
+            statuses = Counter[int]()
+            for load in loads:
+                statuses.update(await load)
+            assert set(statuses) <= {200, 429}
+            # A minute has one limit in Valkey, once more for each time it forgot, and a share of each process.
+            assert statuses[200] <= 30 * 5
+            for gate in ships.gates:
+                await gate.vacated()
+            assert await ships.spent_and_held() == (statuses[200] * COST, 0)
+
+
+async def _load(gate: Gate, secret: str, is_over: asyncio.Event) -> Sequence[int]:
+    statuses = []
+    while not is_over.is_set():
+        statuses.append((await ask(gate, secret)).status)
+    return statuses

@@ -1,0 +1,174 @@
+"""C27: two hundred requests at once on money for three let in exactly three, whoever decides about it.
+
+One process decides in memory, several through Valkey and the database, or the database alone; with
+Valkey flushed, killed or frozen in the midst of it, the database alone has to. See `support.race`.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from msgspec import structs
+from sqlalchemy import Connection
+
+from streamweir.policy.budget import dollars_of
+from streamweir.server.pace import USUAL
+from streamweir.store.clock import now_ms
+from streamweir.store.credit import add_credit
+from streamweir.store.engine import open_store
+from streamweir.store.keys import create_key
+from streamweir.store.keyspec import KeySpec
+from streamweir.store.requests import RequestFilter, list_requests
+from streamweir.store.sumcheck import check_sums
+from streamweir.store.workspace import WorkspaceSpec, create_workspace
+from support.bookkeeping import MODEL
+from support.fleet import PATIENT, fleet
+from support.gateway import KEY, providers
+from support.race import (
+    CALLERS,
+    MONEY,
+    Barrier,
+    Line,
+    assert_books,
+    assert_settled,
+    callers,
+    money_for_three,
+    race,
+    race_of,
+)
+from support.rawclient import RawClient
+from support.scripted import ScriptedUpstream
+from support.served import Program, get, served
+from support.valkey import ValkeyServer
+
+
+class Variant(NamedTuple):
+    gateways: int
+    database: str
+    has_valkey: bool
+
+
+VARIANTS = {
+    "alone": Variant(1, "sqlite", has_valkey=False),
+    "workers": Variant(2, "sqlite", has_valkey=True),
+    "nodes": Variant(2, "postgres", has_valkey=True),
+    "database alone": Variant(2, "postgres", has_valkey=False),
+}
+
+
+@pytest.mark.parametrize("code", ["budget_exceeded", "insufficient_quota"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.soak)])
+async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str, times: int) -> None:
+    count, database, has_valkey = VARIANTS[variant]
+    barrier, chance = Barrier(), Random(f"{variant} {code} {times}")
+    with ExitStack() as stack:
+        valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
+        async with fleet(barrier.script, tmp_path, count=count, database=database, valkey=valkey) as ships:
+            for number in range(times):
+                secret, workspace_id = await money_for_three(ships, f"w{number}", code)
+                await race_of(ships, barrier, chance, secret, code)
+                await assert_books(ships, secret, workspace_id, code)
+
+
+DISTURBANCES: dict[str, tuple[Callable[[ValkeyServer], object], ...]] = {
+    "flushed": (ValkeyServer.flush,),
+    "killed": (ValkeyServer.kill, ValkeyServer.start),
+    "frozen": (ValkeyServer.pause, ValkeyServer.resume),
+}
+
+
+@asynccontextmanager
+async def disturbed(valkey: ValkeyServer, disturbance: str) -> AsyncIterator[None]:
+    """Again and again while the block lasts; in the end it is there."""
+    is_over = asyncio.Event()
+
+    async def disturb() -> None:
+        while not is_over.is_set():
+            for step in DISTURBANCES[disturbance]:
+                await asyncio.to_thread(step, valkey)
+
+    task = asyncio.create_task(disturb())
+    try:
+        yield
+    finally:
+        is_over.set()
+        await task
+
+
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.soak)])
+async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str, times: int) -> None:
+    """Whatever it says, or does not say, the database lets in three."""
+    barrier, chance, code = Barrier(), Random(f"{disturbance} {times}"), "budget_exceeded"
+    pace = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+    with ValkeyServer() as valkey:
+        async with fleet(barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, pace=pace) as ships:
+            for number in range(times):
+                secret, workspace_id = await money_for_three(ships, f"w{number}", code)
+                async with disturbed(valkey, disturbance):
+                    await race_of(ships, barrier, chance, secret, code)
+                await assert_books(ships, secret, workspace_id, code)
+
+
+def furnish(conn: Connection) -> str:
+    """A prepaid workspace, and the secret of its key."""
+    made = create_workspace(conn, WorkspaceSpec(name="prepaid", prepaid=True), actor="test", at_ms=now_ms())
+    add_credit(conn, made.id, MONEY, actor="test", at_ms=now_ms())
+    return create_key(conn, made.id, KeySpec(name="paid"), actor="test", at_ms=now_ms()).secret
+
+
+async def spread(stack: AsyncExitStack, program: Program, chance: Random, secret: str) -> list[Line]:
+    """Connections of which each worker has a good part: who accepts is chance, and the log tells who it was."""
+
+    async def open_one() -> tuple[RawClient, str | None]:
+        client = await stack.enter_async_context(await program.connect())
+        await client.send(get("/v1/models", secret))
+        return client, (await client.response()).header("x-request-id")
+
+    found: dict[int, list[RawClient]] = {0: [], 1: []}
+    while sum(map(len, found.values())) < CALLERS:
+        for client, id in await asyncio.gather(*(open_one() for _ in range(CALLERS // 2))):
+            number = (await program.logged("request", id=id))["worker"]
+            if len(found[number]) < CALLERS * 2 // 3:
+                found[number].append(client)
+    return list(zip([*found[0], *found[1]][:CALLERS], callers(chance, 1), strict=True))
+
+
+async def test_c27_by_two_workers_of_the_real_program(tmp_path: Path) -> None:
+    barrier, chance, data_dir = Barrier(), Random(27), tmp_path / "data"
+    budget_secret = KEY
+    store = await open_store("sqlite:///streamweir.db", data_dir)
+    credit_secret = await store.write(furnish)
+    await store.close()
+    with ValkeyServer() as valkey:
+        async with ScriptedUpstream(barrier.script) as up, AsyncExitStack() as stack:
+            toml = f'''
+[shared]
+url = "{valkey.url}"
+[[keys]]
+name = "file"
+key = "{budget_secret}"
+budget_usd = {dollars_of(MONEY)}
+{MODEL}{providers(up=up.base_url)}'''
+            program = await stack.enter_async_context(served(tmp_path, toml, "--workers", "2"))
+            lines = await spread(stack, program, chance, credit_secret)
+            await race(lines, up, barrier, budget_secret, "budget_exceeded")
+            await race(lines, up, barrier, credit_secret, "insufficient_quota")
+            program.signal(signal.SIGTERM)
+            assert await program.status() == 0
+    store = await open_store("sqlite:///streamweir.db", data_dir)
+    try:
+        assert (await store.read(check_sums)).faults == []
+        page = await store.read(lambda conn: list_requests(conn, RequestFilter(), limit=1000))
+        chats = [row for row in page.rows if row.model == "m"]
+        assert_settled([row for row in chats if row.key_name == "file"], "budget_exceeded")
+        assert_settled([row for row in chats if row.key_name == "paid"], "insufficient_quota")
+        assert len(chats) == 2 * CALLERS
+    finally:
+        await store.close()

@@ -1,0 +1,94 @@
+"""What is kept of what was said, for keys that asked for it."""
+
+import asyncio
+import json
+
+import pytest
+
+from streamweir.core.errors import CallerError
+from streamweir.server.recording import Recording, Tape
+from streamweir.server.relay import Relay
+from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
+from support.attempt import attempt
+from support.script import End, Head, Send, Step, Wait, stream, whole
+
+PROMPT = b'{"model":"m","messages":[]}'
+BUDGET = CallerError("budget_exceeded", "The budget is spent.")
+
+
+def text_of(frames: list[tuple[int, str]]) -> bytes:
+    return "".join(text for _, text in frames).encode()
+
+
+def test_pieces_are_kept_with_their_times() -> None:
+    tape = Tape(1000)
+    tape.add(b"one", 10.001)
+    tape.add(b"", 10.5)
+    tape.add("wörld".encode()[:2], 11.0)
+    tape.add("wörld".encode()[2:], 12.25)
+    assert tape.frames(10.0) == [(1, "one"), (1000, "w"), (2250, "örld")]
+    assert not tape.is_cut
+
+
+def test_bytes_that_are_no_text_are_shown_as_that() -> None:
+    tape = Tape(1000)
+    tape.add(b"a\xffb", 0.0)
+    assert tape.frames(0.0) == [(0, "a\ufffdb")]
+
+
+@pytest.mark.parametrize("size", [1, 500])
+def test_a_tape_has_an_end(size: int) -> None:
+    tape = Tape(10_000)
+    for _ in range(100_000 // size):
+        tape.add(b"x" * size, 1.0)
+    tape.add(b"y", 1.0)
+    assert tape.is_cut
+    assert 9000 < tape.size <= 10_000
+    assert "y" not in tape.frames(0.0)[-1][1]
+
+
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "buffered"])
+async def test_an_answer_both_ways(is_streamed: bool) -> None:
+    recording = Recording(PROMPT, asyncio.get_running_loop().time())
+    sent = openai_stream() if is_streamed else openai_whole()
+    script = stream(sent) if is_streamed else whole(sent)
+    async with attempt(script, stream=is_streamed, recording=recording, dialect="aivene") as (run, _):
+        await run.over()
+        answer = run.meter.record.delivered.getvalue()
+        assert run.relay.held_bytes > recording.size
+    content = recording.content("req", "ws", "key", 5, answer)
+    assert (content.request_id, content.workspace_id, content.key_id, content.at_ms) == ("req", "ws", "key", 5)
+    assert (content.prompt, content.answer, content.is_cut) == (PROMPT.decode(), "".join(TEXTS), False)
+    assert text_of(list(content.upstream_frames)) == sent
+    assert text_of(list(content.caller_frames)) == run.body
+    assert all(0 <= at_ms < 60_000 for at_ms, _ in (*content.upstream_frames, *content.caller_frames))
+
+
+async def test_only_what_was_written_was_said() -> None:
+    go_on, recording = asyncio.Event(), Recording(PROMPT, asyncio.get_running_loop().time())
+    frames = openai_frames()
+    script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
+
+    def prepare(relay: Relay) -> None:
+        relay.hold_back()
+
+    async with attempt(script, recording=recording, prepare=prepare) as (run, _):
+        await run.until(lambda: run.relay.first_token_at is not None)
+        assert recording.caller.frames(0.0) == []
+        run.relay.let_go_on()
+        run.relay.cut(BUDGET)
+        go_on.set()
+        await run.over()
+        assert text_of(recording.caller.frames(0.0)) == run.body
+        assert text_of(recording.upstream.frames(0.0)) == b"".join(frames)
+        assert json.dumps(run.documents).count("budget_exceeded") == 1
+
+
+async def test_what_does_not_fit_is_left_out_and_said_to_be() -> None:
+    recording = Recording(PROMPT, 0.0, most_bytes=2000)
+    async with attempt(stream(openai_stream(["x" * 5000])), recording=recording) as (run, _):
+        await run.over()
+        assert "x" * 5000 in run.body.decode()
+    content = recording.content("req", "ws", "key", 5, "")
+    assert content.is_cut
+    assert recording.size <= len(PROMPT) + 2 * 2000

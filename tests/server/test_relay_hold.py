@@ -1,0 +1,314 @@
+"""An answer that is held back: not a byte of it goes out before it may, and then all of it, in one go."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from streamweir.core.errors import CallerError, GatewayFault, UpstreamError
+from streamweir.core.verdict import Verdict
+from streamweir.server.relay import Relay
+from streamweir.stages.meter import UsageSource
+from streamweir.stages.plan import Mode
+from support.answers import TEXTS, USAGE, error_body, error_frame, openai_frames, openai_stream, openai_whole
+from support.attempt import Run, attempt, texts_of
+from support.outcome import DIALECTS
+from support.script import End, Fin, Flood, Hang, Head, Send, Step, Wait, stream, whole
+
+BUDGET = CallerError("budget_exceeded", "The budget is spent.")
+UNAVAILABLE = GatewayFault("ledger_unavailable", "The books cannot be kept at the moment.")
+FRAMES = openai_frames()
+BEGUN: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Hang()]
+
+
+def held(relay: Relay) -> None:
+    relay.hold_back()
+
+
+async def has_ended(run: Run) -> None:
+    """The answer is whole, and waits."""
+    await run.until(lambda: run.relay._last is not None)
+    assert run.written == b""
+
+
+@pytest.mark.parametrize(
+    ("mode", "dialect"),
+    [(Mode.PASS, "openai"), (Mode.FILTER, "openai"), *((Mode.TRANSLATE, dialect) for dialect in DIALECTS)],
+)
+async def test_a_stream_goes_out_when_it_may(mode: Mode, dialect: str) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script, dialect=dialect, mode=mode, prepare=held) as (run, _):
+        await run.until(lambda: run.relay.first_token_at is not None)
+        assert run.written == b""
+        run.relay.let_go_on()
+        assert (run.writes, run.status) == (1, 200)
+        assert TEXTS[1].encode() in run.written
+        go_on.set()
+        await run.over()
+        assert texts_of(run.documents) == "".join(TEXTS)
+        assert run.relay.bytes_out == len(run.body)
+
+
+async def test_held_back_twice_it_is_let_go_on_twice() -> None:
+    async with attempt(stream(openai_stream()), prepare=held) as (run, _):
+        run.relay.hold_back()
+        await has_ended(run)
+        run.relay.let_go_on()
+        assert run.written == b""
+        run.relay.let_go_on()
+        assert run.status == 200
+
+
+async def test_one_that_may_go_on_before_it_has_begun_does_not_notice() -> None:
+    go_on = asyncio.Event()
+    async with attempt([Wait(go_on), *stream(openai_stream())], prepare=held) as (run, _):
+        run.relay.let_go_on()
+        run.relay.let_go_on()
+        go_on.set()
+        await run.over()
+        assert texts_of(run.documents) == "".join(TEXTS)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "buffered"])
+async def test_an_answer_that_ended_meanwhile(is_streamed: bool) -> None:
+    script = stream(openai_stream()) if is_streamed else whole(openai_whole())
+    async with attempt(script, stream=is_streamed, prepare=held) as (run, up):
+        await has_ended(run)
+        await up.played(1)
+        assert (up.aborts, up.open_connections) == ([], 1)
+        run.relay.let_go_on()
+        assert run.status == 200
+        await run.over()
+        text = texts_of(run.documents) if is_streamed else json.loads(run.body)["choices"][0]["message"]["content"]
+        assert text == "".join(TEXTS)
+        settled = run.meter.settle()
+        assert (settled.verdict, settled.usage_source) == (Verdict.COMPLETED, UsageSource.PROVIDER)
+
+
+async def test_an_answer_that_broke_off_meanwhile_goes_out_as_that() -> None:
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Fin()]
+    async with attempt(script, prepare=held) as (run, _):
+        await run.until(lambda: run.relay.first_token_at is not None)
+        run.relay.let_go_on()
+        await run.over()
+        *before, error, _ = run.documents
+        assert texts_of(before) == "".join(TEXTS[:2])
+        assert error["error"]["code"] == "upstream_stream_truncated"
+
+
+async def test_a_failure_before_the_commit_waits_for_nobody() -> None:
+    async with attempt(stream(error_frame(error_body("busy", "overloaded_error"))), prepare=held) as (run, _):
+        await run.over()
+        assert run.relay.failure is not None
+        assert run.written == b""
+        run.relay.let_go_on()
+        assert run.written == b""
+
+
+async def test_what_is_kept_is_bounded() -> None:
+    """The upstream is not read while there is something to be written."""
+    flood = Flood(openai_frames(["x" * 4096])[1])
+    async with attempt([Head(), Send(FRAMES[0]), flood], prepare=held, bills_on=False) as (run, up):
+        await up.stalled()
+        kept = run.relay.held_bytes
+        assert 0 < kept < 2 << 20
+        assert run.relay._look().is_paused
+        run.relay.let_go_on()
+        assert not run.relay._look().is_paused
+        await run.until(lambda: run.relay.bytes_in > 4 * kept)
+        run.relay.stop(UNAVAILABLE)
+        await run.over()
+
+
+async def test_the_head_alone_is_held_back_as_well() -> None:
+    async with attempt([Head(), Send(FRAMES[0]), Hang()], prepare=held, commit_at=0.01) as (run, _):
+        await run.until(lambda: run.relay._look().is_committed)
+        assert run.written == b""
+        run.relay.let_go_on()
+        assert run.status == 200
+        run.relay.stop(UNAVAILABLE)
+        await run.over()
+        assert run.documents[-2]["error"]["code"] == "ledger_unavailable"
+
+
+def begun(run: Run) -> bool:
+    return run.relay.first_token_at is not None
+
+
+def ended(run: Run) -> bool:
+    return run.relay._last is not None
+
+
+@pytest.mark.parametrize("way", ["stop", "cut"])
+@pytest.mark.parametrize(
+    ("script", "is_streamed", "holds"),
+    [(BEGUN, True, begun), (stream(openai_stream()), True, ended), (whole(openai_whole()), False, ended)],
+    ids=["begun", "ended", "buffered"],
+)
+async def test_one_that_is_ended_while_nothing_was_sent_is_a_failure(
+    script: list[Step], is_streamed: bool, holds: Callable[[Run], bool], way: str
+) -> None:
+    async with attempt(script, stream=is_streamed, prepare=held, bills_on=False) as (run, _):
+        await run.until(lambda: holds(run))
+        getattr(run.relay, way)(BUDGET)
+        await run.over()
+        assert (run.relay.failure, run.written) == (BUDGET, b"")
+        settled = run.meter.settle()
+        assert (settled.verdict, settled.error) == (Verdict.STOPPED, BUDGET)
+        if holds is ended:
+            assert settled.usage_source is UsageSource.PROVIDER
+        else:
+            assert settled.usage.completion_tokens == 0, "nothing was delivered"
+        run.relay.let_go_on()
+        assert run.written == b""
+
+
+async def test_one_that_is_cut_while_nothing_was_sent_is_read_on() -> None:
+    go_on, told = asyncio.Event(), list[object]()
+
+    def prepare(relay: Relay) -> None:
+        relay.hold_back()
+        relay.on_cut = told.append
+
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script, prepare=prepare) as (run, up):
+        await run.until(lambda: begun(run))
+        run.relay.cut(BUDGET)
+        assert told == [BUDGET]
+        go_on.set()
+        await run.over()
+        assert (run.relay.failure, run.written, up.aborts) == (BUDGET, b"", [])
+        settled = run.meter.settle()
+        assert (settled.usage.prompt_tokens, settled.usage.completion_tokens) == USAGE
+        assert run.meter.record.delivered.getvalue() == ""
+
+
+@pytest.mark.parametrize("bills_on", [True, False])
+async def test_a_caller_who_leaves_meanwhile_has_got_nothing(bills_on: bool) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script, prepare=held, bills_on=bills_on) as (run, _):
+        await run.until(lambda: begun(run))
+        run.leave()
+        go_on.set()
+        await run.over()
+        assert (run.relay.verdict, run.written) == (Verdict.CLIENT_GONE, b"")
+        settled = run.meter.settle(run.relay.verdict)
+        assert settled.usage.completion_tokens == (USAGE[1] if bills_on else 0)
+
+
+async def test_a_caller_who_leaves_an_answer_that_has_ended() -> None:
+    async with attempt(stream(openai_stream()), prepare=held) as (run, _):
+        await has_ended(run)
+        run.leave()
+        await run.over()
+        settled = run.meter.settle(run.relay.verdict)
+        assert (settled.verdict, settled.usage_source) == (Verdict.CLIENT_GONE, UsageSource.PROVIDER)
+
+
+async def test_an_answer_is_not_held_back_for_ever() -> None:
+    async with attempt(stream(openai_stream()), prepare=held, total_at=0.05, silence_s=0.01) as (run, _):
+        await run.over()
+        assert run.relay.failure == UpstreamError("stream_deadline_exceeded", "The answer took longer than it may.")
+
+
+# In the midst of an answer.
+
+
+@pytest.mark.parametrize("has_ended_meanwhile", [False, True])
+async def test_one_that_is_held_back_in_its_midst(has_ended_meanwhile: bool) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on)]
+    script += [Send(b"".join(FRAMES[3:])), End()] if has_ended_meanwhile else [Send(b"".join(FRAMES[3:5])), Hang()]
+    async with attempt(script, bills_on=False) as (run, _):
+        await run.until(lambda: TEXTS[1].encode() in run.written)
+        run.relay.hold_back()
+        writes, size = run.writes, run.relay.bytes_in
+        go_on.set()
+        await run.until(lambda: ended(run) if has_ended_meanwhile else run.relay.bytes_in > size)
+        assert run.writes == writes
+        run.relay.let_go_on()
+        assert TEXTS[3].encode() in run.written
+        if not has_ended_meanwhile:
+            run.relay.stop(UNAVAILABLE)
+        await run.over()
+        assert texts_of(run.documents) == ("".join(TEXTS) if has_ended_meanwhile else "".join(TEXTS[:4]))
+
+
+@pytest.mark.parametrize("way", ["stop", "cut", "leave"])
+async def test_one_that_is_ended_in_its_midst(way: str) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:5])), Hang()]
+    async with attempt(script, bills_on=False) as (run, _):
+        await run.until(lambda: TEXTS[1].encode() in run.written)
+        run.relay.hold_back()
+        size = run.relay.bytes_in
+        go_on.set()
+        await run.until(lambda: run.relay.bytes_in > size)
+        if way == "leave":
+            run.leave()
+            await run.over()
+            assert run.meter.record.delivered.getvalue() == "".join(TEXTS[:2])
+        else:
+            getattr(run.relay, way)(BUDGET)
+            await run.over()
+            *before, error, _ = run.documents
+            delivered = TEXTS[:2] if way == "cut" else TEXTS[:4]  # a cut is for want of money: it is not paid for
+            assert (texts_of(before), error["error"]["code"]) == ("".join(delivered), "budget_exceeded")
+            assert run.meter.record.delivered.getvalue() == "".join(delivered)
+
+
+async def test_a_whole_answer_that_has_come_is_not_spoiled_by_a_stop() -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script) as (run, _):
+        await run.until(lambda: TEXTS[1].encode() in run.written)
+        run.relay.hold_back()
+        go_on.set()
+        await run.until(lambda: ended(run))
+        run.relay.stop(UNAVAILABLE)
+        await run.over()
+        assert texts_of(run.documents) == "".join(TEXTS)
+        assert run.meter.settle().verdict is Verdict.COMPLETED
+
+
+async def test_a_caller_that_does_not_read_is_still_waited_for_afterwards() -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script) as (run, _):
+        await run.until(lambda: TEXTS[1].encode() in run.written)
+        run.line.is_full = True
+        assert run.response.on_full is not None
+        run.response.on_full()
+        run.relay.hold_back()
+        run.relay.let_go_on()
+        assert run.relay._look().is_paused
+        go_on.set()
+        run.line.is_full = False
+        assert run.response.on_drained is not None
+        run.response.on_drained()
+        await run.over()
+        assert texts_of(run.documents) == "".join(TEXTS)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_a_whole_answer_whose_end_was_not_paid_for_ends_with_the_error(mode: Mode) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
+    async with attempt(script, mode=mode) as (run, up):
+        await run.until(lambda: TEXTS[1].encode() in run.written)
+        run.relay.hold_back()
+        go_on.set()
+        await run.until(lambda: ended(run))
+        run.relay.cut(BUDGET)
+        await run.over()
+        *before, error, done = run.documents
+        assert (error["error"]["code"], done) == ("budget_exceeded", "[DONE]")
+        assert texts_of(before) == "".join(TEXTS[:2])
+        assert all(choice["finish_reason"] is None for each in before for choice in each["choices"])
+        settled = run.meter.settle()
+        assert (settled.verdict, settled.error) == (Verdict.STOPPED, BUDGET)
+        assert (settled.usage.prompt_tokens, settled.usage.completion_tokens) == USAGE
+        assert up.aborts == []

@@ -1,0 +1,281 @@
+"""The admin API as a test uses it: the real control plane over real books, without a socket.
+
+    async with api_on("sqlite", tmp_path) as api:
+        reply = await api.ask("GET", "/api/keys", **api.operator)
+        assert reply.status_code == 200
+
+It begins with two workspaces, `one` and `two`, each with keys for every role, requests, contents and
+an open request. The clock is the test's own, and stands still.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx2
+from msgspec import Struct
+from sqlalchemy import Connection
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.policy.access import Key
+from streamweir.policy.redact import Redactor
+from streamweir.policy.secret import csrf_of, make_key
+from streamweir.server.api.context import Context
+from streamweir.server.api.table import api_gates, api_routes
+from streamweir.server.control import Access, Gate, control_app
+from streamweir.server.opening import Bookroom, open_books, prepare_books
+from streamweir.server.setup import build_setup
+from streamweir.server.upkeep import Upkeep
+from streamweir.store.clock import now_ms
+from streamweir.store.content import pack, write_contents
+from streamweir.store.credit import add_credit
+from streamweir.store.keys import NewSecret, create_key, revoke_key
+from streamweir.store.keyspec import KeySpec
+from streamweir.store.ledger import apply
+from streamweir.store.session import create_session
+from streamweir.store.workspace import Workspace, WorkspaceSpec, create_workspace
+from streamweir.upstream.base import Upstream
+from support.booked import hold, settle
+from support.contents import make_content
+from support.gateway import configured
+from support.stores import migrated_url
+
+HOST = "gateway.test"
+PEER = "192.0.2.7"
+TOML = """
+[[providers]]
+name = "up"
+kind = "openai"
+base_url = "https://api.example.test/v1"
+api_key = "sk-upstream-2718281828"
+headers = { x-extra = "header-1618033988" }
+proxy = "http://user:pass-3141592653@proxy.example.test:3128"
+
+[[providers]]
+name = "sim"
+kind = "sim"
+
+[[models]]
+id = "smart"
+targets = [{ provider = "up", model = "gpt-4o" }, { provider = "sim", model = "ok" }]
+
+[[models]]
+id = "own"
+targets = [{ provider = "up", model = "never-heard-of" }]
+price = { input = 0.1, output = 0.000000001 }
+"""
+HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988", "api.example.test", "proxy.example.test")
+"""What of the configuration no answer may hold."""
+WRONG_KEY = make_key(bytes(range(32)))
+Role = dict[str, Any]
+T = TypeVar("T")
+
+
+class Space(Struct, kw_only=True):
+    """A workspace with what is in it."""
+
+    workspace: Workspace
+    chat: NewSecret
+    models: NewSecret
+    admin: NewSecret
+    expired: NewSecret
+    revoked: NewSecret
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at_ms = now_ms()
+
+    def __call__(self) -> int:
+        return self.at_ms
+
+
+class Api:
+    def __init__(self, room: Bookroom, secret: str, context: Context, clock: Clock, stopped: list[str]) -> None:
+        self.room = room
+        self.secret = secret
+        self.context = context
+        self.clock = clock
+        self.stopped = stopped
+        """Keys and requests that were told to stop."""
+        self.app = app_of(context)
+        self.one: Space
+        self.two: Space
+        self._numbers = count(1)
+        self._clients: dict[str, httpx2.AsyncClient] = {}
+
+    async def ask(
+        self, method: str, path: str, *, body: Any = None, raw: bytes | None = None, peer: str = PEER, **more: Any
+    ) -> httpx2.Response:
+        """`body` goes as JSON, `raw` as it is. `more`: headers, params."""
+        headers = {"host": HOST, **more.pop("headers", {})}
+        if raw is None and body is not None:
+            raw = json.dumps(body).encode()
+            headers.setdefault("content-type", "application/json")
+        if peer not in self._clients:
+            transport = httpx2.ASGITransport(app=self.app, client=(peer, 1))
+            self._clients[peer] = httpx2.AsyncClient(transport=transport, base_url=f"http://{HOST}")
+        reply = await self._clients[peer].request(method, path, content=raw, headers=headers, **more)
+        self._clients[peer].cookies.clear()  # the test alone says what is sent
+        return reply
+
+    async def serve(self, app: Starlette) -> None:
+        """Another one from now on."""
+        self.app = app
+        await self.close()
+
+    async def close(self) -> None:
+        while self._clients:
+            await self._clients.popitem()[1].aclose()
+
+    @property
+    def operator(self) -> Role:
+        return bearer(self.secret)
+
+    async def session(self, *, with_csrf: bool = True, origin: str | None = f"http://{HOST}") -> Role:
+        """As a page of the console asks."""
+        token = await self.room.store.write(lambda conn: create_session(conn, actor="admin", at_ms=self.clock.at_ms))
+        headers = {"cookie": f"other=1; streamweir={token}; more=2"}
+        if with_csrf:
+            headers["x-csrf-token"] = csrf_of(token)
+        if origin is not None:
+            headers["origin"] = origin
+        return {"headers": headers}
+
+    async def new_key(self, space: Space, **more: Any) -> NewSecret:
+        return await self._made(lambda conn: self._key(conn, space.workspace, **more))
+
+    async def new_request(self, space: Space, **more: Any) -> str:
+        """One that is over, and of which the content is kept. Its id."""
+        number = next(self._numbers)
+        key = await self.new_key(space, log_content=True)
+        members: dict[str, Any] = {"workspace_id": space.workspace.id, "key_id": key.key.id, "at_ms": self.clock.at_ms}
+        id = f"req_{self.clock.at_ms:012x}{number:016x}"
+        made = settle(id, 1_500_000_000, **members, completion_id=f"chatcmpl-{number}", has_content=True, **more)
+        content = pack(make_content(0, request_id=id, **members), Redactor(()))
+
+        def work(conn: Connection) -> None:
+            apply(conn, [hold(id, 2_000_000_000, **members), made])
+            write_contents(conn, [content])
+
+        await self.room.store.write(work)
+        return id
+
+    async def new_open(self, space: Space) -> str:
+        number = next(self._numbers)
+        id = f"req_{self.clock.at_ms:012x}{number:016x}"
+        entry = hold(
+            id,
+            7,
+            workspace_id=space.workspace.id,
+            key_id=space.chat.key.id,
+            instance=self.room.node.instance,
+            at_ms=self.clock.at_ms,
+        )
+        await self.room.store.write(lambda conn: apply(conn, [entry]))
+        return id
+
+    async def new_workspace(self) -> Workspace:
+        spec = WorkspaceSpec(name=f"space {next(self._numbers)}")
+        return await self._made(lambda conn: create_workspace(conn, spec, actor="cli", at_ms=self.clock.at_ms))
+
+    async def furnish(self) -> None:
+        self.one = await self._made(lambda conn: self._space(conn, "one"))
+        self.two = await self._made(lambda conn: self._space(conn, "two"))
+
+    async def _made(self, work: Callable[[Connection], T]) -> T:
+        made = await self.room.store.write(work)
+        await self.context.look()
+        return made
+
+    def _space(self, conn: Connection, name: str) -> Space:
+        at_ms = self.clock.at_ms
+        workspace = create_workspace(conn, WorkspaceSpec(name=name), actor="cli", at_ms=at_ms)
+        add_credit(conn, workspace.id, 5_000_000_000, note=f"for {name}", actor="cli", at_ms=at_ms)
+        admin = ("chat", "models", "admin")
+        space = Space(
+            workspace=workspace,
+            chat=self._key(conn, workspace, scopes=("chat",)),
+            models=self._key(conn, workspace, scopes=("models",)),
+            admin=self._key(conn, workspace, scopes=admin),
+            expired=self._key(conn, workspace, at_ms - 1000, scopes=admin, expires_ms=at_ms - 1),
+            revoked=self._key(conn, workspace, scopes=admin),
+        )
+        revoke_key(conn, space.revoked.key.id, actor="cli", at_ms=at_ms)
+        return space
+
+    def _key(self, conn: Connection, workspace: Workspace, at_ms: int | None = None, **more: Any) -> NewSecret:
+        spec = KeySpec(name=f"{workspace.name}'s key {next(self._numbers)}", **more)
+        return create_key(conn, workspace.id, spec, actor="cli", at_ms=at_ms or self.clock.at_ms)
+
+
+def app_of(context: Context, *more: BaseRoute, gates: Mapping[Access, Gate] | None = None) -> Starlette:
+    return control_app(
+        state=lambda: "ok",
+        metrics=_no_metrics,
+        may_read_metrics=lambda _: None,
+        routes=[*more, *api_routes(context)],
+        gates=api_gates(context) if gates is None else gates,
+    )
+
+
+def bearer(secret: str) -> Role:
+    return {"headers": {"authorization": f"Bearer {secret}"}}
+
+
+def in_path(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+@asynccontextmanager
+async def api_on(
+    database: str, folder: Path, toml: str = TOML, *, is_secure: bool = False, node: str | None = None
+) -> AsyncIterator[Api]:
+    """`node`: as one worker of several."""
+    url = await migrated_url(database, folder)
+    config = configured(f'{toml}\n[store]\nurl = "{url}"\n')
+    secret = await prepare_books(config, folder)
+    assert secret is not None
+    room = await open_books(config, folder, node=node)
+    setup = build_setup(config, _no_local)
+    stopped: list[str] = []
+
+    def stop_key(key: Key) -> None:
+        stopped.append(key.id)
+
+    upkeep = Upkeep(
+        room.store, room.books, room.node, stop_key=stop_key, stop_request=stopped.append, retention_days=30
+    )
+    clock = Clock()
+    context = Context(
+        store=room.store,
+        books=room.books,
+        setup=lambda: setup,
+        is_secure=is_secure,
+        look=upkeep.look,
+        clock_ms=clock,
+    )
+    api = Api(room, secret, context, clock, stopped)
+    try:
+        await api.furnish()
+        yield api
+    finally:
+        await api.close()
+        await room.books.close(5.0)
+        await room.close()
+        for place in setup.providers.values():
+            await place.upstream.close()
+
+
+async def _no_metrics() -> bytes:
+    return b""
+
+
+def _no_local(_: ProviderConfig) -> Upstream:
+    raise AssertionError("this test has no embedded model")

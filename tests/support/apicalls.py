@@ -1,0 +1,99 @@
+"""A good call of every operation of the API, with objects of its own, so that it can be made again and again.
+
+An operation that is not in `BODIES` or `IDS`, where it needs to be, fails whoever asks for its call.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.server.api.operation import Nothing, Operation
+from streamweir.server.api.table import OPERATIONS
+from support.api import Api, Space
+
+_numbers = count(1)
+
+IDS: dict[str, Callable[[Api, Space], Awaitable[str]]] = {}
+"""What an id in a path is the id of, made anew."""
+BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
+    "open_session": lambda _: {"secret": "sw-admin-wrong"},
+    "create_workspace": lambda _: {"name": f"new space {next(_numbers)}", "prepaid": True},
+    "change_workspace": lambda _: {"name": f"changed space {next(_numbers)}", "prepaid": False},
+    "create_key": lambda space: {
+        "name": f"new key {next(_numbers)}",
+        "workspace": space.workspace.id,
+        "scopes": ["chat"],
+        "models": ["gpt-*", "smart"],
+        "dialect": "openai",
+        "budget_usd": "12.5",
+        "budget_period": "month",
+    },
+    "change_key": lambda _: {
+        "name": f"changed key {next(_numbers)}",
+        "scopes": ["models"],
+        "models": ["own"],
+        "dialect": "bitseek",
+        "budget_usd": 3,
+        "budget_period": "day",
+    },
+    "rotate_key": lambda _: {"grace_s": 60},
+    "add_credit": lambda space: {"workspace": space.workspace.id, "amount_usd": "0.000000001", "note": "a gift"},
+}
+
+
+class Made(Struct, kw_only=True):
+    operation: Operation
+    path: str
+    body: dict[str, Any] | None
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        return {} if self.body is None else {"body": self.body}
+
+
+def name_of(operation: Operation) -> str:
+    return f"{operation.method} {operation.path}"
+
+
+def named(name: str) -> Operation:
+    (found,) = (each for each in OPERATIONS if each.name == name)
+    return found
+
+
+async def make_call(api: Api, operation: Operation, space: Space | None = None) -> Made:
+    """Within `space`, which is the first unless it is said."""
+    space = space or api.one
+    path = operation.path
+    if "{id}" in path:
+        path = path.replace("{id}", await make_id(api, operation, space))
+    assert "{" not in path
+    body = BODIES[operation.name](space) if operation.body is not Nothing else None
+    return Made(operation=operation, path=path, body=body)
+
+
+async def make_id(api: Api, operation: Operation, space: Space) -> str:
+    found = re.match(r"/api/(\w+)/{id}", operation.path)
+    assert found is not None
+    return await IDS[found[1]](api, space)
+
+
+async def _key(api: Api, space: Space) -> str:
+    return (await api.new_key(space, log_content=True)).key.id
+
+
+async def _workspace(_: Api, space: Space) -> str:
+    return space.workspace.id
+
+
+async def _request(api: Api, space: Space) -> str:
+    return await api.new_request(space)
+
+
+async def _open(api: Api, space: Space) -> str:
+    return await api.new_open(space)
+
+
+IDS |= {"keys": _key, "workspaces": _workspace, "requests": _request, "live": _open}

@@ -1,0 +1,218 @@
+"""One attempt as the gateway makes it, and nothing around it: a relay between a scripted upstream and a response.
+
+    async with attempt(script) as run:
+        await run.until(lambda: b"Hello" in run.written)
+        run.relay.cut(error)
+        await run.over()
+        assert run.body.endswith(DONE)
+
+The upstream is on a real socket; the response writes into `written`. When the block is left, nothing
+may be open any more.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import structs
+
+from streamweir.core.request import read_request
+from streamweir.dialects.base import Reply
+from streamweir.dialects.table import DIALECTS
+from streamweir.providers.base import Target
+from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.server import respond
+from streamweir.server.patience import Timing
+from streamweir.server.recording import RecordedRelay, Recording
+from streamweir.server.relay import Relay
+from streamweir.server.response import HttpResponse
+from streamweir.stages.exchange import Exchange, WholeExchange
+from streamweir.stages.meter import Meter
+from streamweir.stages.plan import Mode, plan
+from streamweir.upstream.base import Endpoint
+from streamweir.upstream.http1 import Http1Upstream
+from support.gateway import MESSAGES, PATIENCE_S, frames_of
+from support.script import Script
+from support.scripted import ScriptedUpstream
+
+TIMING = Timing(
+    commit_at=60.0,
+    total_at=60.0,
+    first_event_s=60.0,
+    idle_s=60.0,
+    assembly_s=60.0,
+    keepalive_s=60.0,
+    silence_s=60.0,
+    abandoned_s=60.0,
+    most_bytes=1 << 26,
+)
+"""Nothing takes too long. What ends in `_at` counts from the beginning of the attempt."""
+
+
+@dataclass
+class Attended:
+    """What the gateway would be told and asked."""
+
+    places: int = 1
+    """For upstreams that are read on without a caller."""
+    faults: list[BaseException] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    def chunk_gap(self, gap_s: float, /) -> None:
+        self.gaps.append(gap_s)
+
+    def fault(self, reason: BaseException, _request_id: str, /) -> None:
+        self.faults.append(reason)
+
+    def may_abandon(self) -> bool:
+        if not self.places:
+            return False
+        self.places -= 1
+        return True
+
+    def abandoned_ended(self) -> None:
+        self.places += 1
+
+    def attempt_ended(self, target: str, code: str | None, /) -> None:
+        raise AssertionError(f"that is for the conversation to tell: {target} {code}")
+
+    def ejected(self, target: str, /) -> None:
+        raise AssertionError(f"that is for the conversation to tell: {target}")
+
+
+@dataclass
+class Line:
+    """The caller's connection, as far as a response knows it."""
+
+    is_full: bool = False
+    is_cut: bool = False
+
+    def head_goes_out(self) -> bool:
+        return False
+
+    def response_ended(self) -> None: ...
+
+    def response_cut(self, /, *, abruptly: bool) -> None:  # noqa: ARG002 (either way)
+        self.is_cut = True
+
+
+class Run:
+    def __init__(self, relay: Relay, meter: Meter, response: HttpResponse, watch: Attended, line: Line) -> None:
+        self.relay = relay
+        self.meter = meter
+        self.response = response
+        self.watch = watch
+        self.line = line
+        self.written = b""
+        self.writes = 0
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> int | None:
+        return int(self.written.split(b" ", 2)[1]) if self.written else None
+
+    @property
+    def body(self) -> bytes:
+        """Of a response that has ended."""
+        head, _, rest = self.written.partition(b"\r\n\r\n")
+        if b"transfer-encoding: chunked" not in head:
+            return rest
+        body = b""
+        while True:
+            size, _, rest = rest.partition(b"\r\n")
+            if size == b"0":
+                assert rest == b"\r\n"
+                return body
+            length = int(size, 16)
+            body += rest[:length]
+            assert rest[length : length + 2] == b"\r\n"
+            rest = rest[length + 2 :]
+
+    @property
+    def documents(self) -> list[Any]:
+        return frames_of(self.body)
+
+    def take(self, data: bytes) -> None:
+        self.written += data
+        self.writes += 1
+
+    def leave(self) -> None:
+        """As the connection tells it of a caller that has gone."""
+        self.response.lose()
+
+    async def over(self) -> None:
+        assert self.task is not None
+        async with asyncio.timeout(PATIENCE_S):
+            await self.task
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                assert self.task is None or not self.task.done(), "it is over"
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def attempt(
+    script: Script,
+    kind: str = "openai",
+    dialect: str = "openai",
+    *,
+    stream: bool = True,
+    mode: Mode | None = None,
+    meter: Meter | None = None,
+    bills_on: bool = True,
+    places: int = 1,
+    recording: Recording | None = None,
+    prepare: Callable[[Relay], None] = lambda _: None,
+    **timing: float,
+) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
+    """`prepare` is called with the relay before it runs. `timing`: members of `TIMING`."""
+    form, provider, watch, line = DIALECTS[dialect], provider_named(kind), Attended(places), Line()
+    members = {"model": "m", "messages": MESSAGES, "stream": stream}
+    chat = read_request(members | ({"stream_options": {"include_usage": True}} if stream else {}), form.request)
+    reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
+    meter = meter or Meter(3)
+    exchange: Exchange | WholeExchange
+    if stream:
+        chosen = mode or plan(canonical_dialects(kind), form, reply)
+        exchange = Exchange(provider, form, reply, chosen, meter)
+    else:
+        exchange = WholeExchange(provider, form, reply, meter)
+    response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
+    parts = (exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
+    relay = Relay(*parts) if recording is None else RecordedRelay(recording, *parts)
+    relay.abort_stops_billing = not bills_on
+    prepare(relay)
+    run = Run(relay, meter, response, watch, line)
+    async with ScriptedUpstream(script) as up:
+        upstream = Http1Upstream(Endpoint(base_url=up.base_url))
+        request = provider.build_request(chat, Target(model="m"))
+        run.task = asyncio.get_running_loop().create_task(relay.run(upstream, request))
+        try:
+            yield run, up
+            await run.over()
+            assert (watch.places, watch.faults) == (places, [])
+        finally:
+            run.task.cancel()
+            await asyncio.wait([run.task])
+            await upstream.close()
+
+
+def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
+    return respond.EVENT_STREAM if stream else ()
+
+
+def _timing(changes: dict[str, float]) -> Timing:
+    now = time.monotonic()
+    timing = structs.replace(TIMING, **changes)
+    return structs.replace(timing, commit_at=now + timing.commit_at, total_at=now + timing.total_at)
+
+
+def texts_of(documents: Sequence[Any]) -> str:
+    """The text of the frames of a stream, whatever stands behind them."""
+    choices = [choice for each in documents if each != "[DONE]" for choice in each.get("choices", ())]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)

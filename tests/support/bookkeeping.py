@@ -1,0 +1,261 @@
+"""A gateway that keeps books, and the books as a test looks at them.
+
+    async with keeping(stream(openai_stream()), tmp_path, MODEL) as desk:
+        secret = await desk.new_key(budget_nano=13 * MILLI)
+        reply = await desk.gate.ask(model="m", key=secret)
+        (row,) = await desk.rows()
+
+The store is a real SQLite file, the upstream a scripted one with a count of its own. When the block
+is left, nothing may be open or held any more, every sum must be that of its rows, and what memory
+says of each account must be what the database says.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from sqlalchemy import Connection, func, select
+
+from streamweir.policy.budget import NANO
+from streamweir.server.arbiter import Arbiter, MemoryArbiter
+from streamweir.server.opening import Bookroom
+from streamweir.server.pace import USUAL, Pace
+from streamweir.server.upkeep import Upkeep
+from streamweir.store.account import balance_of, span_of
+from streamweir.store.clock import now_ms
+from streamweir.store.credit import add_credit
+from streamweir.store.keys import KeyRecord, change_key, create_key, revoke_key, rotate_key
+from streamweir.store.keyspec import KeyChange, KeySpec
+from streamweir.store.requests import RequestFilter, RequestRow, list_requests
+from streamweir.store.sumcheck import check_sums
+from streamweir.store.tables import accounts, ledger, open_requests, usage_hours
+from streamweir.store.workspace import WorkspaceSpec, create_workspace
+from streamweir.store.writer import Writer
+from support.answers import openai_stream, openai_whole
+from support.gateway import Gate, gateway, nothing_left, providers
+from support.rawclient import Reply
+from support.script import Script, Step, stream, whole
+from support.scripted import ScriptedUpstream
+from support.stores import migrated_url
+
+MILLI = NANO // 1000
+"""A thousandth of a dollar, in nano-dollars: what a token of the model `m` costs."""
+MODEL = """
+[[models]]
+id = "m"
+targets = [{ provider = "up", model = "gpt-4o" }]
+price = { input = 1000.0, output = 1000.0 }
+"""
+UNPRICED = """
+[[models]]
+id = "free"
+targets = [{ provider = "up", model = "nobody-has-priced-this" }]
+"""
+PROMPT = 3
+"""Tokens of the conversation of `support.gateway`, by the rule of thumb that holds go by: ten characters."""
+EACH_DIALECT = ("openai", "opentoken", "aivene", "bitseek")
+each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+T = TypeVar("T")
+
+
+class Desk:
+    def __init__(self, gate: Gate, up: ScriptedUpstream) -> None:
+        self.gate = gate
+        self.up = up
+        self.looks = True
+        """After every change, so that the gateway knows of it; else it finds out when it looks by itself."""
+        room = gate.gateway.room
+        assert room is not None
+        self.room: Bookroom = room
+
+    @property
+    def writer(self) -> Writer:
+        writer = self.room.books.writer
+        assert writer is not None
+        return writer
+
+    @property
+    def arbiter(self) -> Arbiter:
+        return self.room.books._arbiter
+
+    @property
+    def upkeep(self) -> Upkeep:
+        upkeep = self.gate.gateway._upkeep
+        assert upkeep is not None
+        return upkeep
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Of a database that has everything which has been written down."""
+        assert await self.writer.flush(5)
+        return await self.room.store.read(work)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """As another process would."""
+        made = await self.room.store.write(work)
+        if self.looks:
+            await self.upkeep.look()
+        return made
+
+    async def new_key(
+        self, name: str = "key", workspace_id: str = "default", at_ms: int | None = None, **spec: Any
+    ) -> str:
+        """The secret of a new key, which the gateway knows."""
+        wanted, made_ms = KeySpec(name=name, **spec), at_ms if at_ms is not None else now_ms()
+        made = await self.write(lambda conn: create_key(conn, workspace_id, wanted, actor="test", at_ms=made_ms))
+        return made.secret
+
+    def key_id(self, secret: str) -> str:
+        key = self.room.books.directory.find(secret)
+        assert key is not None
+        return key.id
+
+    async def change(self, secret: str, **changed: Any) -> KeyRecord:
+        id, change = self.key_id(secret), KeyChange(**changed)
+        return await self.write(lambda conn: change_key(conn, id, change, actor="test", at_ms=now_ms()))
+
+    async def revoke(self, secret: str) -> None:
+        id = self.key_id(secret)
+        await self.write(lambda conn: revoke_key(conn, id, actor="test", at_ms=now_ms()))
+
+    async def rotate(self, secret: str, grace_ms: int) -> str:
+        id = self.key_id(secret)
+        made = await self.write(lambda conn: rotate_key(conn, id, grace_ms=grace_ms, actor="test", at_ms=now_ms()))
+        return made.secret
+
+    async def new_workspace(self, name: str, credit: int) -> str:
+        """Prepaid, with so many nano-dollars."""
+
+        def work(conn: Connection) -> str:
+            made = create_workspace(conn, WorkspaceSpec(name=name, prepaid=True), actor="test", at_ms=now_ms())
+            if credit:
+                add_credit(conn, made.id, credit, actor="test", at_ms=now_ms())
+            return made.id
+
+        return await self.write(work)
+
+    async def rows(self) -> list[RequestRow]:
+        """The log of requests, the oldest first."""
+        page = await self.read(lambda conn: list_requests(conn, RequestFilter(), limit=1000))
+        return list(reversed(page.rows))
+
+    async def row(self, count: int = 1) -> RequestRow:
+        """The last of so many."""
+        await self.gate.settled(count)
+        rows = await self.rows()
+        assert len(rows) == count
+        return rows[-1]
+
+    async def ledger(self, request_id: str | None = None) -> list[tuple[str, int, int | None]]:
+        """Kind, amount and cost of every row; of one request, where it is given."""
+        statement = select(ledger.c.kind, ledger.c.amount, ledger.c.cost).order_by(ledger.c.seq)
+        if request_id is not None:
+            statement = statement.where(ledger.c.request_id == request_id)
+        return await self.read(lambda conn: [(kind, amount, cost) for kind, amount, cost in conn.execute(statement)])
+
+    async def spent_and_held(self, workspace_id: str = "default") -> tuple[int, int]:
+        sums = await self.read(lambda conn: balance_of(conn, workspace_id))
+        return sums.spent, sums.held
+
+    async def open_ids(self) -> list[str]:
+        return await self.read(lambda conn: list(conn.scalars(select(open_requests.c.request_id))))
+
+    async def assert_sound(self) -> None:
+        """Every sum is that of its rows."""
+        assert (await self.read(check_sums)).faults == []
+
+    async def assert_balanced(self) -> None:
+        """Besides: nothing is open, nothing is held, and memory agrees with the database."""
+        await self.assert_sound()
+        assert await self.open_ids() == []
+        assert self.room.books.open_count == 0
+        found = await self.read(lambda conn: conn.execute(select(accounts)).all())
+        arbiter = self.room.books._arbiter
+        assert isinstance(arbiter, MemoryArbiter)
+        for account in found:
+            assert account.held == 0
+            known = arbiter._limits.used(account.id)
+            if known not in (None, account.spent):  # a budget that rests: the database makes it anew when it is needed
+                assert known == await self.read(partial(_spent_in_period, account_id=account.id)), account.id
+        assert all(key.streams == 0 for key in arbiter._limits._keys.values())
+
+
+@asynccontextmanager
+async def keeping(
+    script: Script,
+    folder: Path,
+    toml: str = MODEL,
+    *,
+    kind: str = "openai",
+    provider: str = "",
+    store: str = "",
+    others: Mapping[str, Script] | None = None,
+    pace: Pace = USUAL,
+) -> AsyncIterator[Desk]:
+    """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
+
+    `others`: more providers by their names, all of the same kind.
+    """
+    async with nothing_left(timers=False), _upstreams({"up": script, **(others or {})}) as ups:
+        addresses = {name: up.base_url for name, up in ups.items()}
+        config = "".join(providers(kind, **{name: url}) + provider + "\n" for name, url in addresses.items())
+        url = await _database(folder)
+        config += f'[store]\nurl = "{url}"\n{store}\n{toml}'
+        async with gateway(config, data_dir=folder, pace=pace) as gate:
+            desk = Desk(gate, ups["up"])
+            yield desk
+            await gate.vacated()
+            await desk.assert_balanced()
+        for up in ups.values():
+            await up.idle()
+
+
+async def _database(folder: Path) -> str:
+    return "sqlite:///streamweir.db" if (folder / "streamweir.db").exists() else await migrated_url("sqlite", folder)
+
+
+@asynccontextmanager
+async def _upstreams(scripts: Mapping[str, Script]) -> AsyncIterator[dict[str, ScriptedUpstream]]:
+    ups = {name: ScriptedUpstream(script) for name, script in scripts.items()}
+    if len(ups) == 1:
+        async with ups["up"]:
+            yield ups
+    else:
+        first, second = ups.values()
+        async with first, second:
+            yield ups
+
+
+def _spent_in_period(conn: Connection, account_id: str) -> int:
+    assert account_id.startswith("key:"), account_id
+    key_id, _, period = account_id.removeprefix("key:").rpartition(":")
+    first, end = span_of(period)
+    hours = usage_hours.c
+    wanted = select(func.sum(hours.cost)).where(hours.key_id == key_id, hours.hour >= first, hours.hour < end)
+    return int(conn.execute(wanted).scalar_one() or 0)
+
+
+def answers(is_streamed: bool, usage: tuple[int, int] | None = (7, 5)) -> list[Step]:
+    """A short answer of a provider of the kind `openai`."""
+    return stream(openai_stream(usage=usage)) if is_streamed else whole(openai_whole(usage=usage))
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
+    """The time of day stands there. What waits goes by another clock."""
+    monkeypatch.setattr("time.time", lambda: at_ms / 1000)
+    monkeypatch.setattr("time.time_ns", lambda: at_ms * 1_000_000)
+
+
+def path_of(dialect: str) -> str:
+    return f"/{dialect}/v1/chat/completions"
+
+
+def error_of(reply: Reply) -> dict[str, Any]:
+    """Of an answer that is an error, with its members in order."""
+    document = json.loads(reply.body)
+    assert list(document) == ["error"]
+    error: dict[str, Any] = document["error"]
+    return error

@@ -1,0 +1,186 @@
+"""A gateway with books, the admin API over them and the command line beside it, with a canary wherever one fits.
+
+    async with driving("sqlite", tmp_path) as drive:
+        await drive.send(*requests())
+
+Every answer is kept in `answers`, all that commands wrote in `commands`; what the API says is searched
+at once. The database is given up to another by `database_away`, as an operator's own transaction would.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+import httpx2
+from click.testing import CliRunner
+
+from streamweir.cli.main import main
+from streamweir.server.api.context import Context
+from streamweir.server.opening import prepare_books
+from streamweir.server.pace import Pace
+from support.answers import error_body, openai_stream
+from support.api import Api, Clock
+from support.bookkeeping import Desk
+from support.canary import KEYS_TOML, QUOTED, Aviary, C, files_of, providers_toml, script
+from support.gateway import configured, gateway, nothing_left
+from support.rawclient import Reply
+from support.script import Seen, Step, stream, whole
+from support.scripted import ScriptedUpstream
+from support.stores import migrated_url
+from support.valkey import ValkeyServer
+
+BOOKS = {
+    "password of the database": "canary-store-password",
+    "password of Valkey": "canary-shared-password",
+    "Idempotency-Key": "canary-idempotency-2f1e",
+    "key in a user-agent": "sk-canary-Agent0123456789abcdef",
+    "key of a provider without a shape": "canary.provider.key",
+    "key of a caller without a shape": "canary.caller.key",
+    "key that is watched": "sk-canary-Watched0123456789abc",
+    "key with a budget": "sk-canary-Poor0123456789abcdef",
+    "key of an admin": "sk-canary-Boss0123456789abcdef",
+    "kept prompt": "canary badger in the bank",
+    "kept answer": "canary kingfisher above",
+}
+B = BOOKS
+KEPT = ("kept prompt", "kept answer")
+"""Of the key that asked for it, and in the table that is for it alone."""
+_TOML = f"""
+[[models]]
+id = "priced"
+targets = [{{ provider = "openai", model = "m" }}]
+price = {{ input = 1000.0, output = 1000.0 }}
+[[keys]]
+name = "plain"
+key = "{B["key of a caller without a shape"]}"
+[[keys]]
+name = "watched"
+key = "{B["key that is watched"]}"
+log_content = true
+[[keys]]
+name = "poor"
+key = "{B["key with a budget"]}"
+budget_usd = 0.001
+[[keys]]
+name = "boss"
+key = "{B["key of an admin"]}"
+scopes = ["admin"]
+[[providers]]
+name = "plain"
+kind = "openai-compatible"
+api_key = "{B["key of a provider without a shape"]}"
+"""
+_PACE = Pace(tick_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
+
+
+def play(request: Seen) -> list[Step]:
+    """As `canary.script`. What is kept is answered in words of its own, among them secrets, some of them in pieces."""
+    if B["kept prompt"].encode() not in request.body:
+        return script(request)
+    if request.json["model"] == "401":
+        return whole(error_body(QUOTED + B["key of a provider without a shape"]), 401)
+    pieces = [B["kept answer"], " canary.", "provider", ".key and ", C["key of a provider"][:20]]
+    return stream(openai_stream([*pieces, C["key of a provider"][20:]]))
+
+
+class Drive:
+    def __init__(self, desk: Desk, api: Api, folder: Path, aviary: Aviary, valkey: ValkeyServer | None) -> None:
+        self.desk = desk
+        self.api = api
+        self.data = folder / "data"
+        self.aviary = aviary
+        self.valkey = valkey
+        self.answers: list[Reply] = []
+        self.commands: list[str] = []
+        self._config_file = folder / "streamweir.toml"
+
+    async def send(self, *sent: bytes) -> list[int]:
+        """All at once; the statuses in their order."""
+        replies = await asyncio.gather(*map(self._send, sent))
+        self.answers += replies
+        return [reply.status for reply in replies]
+
+    async def call(self, method: str, path: str, *may_hold: str, **more: Any) -> httpx2.Response:
+        """Of the API. `may_hold`: canaries that this answer is there to tell."""
+        reply = await self.api.ask(method, path, **more)
+        found = self.hits(f"{reply.headers} {reply.text}", *may_hold)
+        assert not found, f"{method} {path}: {found}"
+        return reply
+
+    async def run(self, *words: str, status: int = 0) -> str:
+        """A command of the program; in a thread, for it has a loop of its own."""
+        words = (*words, "--config", str(self._config_file), "--data-dir", str(self.data))
+        result = await asyncio.to_thread(CliRunner().invoke, main, words)
+        assert result.exit_code == status, result.output
+        self.commands.append(result.output)
+        return result.stdout
+
+    def hits(self, text: str | bytes, *except_for: str) -> list[str]:
+        return self.aviary.hits(text, *except_for)
+
+    def search_files(self) -> list[str]:
+        """The names of those that are there now, which hold nothing."""
+        files = files_of(self.data)
+        for name, data in files.items():
+            found = self.hits(data)
+            assert not found, f"{name}: {found}"
+        return list(files)
+
+    @asynccontextmanager
+    async def database_away(self) -> AsyncIterator[None]:
+        """Nobody else can write there for so long."""
+        if self.desk.room.store.is_sqlite:
+            with closing(sqlite3.connect(self.data / "streamweir.db", isolation_level=None)) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                yield
+                other.execute("ROLLBACK")
+        else:
+            other = await asyncpg.connect(configured(self._config_file.read_text()).store.url)
+            async with other.transaction():
+                await other.execute("LOCK TABLE ledger, requests, accounts IN EXCLUSIVE MODE")
+                yield
+            await other.close()
+
+    async def _send(self, request: bytes) -> Reply:
+        async with await self.desk.gate.connect() as client:
+            await client.send(request)
+            return await client.response()
+
+
+@asynccontextmanager
+async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
+    """PostgreSQL comes with a Valkey. The configuration is written to `folder`, and the data lies in it."""
+    data, aviary, valkey = folder / "data", Aviary(), None
+    data.mkdir()
+    aviary.canaries |= BOOKS
+    async with AsyncExitStack() as stack:
+        url, shared = await migrated_url(database, data), ""
+        if database == "postgres":
+            url = url.replace("postgres@", f"postgres:{B['password of the database']}@")
+            valkey = stack.enter_context(ValkeyServer())
+            valkey.execute("CONFIG", "SET", "requirepass", B["password of Valkey"])
+            shared = f'[shared]\nurl = "redis://:{B["password of Valkey"]}@127.0.0.1:{valkey.port}/0"\n'
+        await stack.enter_async_context(nothing_left(timers=False))
+        up = await stack.enter_async_context(ScriptedUpstream(play))
+        toml = f'{providers_toml(up.base_url)}{KEYS_TOML}{_TOML}base_url = "{up.base_url}"\n'
+        toml += f'[store]\nurl = "{url}"\n{shared}'
+        (folder / "streamweir.toml").write_text(toml)
+        admin = await prepare_books(configured(toml), data)
+        assert admin is not None
+        aviary.add(admin_secret=admin)
+        gate = await stack.enter_async_context(gateway(toml, data_dir=data, pace=_PACE))
+        desk = Desk(gate, up)
+        context = Context(
+            store=desk.room.store,
+            books=desk.room.books,
+            setup=lambda: gate.gateway.setup,
+            is_secure=False,
+            look=desk.upkeep.look,
+        )
+        api = Api(desk.room, admin, context, Clock(), [])
+        stack.push_async_callback(api.close)
+        yield Drive(desk, api, folder, aviary, valkey)

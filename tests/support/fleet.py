@@ -1,0 +1,177 @@
+"""Several gateways that keep the same books, before one upstream.
+
+    async with fleet(script, tmp_path, count=2, database="postgres", valkey=server) as ships:
+        secret = await ships.new_key(budget_nano=39 * MILLI)
+        reply = await ships.gates[1].ask(model="m", key=secret)
+
+On SQLite they are workers on one file, in one folder; on PostgreSQL (or at a URL) nodes with a folder
+each. When the block is left, nothing may be open or held, and every sum must be that of its rows:
+those of Valkey too, where there is one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Connection, select
+
+from streamweir.server.pace import Pace
+from streamweir.server.sharedarbiter import SharedArbiter
+from streamweir.store.account import balance_of
+from streamweir.store.requests import RequestFilter, RequestRow, list_requests
+from streamweir.store.shared import SharedLimits
+from streamweir.store.sumcheck import check_sums
+from streamweir.store.tables import accounts, open_requests
+from support.bookkeeping import MODEL, Desk
+from support.gateway import Gate, gateway, nothing_left, providers
+from support.script import Script
+from support.scripted import ScriptedUpstream
+from support.stores import DATABASES, migrated_url
+from support.valkey import ValkeyServer
+
+PATIENT_S = 30.0
+"""For an answer of a Valkey that is there: the machine may be busy."""
+PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
+"""Nobody is taken for away who is only slow."""
+T = TypeVar("T")
+
+
+class Fleet:
+    def __init__(self, desks: list[Desk], up: ScriptedUpstream) -> None:
+        self.desks = desks
+        self.up = up
+
+    @property
+    def gates(self) -> list[Gate]:
+        return [desk.gate for desk in self.desks]
+
+    async def look(self) -> None:
+        """Everyone knows what has changed."""
+        for desk in self.desks:
+            await desk.upkeep.look()
+
+    async def count_peers(self) -> None:
+        """Everyone knows how many they are."""
+        for desk in self.desks:
+            desk.upkeep._beat_at = 0.0
+            await desk.upkeep._give_sign()
+        assert {desk.room.node.peers for desk in self.desks} == {len(self.desks)}
+
+    async def new_key(self, name: str = "key", workspace_id: str = "default", **spec: Any) -> str:
+        secret = await self.desks[0].new_key(name, workspace_id, **spec)
+        await self.look()
+        return secret
+
+    async def new_workspace(self, name: str, credit: int) -> str:
+        made = await self.desks[0].new_workspace(name, credit)
+        await self.look()
+        return made
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Of a database that has everything which any of them has written down."""
+        for desk in self.desks:
+            assert await desk.writer.flush(PATIENT_S)
+        return await self.desks[0].room.store.read(work, timeout_s=PATIENT_S)
+
+    async def rows(self, key_id: str | None = None) -> list[RequestRow]:
+        page = await self.read(lambda conn: list_requests(conn, RequestFilter(key_id=key_id), limit=1000))
+        return list(reversed(page.rows))
+
+    async def spent_and_held(self, workspace_id: str = "default") -> tuple[int, int]:
+        sums = await self.read(lambda conn: balance_of(conn, workspace_id))
+        return sums.spent, sums.held
+
+    async def assert_sound(self) -> None:
+        assert (await self.read(check_sums)).faults == []
+
+    async def assert_balanced(self) -> None:
+        await self.assert_sound()
+        assert await self.read(lambda conn: list(conn.scalars(select(open_requests.c.request_id)))) == []
+        found = await self.read(lambda conn: conn.execute(select(accounts)).all())
+        assert [account.id for account in found if account.held] == []
+        for desk in self.desks:
+            assert desk.room.books.open_count == 0
+            assert desk.writer.batcher.quarantined == 0
+            if isinstance(desk.arbiter, SharedArbiter):
+                assert desk.arbiter._is_local == set()
+                assert all(key.streams == 0 for key in desk.arbiter._local._keys.values())
+
+    async def assert_shared_agrees(self) -> None:
+        """Valkey says of every account what the database says, or nothing."""
+        for desk in self.desks:
+            await shared_is_told(desk)
+        found = await self.read(lambda conn: conn.execute(select(accounts)).all())
+        shared = shared_of(self.desks[0])
+        for account in found:
+            known = await shared.used(account.id)
+            assert known in (None, account.spent + account.held), (account, known)
+
+
+def metric(gate: Gate, name: str) -> float:
+    """What it shows to whoever watches it."""
+    for family in text_string_to_metric_families(gate.gateway.metrics_text().decode()):
+        for sample in family.samples:
+            if sample.name == f"streamweir_{name}":
+                return sample.value
+    raise AssertionError(f"no metric {name}")
+
+
+def arbiter_of(desk: Desk) -> SharedArbiter:
+    arbiter = desk.arbiter
+    assert isinstance(arbiter, SharedArbiter)
+    return arbiter
+
+
+def shared_of(desk: Desk) -> SharedLimits:
+    shared = arbiter_of(desk)._shared
+    assert shared is not None
+    return shared
+
+
+async def shared_is_told(desk: Desk) -> None:
+    """Until Valkey has heard of all that this gateway had to tell it."""
+    arbiter = arbiter_of(desk)
+    async with asyncio.timeout(PATIENT_S):
+        while arbiter._tasks:
+            await asyncio.wait(set(arbiter._tasks))
+
+
+@asynccontextmanager
+async def fleet(
+    script: Script,
+    folder: Path,
+    *,
+    count: int = 1,
+    database: str = "sqlite",
+    valkey: ValkeyServer | None = None,
+    toml: str = MODEL,
+    store: str = "",
+    pace: Pace = PATIENT,
+    others: Sequence[str] = (),
+) -> AsyncIterator[Fleet]:
+    """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`.
+
+    `others`: URLs of the same database, each for a gateway more.
+    """
+    url = await migrated_url(database, folder) if database in DATABASES else database
+    are_workers = database == "sqlite"
+    shared = "" if valkey is None else f'[shared]\nurl = "{valkey.url}"\n'
+    async with nothing_left(), ScriptedUpstream(script) as up:
+        async with AsyncExitStack() as stack:
+            desks = []
+            for number, each in enumerate([url] * count + list(others)):
+                config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{store}\n{shared}{toml}'
+                data_dir = folder if are_workers else folder / f"node{number}"
+                data_dir.mkdir(exist_ok=True)
+                node = "workers" if are_workers and count > 1 else None
+                gate = await stack.enter_async_context(gateway(config, data_dir=data_dir, node=node, pace=pace))
+                desks.append(Desk(gate, up))
+            ships = Fleet(desks, up)
+            yield ships
+            for gate in ships.gates:
+                await gate.vacated()
+            await ships.assert_balanced()
+        await up.idle()

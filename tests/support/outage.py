@@ -1,0 +1,43 @@
+"""What tests of outages have in common: an upstream in two parts, a request with a known price, what it gets then."""
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from support.answers import openai_stream
+from support.bookkeeping import MILLI, PROMPT, error_of
+from support.fleet import PATIENT
+from support.gateway import KEY, Gate
+from support.rawclient import Reply
+from support.script import End, Fields, Head, Seen, Send, Step, Wait, stream
+from support.served import BEGUN, REST
+
+USED = (PROMPT, 5)
+TOKENS = 7
+HELD = (PROMPT + TOKENS) * MILLI
+COST = sum(USED) * MILLI
+ANSWER = stream(openai_stream(usage=USED))
+BRISK = structs.replace(PATIENT, decision_s=1.0, apply_s=1.0, tick_s=0.1)
+"""With less patience for the database, so that an outage is soon found out."""
+
+
+class Stage:
+    """The first request is answered in two parts, the others at once."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    def script(self, seen: Seen) -> Sequence[Step]:
+        return [Head(), Send(BEGUN), Wait(self.go_on), Send(REST), End()] if seen.number == 0 else ANSWER
+
+
+async def ask(gate: Gate, secret: str = KEY, headers: Fields = ()) -> Reply:
+    """Holds `HELD`, and costs `COST` where the answer is `ANSWER`."""
+    return await gate.ask(key=secret, model="m", stream=True, max_tokens=TOKENS, headers=headers)
+
+
+def assert_unavailable(reply: Reply) -> None:
+    assert (reply.status, error_of(reply)["code"]) == (503, "ledger_unavailable")
+    assert reply.header("retry-after") is not None
+    assert reply.header("x-should-retry") == "true"
