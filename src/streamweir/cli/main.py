@@ -6,7 +6,17 @@ import click
 
 from streamweir import __version__
 
-_COMMANDS = {"replay": "streamweir.cli.replay", "serve": "streamweir.cli.serve"}
+_COMMANDS = {
+    "admin": "streamweir.cli.admin",
+    "credits": "streamweir.cli.credits",
+    "import": "streamweir.cli.imports",
+    "keys": "streamweir.cli.keys",
+    "logs": "streamweir.cli.logs",
+    "prices": "streamweir.cli.prices",
+    "replay": "streamweir.cli.replay",
+    "serve": "streamweir.cli.serve",
+    "workspaces": "streamweir.cli.workspaces",
+}
 
 
 class _LazyGroup(click.Group):

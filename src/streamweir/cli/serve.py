@@ -4,12 +4,12 @@ Without a configuration file it serves what is inside: the embedded model, where
 and the simulator, on loopback, with a key of its own making.
 """
 
-import os
 import sys
 from pathlib import Path
 
 import click
 
+from streamweir.cli.database import user_data_dir
 from streamweir.config.error import ConfigError
 
 
@@ -28,15 +28,9 @@ def command(config_file: Path | None, listen: str | None, workers: int, data_dir
     from streamweir.server.start import StartFailed, serve
     from streamweir.server.worker import Start
 
-    folder = (data_dir or _user_data_dir()).absolute()
+    folder = (data_dir or user_data_dir()).absolute()
     start = Start(config_path=config_file, data_dir=folder, listen=listen, workers=workers)
     try:
         sys.exit(serve(start, click.echo))
     except (ConfigError, StartFailed) as error:
         raise click.ClickException(str(error)) from None
-
-
-def _user_data_dir() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "streamweir"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"

@@ -1,0 +1,101 @@
+"""`streamweir admin`: the operator's secret anew, and the log of who changed what.
+
+Exit status of `audit --verify`: 0 the log is as it was written, 3 it is not.
+"""
+
+import sys
+
+import click
+
+from streamweir.cli.argument import SEQ
+from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
+from streamweir.cli.table import NONE, moment, show_json, show_table
+from streamweir.store.clock import now_ms
+
+BROKEN = 3
+
+
+@click.group("admin", short_help="The admin secret and the audit log.")
+def command() -> None:
+    """What is the operator's alone."""
+
+
+@command.command("reset-secret")
+@json_option
+@store_options
+def reset_secret(place: Place, as_json: bool) -> None:
+    """Make a new admin secret, and print it: once. The old one and all sessions end."""
+    from streamweir.store.session import reset_admin_secret
+
+    at_ms = now_ms()
+    secret = place.write(lambda conn: reset_admin_secret(conn, actor=ACTOR, at_ms=at_ms))
+    if as_json:
+        show_json({"secret": secret})
+        return
+    click.echo("The admin secret, which is not kept and not shown again:\n", err=True)
+    click.echo(secret)
+
+
+@command.command("audit")
+@click.option(
+    "--verify", "must_verify", is_flag=True, help="Say whether the log is as it was written, and nothing else."
+)
+@click.option("--workspace", metavar="W", help="Of one workspace alone, by name or id.")
+@click.option("--before", type=SEQ, metavar="SEQ", help="Those before this row.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
+@json_option
+@store_options
+def audit(
+    place: Place, must_verify: bool, workspace: str | None, before: int | None, limit: int, as_json: bool
+) -> None:
+    """Show who changed what, the newest first."""
+    from streamweir.store.audit import list_rows
+    from streamweir.store.workspace import find_workspace
+
+    if must_verify:
+        sys.exit(_verify(place, as_json))
+    rows = place.read(
+        lambda conn: list_rows(
+            conn,
+            workspace_id=find_workspace(conn, workspace).id if workspace is not None else None,
+            before=before,
+            limit=limit,
+        )
+    )
+    if as_json:
+        show_json(rows)
+        return
+    columns = ("seq", "at", "actor", "action", "object", "detail")
+    table = [
+        (
+            str(row.seq),
+            moment(row.at_ms),
+            row.actor,
+            row.action,
+            row.object,
+            ", ".join(f"{name}={_shown(value)}" for name, value in row.detail.items()),
+        )
+        for row in rows
+    ]
+    show_table(columns, table, right=("seq",), none="The audit log is empty.")
+
+
+def _verify(place: Place, as_json: bool) -> int:
+    from streamweir.store.audit import verify
+
+    broken = place.read(verify, timeout_s=CHECKING_S)
+    if as_json:
+        show_json({"first_broken_seq": broken})
+    elif broken is None:
+        click.echo("The audit log is as it was written.")
+    else:
+        click.echo(f"The audit log was changed: row {broken} is the first that is not as it was written.", err=True)
+    return 0 if broken is None else BROKEN
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict) and value.keys() == {"from", "to"}:
+        return f"{_shown(value['from'])} to {_shown(value['to'])}"
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    return NONE if value is None else str(value)

@@ -1,0 +1,132 @@
+"""`streamweir credits`: money given to workspaces, what is left of it, and whether the books agree.
+
+Exit status of `check`: 0 they do, 3 they do not.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from streamweir.cli.argument import DOLLARS, SEQ
+from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
+from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from streamweir.store.credit import Balance, LedgerRow
+
+WRONG = 3
+_MONEY = ("granted", "spent", "held", "balance")
+
+
+@click.group("credits", short_help="Credit: add, show, check the books.")
+def command() -> None:
+    """Give workspaces credit and see what is left. It bounds those that are prepaid."""
+
+
+@command.command("add", context_settings={"ignore_unknown_options": True})
+@click.argument("workspace")
+@click.argument("amount", type=DOLLARS, metavar="USD")
+@click.option("--note", default="", metavar="TEXT", help="What it is for.")
+@json_option
+@store_options
+def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> None:
+    """Give WORKSPACE, by name or id, credit of so many dollars. A negative amount corrects an earlier one."""
+    from streamweir.store.credit import add_credit
+
+    at_ms = now_ms()
+    balance = place.write(lambda conn: add_credit(conn, workspace, amount, note=note, actor=ACTOR, at_ms=at_ms))
+    if as_json:
+        show_json(balance)
+        return
+    show_facts(_facts(balance))
+    if not balance.workspace.prepaid:
+        click.echo(
+            "It is not prepaid, so credit does not bound what it spends (workspaces change --prepaid).", err=True
+        )
+
+
+@command.command("show")
+@click.argument("workspace", required=False)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many ledger rows.")
+@click.option("--before", type=SEQ, metavar="SEQ", help="Those before this row.")
+@json_option
+@store_options
+def show(place: Place, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
+    """Show the balance of every workspace, or that of WORKSPACE with its latest ledger rows."""
+    from streamweir.store.credit import list_balances, list_ledger, show_balance
+
+    if workspace is None:
+        _show_all(place.read(list_balances), as_json)
+        return
+
+    def work(conn: "Connection") -> "tuple[Balance, list[LedgerRow]]":
+        balance = show_balance(conn, workspace)
+        return balance, list_ledger(conn, balance.workspace.id, before=before, limit=limit)
+
+    balance, rows = place.read(work)
+    if as_json:
+        show_json({"balance": balance, "ledger": rows})
+        return
+    show_facts(_facts(balance))
+    click.echo()
+    columns = ("seq", "at", "kind", "amount", "cost", "key", "request", "note")
+    table = [
+        (
+            str(row.seq),
+            moment(row.at_ms),
+            row.kind,
+            dollars(row.amount_nano),
+            dollars(row.cost_nano),
+            row.key_id or NONE,
+            row.request_id or NONE,
+            row.note or NONE,
+        )
+        for row in rows
+    ]
+    show_table(columns, table, right=("seq", "amount", "cost"), none="Its ledger is empty.")
+
+
+@command.command("check")
+@json_option
+@store_options
+def check(place: Place, as_json: bool) -> None:
+    """Make every sum anew from the rows, and say which of those that are kept differ."""
+    from streamweir.store.sumcheck import check_sums
+
+    report = place.read(check_sums, timeout_s=CHECKING_S)
+    if as_json:
+        show_json(report)
+    elif not report.faults:
+        click.echo(f"The books agree ({number(report.rows)} ledger rows, {number(report.workspaces)} workspaces).")
+    else:
+        rows = [(each.object, each.what, dollars(each.kept), dollars(each.found)) for each in report.faults]
+        show_table(("object", "what", "kept", "by the rows"), rows, right=("kept", "by the rows"), none="")
+        click.echo("The books do not agree with themselves.", err=True)
+    sys.exit(WRONG if report.faults else 0)
+
+
+def _show_all(balances: "list[Balance]", as_json: bool) -> None:
+    if as_json:
+        show_json(balances)
+        return
+    rows = [(each.workspace.name, each.workspace.id, _prepaid(each), *_sums(each)) for each in balances]
+    show_table(("workspace", "id", "prepaid", *_MONEY), rows, right=_MONEY, none="There are no workspaces.")
+
+
+def _facts(balance: "Balance") -> list[tuple[str, str]]:
+    workspace = balance.workspace
+    names = [("workspace", workspace.name), ("id", workspace.id), ("prepaid", _prepaid(balance))]
+    return [*names, *zip(_MONEY, _sums(balance), strict=True)]
+
+
+def _sums(balance: "Balance") -> list[str]:
+    money = (balance.granted_nano, balance.spent_nano, balance.held_nano, balance.balance_nano)
+    return [dollars(each) for each in money]
+
+
+def _prepaid(balance: "Balance") -> str:
+    return "yes" if balance.workspace.prepaid else "no"

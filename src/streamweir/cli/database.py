@@ -1,0 +1,128 @@
+"""The store of the configuration, for a command: where it is, and one reading or one change of it.
+
+Only `[store]` of the file is read, so that a command needs none of the variables that the providers'
+keys come from. What can go wrong ends in one line. The server may run meanwhile: it learns of
+changes by itself. What is read or changed is not known here.
+"""
+
+import asyncio
+import functools
+import os
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from streamweir.store.engine import Store
+
+T = TypeVar("T")
+
+ACTOR = "cli"
+"""Who the audit log says it was."""
+PATIENCE_S = 30.0
+CHECKING_S = 600.0
+"""For what reads the whole of a log."""
+
+
+class Place(Struct, frozen=True):
+    """What the options say."""
+
+    config_file: Path | None
+    data_dir: Path
+
+    def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = PATIENCE_S) -> T:
+        return self.run(lambda store: store.read(work, timeout_s=timeout_s))
+
+    def write(self, work: "Callable[[Connection], T]") -> T:
+        """One transaction."""
+        return self.run(lambda store: store.write(work, timeout_s=PATIENCE_S))
+
+    def run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
+        """Raises `ClickException`, with one line to show, for all that is foreseen."""
+        from streamweir.config.error import ConfigError
+        from streamweir.store.engine import StoreError, StoreUnavailable
+        from streamweir.store.objection import Objection
+
+        try:
+            return asyncio.run(self._run(work))
+        except (ConfigError, StoreError, StoreUnavailable, Objection) as error:
+            raise click.ClickException(str(error)) from None
+
+    async def _run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
+        from streamweir.store.engine import open_store
+        from streamweir.store.workspace import has_default_workspace, open_default_workspace
+
+        store = await open_store(_store_url(self.config_file), _made(self.data_dir))
+        try:
+            if not await store.read(has_default_workspace):  # no server was ever started here
+                await store.write(lambda conn: open_default_workspace(conn, now_ms()))
+            return await work(store)
+        finally:
+            await store.close()
+
+
+def store_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Hands the command a `place`, by the same options and defaults as `streamweir serve` has."""
+
+    @click.option("--config", "config_file", type=click.Path(path_type=Path), help="The configuration, in TOML.")
+    @click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path),
+        envvar="STREAMWEIR_DATA",
+        help="Where the gateway keeps what it must remember.  [default: the user's data directory]",
+    )
+    @functools.wraps(command)
+    def placed(config_file: Path | None, data_dir: Path | None, **more: Any) -> None:
+        place = Place(config_file, (data_dir or user_data_dir()).absolute())
+        command(place=place, **more)
+
+    return placed
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
+
+
+def user_data_dir() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "streamweir"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"
+
+
+def _made(data_dir: Path) -> Path:
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as reason:
+        raise click.ClickException(f"{data_dir}: cannot be used for data: {reason.strerror}") from None
+    return data_dir
+
+
+def _store_url(config_file: Path | None) -> str:
+    from streamweir.config.check import check
+    from streamweir.config.error import raise_all
+    from streamweir.config.load import load_config
+    from streamweir.config.model import Config
+    from streamweir.config.shape import Reader
+
+    if config_file is None:
+        return Config().store.url
+    try:
+        tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return load_config(config_file, os.environ).store.url  # which says what is wrong with it, and where
+    reader = Reader(os.environ)
+    config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
+    raise_all(reader.complaints, str(config_file))
+    assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
+    raise_all(check(config), str(config_file))
+    if config.store.is_none:
+        raise click.ClickException(f"{config_file}: store.url is none: no books are kept")
+    return config.store.url

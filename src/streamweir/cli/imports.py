@@ -1,0 +1,86 @@
+"""`streamweir import`: another gateway's configuration, written as ours.
+
+The new file goes to standard output or to a file that is not there yet; what could not be carried
+over, and what is left to do, stands at its top and on standard error. No secret of the old file is
+in either. The old file is read here and turned by `config.litellm`, which is tested by itself.
+"""
+
+from pathlib import Path
+from typing import IO
+
+import click
+
+from streamweir.config.litellm import NotATree, Note, Translation, translate
+
+_MOST_BYTES = 4 << 20
+
+
+@click.group("import", short_help="Another gateway's configuration as ours.")
+def command() -> None:
+    """Turn another gateway's configuration into a streamweir.toml."""
+
+
+@command.command("litellm")
+@click.argument("file", type=click.File("rb"))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write it, instead of standard output.")
+def litellm(file: IO[bytes], output: Path | None) -> None:
+    """Turn FILE, the config.yaml of a LiteLLM proxy, into ours ('-' reads standard input).
+
+    Models with their targets, fallbacks and prices, providers, timeouts and the master key are
+    carried over. What could not be is told, line by line. Secrets are not copied: they become
+    variables of the environment.
+    """
+    name = getattr(file, "name", "-")
+    result = _translated(file.read(_MOST_BYTES + 1), str(name))
+    text = _heading(Path(str(name)).name, result) + result.toml
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _write(output, text)
+    for note in (*result.due, *result.lost):
+        click.echo(str(note), err=True)
+
+
+def _translated(data: bytes, name: str) -> Translation:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise click.ClickException("reading YAML needs a library: install streamweir[import]") from None
+    if len(data) > _MOST_BYTES:
+        raise click.ClickException(f"{name}: is larger than any configuration")
+    try:
+        return translate(yaml.safe_load(data))
+    except yaml.MarkedYAMLError as fault:  # its own words show the line, and what stands there may be a secret
+        mark = fault.problem_mark
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise click.ClickException(f"{name}: is not YAML{place}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError):  # a date that is none, for one
+        raise click.ClickException(f"{name}: is not YAML") from None
+    except RecursionError:
+        raise click.ClickException(f"{name}: is nested deeper than any configuration") from None
+    except NotATree as fault:
+        raise click.ClickException(f"{name}: {fault}") from None
+
+
+def _heading(name: str, result: Translation) -> str:
+    lines = [f"Made of {name.encode('ascii', 'replace').decode()} by `streamweir import litellm`."]
+    lines.append("LiteLLM listens on 0.0.0.0:4000 and this on 127.0.0.1:8080, unless server.listen says otherwise.")
+    if result.variables:
+        lines += ["", "To be set in the environment:", *(f"  {variable}" for variable in result.variables)]
+    lines += _listed("To be looked at:", result.due)
+    lines += _listed("Left out:", result.lost)
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
+
+
+def _listed(title: str, notes: list[Note]) -> list[str]:
+    return ["", title, *(f"  {note}" for note in notes)] if notes else []
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise click.ClickException(f"{path}: is there already") from None
+    except OSError as fault:
+        raise click.ClickException(f"{path}: {fault.strerror}") from None

@@ -1,0 +1,281 @@
+"""`streamweir keys`: keys made, listed, shown, changed, rotated and revoked, in the store itself.
+
+A secret is the only thing written to the output by the commands that make one, so that it can be
+caught by a script; the words around it go to the error output. Which values make sense is
+`store.keyspec`'s to say. A key is given by its name or its id.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamweir.cli.argument import DOLLARS, LENGTH, NOTHING, OrNothing, moment_type
+from streamweir.cli.database import ACTOR, Place, json_option, store_options
+from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from streamweir.store.keys import KeyRecord, NewSecret
+
+_LIMIT = click.IntRange(min=1)
+_EXPIRY = moment_type(now_ms)
+_PERIODS = click.Choice(["day", "week", "month", "total"])
+_workspace_option = click.option("--workspace", metavar="W", help="The workspace it is in, by name or id.")
+
+
+def _repeated(name: str, metavar: str, help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(f"--{name}", f"{name}s", multiple=True, metavar=metavar, help=help)
+
+
+@click.group("keys", short_help="API keys: create, list, show, change, revoke, rotate.")
+def command() -> None:
+    """Make and change API keys. A server that runs takes up a change within a second or two."""
+
+
+@command.command("create")
+@click.argument("name")
+@click.option("--workspace", default="default", show_default=True, metavar="W", help="Whose key it is, by name or id.")
+@_repeated("scope", "SCOPE", "chat, models or admin; may be repeated.  [default: chat, models]")
+@_repeated("model", "MODEL", "A model it may use, or a beginning with *; may be repeated.  [default: every model]")
+@click.option("--rpm", type=_LIMIT, metavar="N", help="Requests per minute.")
+@click.option("--tpm", type=_LIMIT, metavar="N", help="Tokens per minute.")
+@click.option("--max-streams", type=_LIMIT, metavar="N", help="Requests at the same time.")
+@click.option("--budget", "budget_nano", type=DOLLARS, help="What it may spend.")
+@click.option("--period", "budget_period", type=_PERIODS, help="In which time.  [default: total]")
+@click.option("--dialect", metavar="D", help="The dialect it is answered in.  [default: the server's]")
+@click.option("--expires", "expires_ms", type=_EXPIRY, metavar="30d|DATE", help="When it ends.  [default: never]")
+@click.option("--log-content", is_flag=True, help="Prompts and answers may be logged.")
+@json_option
+@store_options
+def create(
+    place: Place, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
+) -> None:
+    """Make the key NAME, and print its secret: once, for only its digest is kept."""
+    from streamweir.store.keys import create_key
+    from streamweir.store.keyspec import KeySpec
+    from streamweir.store.workspace import find_workspace
+
+    if scopes:
+        more["scopes"] = scopes
+    spec = KeySpec(models=models or None, **more)
+    at_ms = now_ms()
+
+    def work(conn: "Connection") -> "tuple[NewSecret, str]":
+        found = find_workspace(conn, workspace)
+        return create_key(conn, found.id, spec, actor=ACTOR, at_ms=at_ms), found.name
+
+    _tell_secret(*place.write(work), as_json)
+
+
+@command.command("list")
+@_workspace_option
+@click.option("--all", "with_revoked", is_flag=True, help="Those that were revoked too.")
+@json_option
+@store_options
+def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
+    """List the keys, the oldest first."""
+    from streamweir.store.keys import list_keys
+    from streamweir.store.workspace import list_workspaces
+
+    def work(conn: "Connection") -> "tuple[list[KeyRecord], dict[str, str]]":
+        names = {each.id: each.name for each in list_workspaces(conn)}
+        return list_keys(conn, _workspace_id(conn, workspace), revoked=None if with_revoked else False), names
+
+    keys, names = place.read(work)
+    if as_json:
+        show_json(keys)
+        return
+    columns = ("name", "id", "workspace", "secret", "state", "scopes", "models", "limits", "expires")
+    rows = [
+        (
+            key.name,
+            key.id,
+            names.get(key.workspace_id, key.workspace_id),
+            _ending(key),
+            _state(key),
+            ",".join(key.scopes),
+            _models(key),
+            _limits(key),
+            day(key.expires_ms),
+        )
+        for key in keys
+    ]
+    show_table(columns, rows, none="There are no keys. `streamweir keys create NAME` makes one.")
+
+
+@command.command("show")
+@click.argument("key")
+@_workspace_option
+@json_option
+@store_options
+def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
+    """Show all that is known of KEY, given by name or id."""
+    from streamweir.store.keys import find_key
+
+    found, name = place.read(lambda conn: _with_workspace(conn, find_key(conn, key, _workspace_id(conn, workspace))))
+    show_json(found) if as_json else show_facts(_facts(found, name))
+
+
+@command.command("change")
+@click.argument("key")
+@_workspace_option
+@click.option("--name", metavar="NAME", help="Another name.")
+@_repeated("scope", "SCOPE", "The scopes from now on; may be repeated.")
+@_repeated("model", "MODEL", "The models from now on; may be repeated.")
+@click.option("--all-models", is_flag=True, help="Every model from now on.")
+@click.option("--rpm", type=OrNothing(_LIMIT), metavar="N|none", help="Requests per minute.")
+@click.option("--tpm", type=OrNothing(_LIMIT), metavar="N|none", help="Tokens per minute.")
+@click.option("--max-streams", type=OrNothing(_LIMIT), metavar="N|none", help="Requests at the same time.")
+@click.option("--budget", "budget_nano", type=OrNothing(DOLLARS), metavar="USD|none", help="What it may spend.")
+@click.option("--period", "budget_period", type=_PERIODS, help="In which time.")
+@click.option("--dialect", metavar="D|none", help="The dialect it is answered in.")
+@click.option("--expires", "expires_ms", type=OrNothing(_EXPIRY), metavar="30d|DATE|never", help="When it ends.")
+@click.option("--log-content/--no-log-content", default=None, help="Whether prompts and answers may be logged.")
+@json_option
+@store_options
+def change(place: Place, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
+    """Change KEY, given by name or id. What is not named stays as it is; `none` takes a limit away."""
+    from streamweir.store.keys import change_key, find_key
+    from streamweir.store.keyspec import KeyChange
+
+    if all_models and more["models"]:
+        raise click.UsageError("--all-models and --model do not go together")
+    named = {name: value for name, value in more.items() if value not in (None, ())}
+    wanted: dict[str, Any] = {
+        name: None if value == NOTHING and name not in _TEXTS else value for name, value in named.items()
+    }
+    if all_models:
+        wanted["models"] = None
+    if not wanted:
+        raise click.UsageError("nothing to change is named: see `streamweir keys change --help`")
+    at_ms = now_ms()
+
+    def work(conn: "Connection") -> "tuple[KeyRecord, str]":
+        found = find_key(conn, key, _workspace_id(conn, workspace))
+        return _with_workspace(conn, change_key(conn, found.id, KeyChange(**wanted), actor=ACTOR, at_ms=at_ms))
+
+    changed, name = place.write(work)
+    show_json(changed) if as_json else show_facts(_facts(changed, name))
+
+
+@command.command("revoke")
+@click.argument("key")
+@_workspace_option
+@json_option
+@store_options
+def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
+    """Revoke KEY, given by name or id, for good: its running streams end too."""
+    from streamweir.store.keys import find_key, revoke_key
+
+    at_ms = now_ms()
+
+    def work(conn: "Connection") -> "KeyRecord":
+        found = find_key(conn, key, _workspace_id(conn, workspace))
+        return revoke_key(conn, found.id, actor=ACTOR, at_ms=at_ms)
+
+    revoked = place.write(work)
+    if as_json:
+        show_json(revoked)
+    else:
+        show_facts([("revoked", f"{revoked.name} ({revoked.id}), since {moment(revoked.revoked_ms)}")])
+
+
+@command.command("rotate")
+@click.argument("key")
+@_workspace_option
+@click.option(
+    "--grace", "grace_ms", type=LENGTH, default="1h", show_default=True, help="How long the old secret lasts."
+)
+@json_option
+@store_options
+def rotate(place: Place, key: str, workspace: str | None, grace_ms: int, as_json: bool) -> None:
+    """Give KEY a new secret, and print it: once. `--grace 0` ends the old one at once."""
+    from streamweir.store.keys import find_key, rotate_key
+
+    at_ms = now_ms()
+
+    def work(conn: "Connection") -> "tuple[NewSecret, str]":
+        found = find_key(conn, key, _workspace_id(conn, workspace))
+        new = rotate_key(conn, found.id, grace_ms=grace_ms, actor=ACTOR, at_ms=at_ms)
+        return new, _with_workspace(conn, found)[1]
+
+    _tell_secret(*place.write(work), as_json)
+
+
+_TEXTS = ("name", "scopes", "models")
+"""Where `none` is a word like any other."""
+
+
+def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
+    from streamweir.store.workspace import find_workspace
+
+    return find_workspace(conn, workspace).id if workspace is not None else None
+
+
+def _with_workspace(conn: "Connection", key: "KeyRecord") -> "tuple[KeyRecord, str]":
+    """And the name of its workspace."""
+    from streamweir.store.workspace import find_workspace
+
+    return key, find_workspace(conn, key.workspace_id).name
+
+
+def _tell_secret(new: "NewSecret", workspace: str, as_json: bool) -> None:
+    if as_json:
+        show_json({"key": new.key, "secret": new.secret})
+    else:
+        show_facts(_facts(new.key, workspace), err=True)
+        click.echo("\nThe secret, which is not kept and not shown again:\n", err=True)
+        click.echo(new.secret)
+
+
+def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
+    facts = [
+        ("name", key.name),
+        ("id", key.id),
+        ("workspace", workspace),
+        ("origin", "the configuration file" if key.origin == "file" else "made here"),
+        ("secret", _ending(key)),
+        ("state", _state(key)),
+        ("scopes", ", ".join(key.scopes)),
+        ("models", _models(key)),
+        ("dialect", key.dialect or "the server's"),
+        ("rpm", number(key.rpm)),
+        ("tpm", number(key.tpm)),
+        ("max streams", number(key.max_streams)),
+        ("budget", _budget(key)),
+        ("content", "may be logged" if key.log_content else "is not logged"),
+        ("created", moment(key.created_ms)),
+        ("expires", moment(key.expires_ms)),
+    ]
+    if key.old_until_ms is not None and key.old_until_ms > now_ms():
+        facts.append(("old secret", f"good until {moment(key.old_until_ms)}"))
+    return facts
+
+
+def _ending(key: "KeyRecord") -> str:
+    return f"...{key.last4}"
+
+
+def _state(key: "KeyRecord") -> str:
+    if key.revoked_ms is not None:
+        return "revoked"
+    return "expired" if key.expires_ms is not None and key.expires_ms <= now_ms() else "active"
+
+
+def _models(key: "KeyRecord") -> str:
+    return "all" if key.models is None else ", ".join(key.models) or "none"
+
+
+def _limits(key: "KeyRecord") -> str:
+    limits = (("rpm", key.rpm), ("tpm", key.tpm), ("streams", key.max_streams))
+    told = [f"{value:,} {name}" for name, value in limits if value is not None]
+    return ", ".join([*told, _budget(key)] if key.budget_nano is not None else told) or NONE
+
+
+def _budget(key: "KeyRecord") -> str:
+    if key.budget_nano is None:
+        return NONE
+    return f"{dollars(key.budget_nano)} {'in total' if key.budget_period == 'total' else f'a {key.budget_period}'}"

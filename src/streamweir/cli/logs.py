@@ -1,0 +1,213 @@
+"""`streamweir logs`: the latest requests, one of them whole, or each as it ends, from the store itself.
+
+The newest is the last line, as where lines are added while they are read. JSON is one object a line,
+in ASCII. That somebody looked at a content is told to the audit log, in the transaction that reads it.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from streamweir.cli.argument import parse_length, parse_moment
+from streamweir.cli.database import ACTOR, PATIENCE_S, Place, json_option, store_options
+from streamweir.cli.requestview import HEAD, cells_of, content_lines, facts_of, line_of, widths_of
+from streamweir.cli.table import show_facts
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from streamweir.store.content import Content
+    from streamweir.store.engine import Store
+    from streamweir.store.follow import Mark
+    from streamweir.store.requests import RequestFilter, RequestRow
+
+_POLL_S = 0.5
+_NONE = "There are no requests in the log."
+
+
+def _since(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """So long ago, or a date."""
+    if text is None:
+        return None
+    length, now = parse_length(text), now_ms()
+    moment = now - length if length is not None else parse_moment(text, now)
+    if moment is None:
+        raise click.BadParameter("expected a length such as 30m, 1h or 7d, or a date such as 2027-01-31")
+    return moment
+
+
+@click.command("logs", short_help="The log of requests: the latest, one of them, or as they end.")
+@click.argument("id", required=False)
+@click.option("--follow", "-f", is_flag=True, help="Go on with those that end from now on.")
+@click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
+@click.option("--since", "since_ms", callback=_since, metavar="1h|DATE", help="Those that came since.")
+@click.option("--workspace", metavar="W", help="Those of a workspace, by name or id.")
+@click.option("--key", metavar="K", help="Those of a key, by name or id.")
+@click.option("--model", metavar="M", help="Those that asked for a model.")
+@click.option("--target", metavar="T", help="Those that a provider, or PROVIDER/MODEL, answered.")
+@click.option("--verdict", metavar="V", help="Those that ended so: completed, client_gone, ...")
+@click.option("--failed", is_flag=True, help="Those that ended with an error.")
+@click.option("--content", "with_content", is_flag=True, help="Of one request, what was said.")
+@json_option
+@store_options
+def command(
+    place: Place,
+    id: str | None,
+    follow: bool,
+    limit: int,
+    workspace: str | None,
+    key: str | None,
+    failed: bool,
+    with_content: bool,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """Show the latest requests, the newest last, or all that is known of the request ID.
+
+    ID is the id of a request (x-request-id) or the id that stands in the chunks of its answer.
+    """
+    if id is not None and follow:
+        raise click.UsageError("--follow shows the requests to come: it takes no ID")
+    if with_content and id is None:
+        raise click.UsageError("--content shows what was said in one request: it takes an ID")
+    if id is not None:
+        _show_one(place, id, workspace, with_content, as_json)
+        return
+
+    async def work(store: "Store") -> None:
+        wanted = await store.read(lambda conn: _filter(conn, workspace, key, failed, more), timeout_s=PATIENCE_S)
+        await (_follow(store, wanted, limit, as_json) if follow else _show_latest(store, wanted, limit, as_json))
+
+    try:
+        place.run(work)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+
+
+def _filter(
+    conn: "Connection", workspace: str | None, key: str | None, failed: bool, more: dict[str, Any]
+) -> "RequestFilter":
+    from streamweir.store.keys import find_key
+    from streamweir.store.requests import RequestFilter
+
+    workspace_id = _workspace_id(conn, workspace)
+    key_id = find_key(conn, key, workspace_id).id if key is not None else None
+    return RequestFilter(workspace_id=workspace_id, key_id=key_id, failed=failed or None, **more)
+
+
+def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
+    from streamweir.store.workspace import find_workspace
+
+    return find_workspace(conn, workspace).id if workspace is not None else None
+
+
+async def _show_latest(store: "Store", wanted: "RequestFilter", limit: int, as_json: bool) -> None:
+    rows = await _latest(store, wanted, limit, lambda _: True)
+    if as_json:
+        for row in rows:
+            _tell_json(row)
+        return
+    if not rows:
+        click.echo(_NONE, err=True)
+        return
+    lines = [HEAD, *(cells_of(row) for row in rows)]
+    widths = widths_of(lines)
+    for cells in lines:
+        click.echo(line_of(cells, widths))
+
+
+async def _latest(
+    store: "Store", wanted: "RequestFilter", limit: int, is_meant: "Callable[[RequestRow], bool]"
+) -> "list[RequestRow]":
+    """The newest last."""
+    from streamweir.store.requests import list_requests
+
+    rows: list[RequestRow] = []
+    cursor: str | None = None
+    while len(rows) < limit:
+        asked = partial(list_requests, wanted=wanted, cursor=cursor, limit=limit - len(rows))
+        page = await store.read(asked, timeout_s=PATIENCE_S)
+        rows += [row for row in page.rows if is_meant(row)]
+        cursor = page.next
+        if cursor is None:
+            break
+    return rows[::-1]
+
+
+async def _follow(store: "Store", wanted: "RequestFilter", limit: int, as_json: bool) -> None:
+    from streamweir.store.engine import StoreUnavailable
+    from streamweir.store.follow import mark_now, newer_than
+
+    tell = _tell_json if as_json else _tell_line
+    mark: Mark = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=PATIENCE_S)
+    if not as_json:
+        click.echo(line_of(HEAD))
+    for row in await _latest(store, wanted, limit, lambda row: mark.is_past(row.seq)):
+        tell(row)
+    is_away = False
+    while True:
+        try:
+            asked = partial(newer_than, mark=mark, wanted=wanted, now_ms=now_ms())
+            news = await store.read(asked, timeout_s=PATIENCE_S)
+        except StoreUnavailable as reason:
+            if not is_away:
+                click.echo(f"{reason}; trying again", err=True)
+            is_away = True
+            await asyncio.sleep(_POLL_S)
+            continue
+        is_away, mark = False, news.mark
+        for row in news.rows:
+            tell(row)
+        if news.is_all:
+            await asyncio.sleep(_POLL_S)
+
+
+def _show_one(place: Place, id: str, workspace: str | None, with_content: bool, as_json: bool) -> None:
+    at_ms = now_ms()
+    row, is_open = place.read(lambda conn: _find(conn, id, workspace))
+    if row is None:
+        raise click.ClickException("the request is still running" if is_open else "there is no such request in the log")
+    content = place.write(lambda conn: _read_content(conn, row, at_ms)) if with_content else None
+    if as_json:
+        _tell_json(row, {"content": content} if with_content else {})
+        return
+    show_facts(facts_of(row))
+    if with_content and content is None:
+        click.echo("No content is kept of this request.", err=True)
+    for line in content_lines(content) if content is not None else ():
+        click.echo(line)
+
+
+def _find(conn: "Connection", id: str, workspace: str | None) -> "tuple[RequestRow | None, bool]":
+    from streamweir.store.requests import find_request, is_running
+
+    workspace_id = _workspace_id(conn, workspace)
+    row = find_request(conn, id, workspace_id)
+    return row, row is None and is_running(conn, id, workspace_id)
+
+
+def _read_content(conn: "Connection", row: "RequestRow", at_ms: int) -> "Content | None":
+    from streamweir.store import audit
+    from streamweir.store.content import find_content
+
+    packed = find_content(conn, row.request_id)
+    if packed is None:
+        return None
+    audit.append(conn, ACTOR, "content.read", row.request_id, {}, row.workspace_id, at_ms)
+    return packed.unpack()
+
+
+def _tell_line(row: "RequestRow") -> None:
+    click.echo(line_of(cells_of(row)))
+
+
+def _tell_json(row: "RequestRow", more: dict[str, Any] | None = None) -> None:
+    members = msgspec.to_builtins(row) | msgspec.to_builtins(more or {})
+    click.echo(json.dumps(members, ensure_ascii=True, separators=(",", ":")))

@@ -1,0 +1,231 @@
+"""`streamweir prices`: what the models cost by the list in force, and a newer list in its place.
+
+The gateway and its database are not touched, and need not run. A new list is read, converted and
+checked whole before it replaces anything; what it changes is said, for it is money.
+"""
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from streamweir.cli.database import Place, json_option, store_options
+from streamweir.cli.table import NONE, dollars, number, show_json, show_table
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from streamweir.config.model import Config
+    from streamweir.policy.pricelist import Model, PriceList
+    from streamweir.policy.prices import Rates
+    from streamweir.policy.pricetable import PriceTable
+
+DATA_SET = "https://raw.githubusercontent.com/pydantic/genai-prices/refs/heads/main/prices/new_data/v2/data.json"
+LICENCE = "MIT, https://github.com/pydantic/genai-prices"
+MOST_LINES = 20
+"""Of each kind of change."""
+
+_NUMBERS = ("input", "output", "cache read", "cache write")
+
+
+class Line(NamedTuple):
+    provider: str
+    model: str
+    rates: "Rates | None"
+    source: str
+    context: int | None = None
+
+
+@click.group("prices", short_help="What the models cost.")
+def command() -> None:
+    """What the models cost, in US dollars for a million tokens."""
+
+
+@command.command("show", short_help="The prices in force.")
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option(
+    "--provider", metavar="P", help="One provider alone: a kind of the configuration, or as the list names it."
+)
+@json_option
+@store_options
+def show(place: Place, models: tuple[str, ...], provider: str | None, as_json: bool) -> None:
+    """The prices in force, of every model, or of those whose name is or contains MODEL.
+
+    With --config the aliases of the file come first, each at the dearest of its targets or at its own price.
+    """
+    from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
+
+    price_list, file = _in_force(place.data_dir)
+    table, at_ms = PriceTable(price_list), now_ms()
+    lines = [
+        line
+        for line in _of_file(_config(place.config_file), table, at_ms)
+        if provider in (None, line.provider)
+        and (not models or any(name.lower() in line.model.lower() for name in models))
+    ]
+    for row in table.rows(at_ms):
+        is_asked_for = provider is None or row.provider in (provider, PROVIDER_IDS.get(provider))
+        if is_asked_for and (not models or any(_is_meant(row.model, name) for name in models)):
+            lines.append(Line(row.provider, row.model.id, row.rates, "list", row.model.context))
+    where = "built-in" if file is None else str(file)
+    if as_json:
+        show_json(
+            {
+                "version": price_list.version,
+                "source": price_list.source,
+                "file": where,
+                "currency": "USD",
+                "unit": "1M tokens",
+                "models": [_members(line) for line in lines],
+            }
+        )
+        return
+    columns = ("provider", "model", *_NUMBERS, "source", "more")
+    show_table(columns, [_cells(line) for line in lines], right=_NUMBERS, none="no such model")
+    click.echo(f"US dollars for a million tokens, by the list of {price_list.version} ({where}: {price_list.source})")
+
+
+@command.command("update", short_help="A newer price list.")
+@click.option("--from", "source", metavar="FILE_OR_URL", default=DATA_SET, help="Instead of the published data set.")
+@store_options
+def update(place: Place, source: str) -> None:
+    """Fetch the data set genai-prices as it is published now, and use it from the next start of the gateway on.
+
+    FILE_OR_URL may also hold a list as this program writes it.
+    """
+    from streamweir.cli.pricechange import changes
+    from streamweir.policy.pricetable import PriceTable
+    from streamweir.store.pricefile import PriceFileError, builtin_version, save_prices
+
+    new = _fetched(source)
+    if new.version[:10] < builtin_version()[:10]:
+        raise click.ClickException(f"{source}: is of {new.version}, before the built-in list of {builtin_version()}")
+    if new.version[:10] > str(datetime.now(UTC).date() + timedelta(days=1)):
+        raise click.ClickException(f"{source}: is of {new.version}, a day that is still to come")
+    old, _ = _in_force(place.data_dir, or_builtin=True)
+    at_ms = now_ms()
+    found = changes(PriceTable(old).rows(at_ms), PriceTable(new).rows(at_ms))
+    try:
+        file = save_prices(new, place.data_dir)
+    except PriceFileError as error:
+        raise click.ClickException(str(error)) from None
+    for kind, names in found.items():
+        for name in names[:MOST_LINES]:
+            click.echo(f"{kind:<8}{name}")
+        if len(names) > MOST_LINES:
+            click.echo(f"{kind:<8}and {len(names) - MOST_LINES:,} more")
+    counts = ", ".join(f"{len(names):,} {kind}" for kind, names in found.items())
+    click.echo(f"{counts}\nThe list of {new.version} is in {file}. The gateway takes it at its next start.")
+
+
+def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Path | None]":
+    from streamweir.store.pricefile import PriceFileError, load_prices
+
+    try:
+        return load_prices(data_dir)
+    except PriceFileError as error:
+        if or_builtin:  # it is about to be replaced
+            return load_prices(None)
+        raise click.ClickException(str(error)) from None
+
+
+def _fetched(source: str) -> "PriceList":
+    from streamweir.cli.download import DownloadFailed, download
+    from streamweir.policy.pricelist import InvalidPrices, decode_list, is_list
+    from streamweir.store.pricedata import read_data
+    from streamweir.store.pricefile import MOST_BYTES, PriceFileError, read_bounded
+
+    try:
+        data = download(source, MOST_BYTES) if "://" in source else read_bounded(Path(source))
+        if is_list(data):
+            return decode_list(data)
+        version = f"{datetime.now(UTC).date()}.{hashlib.sha256(data).hexdigest()[:8]}"
+        return read_data(data, version=version, source=source.partition("?")[0], licence=LICENCE)
+    except (DownloadFailed, InvalidPrices) as error:
+        raise click.ClickException(f"{source}: {error}; the prices stay as they are") from None
+    except PriceFileError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _config(file: Path | None) -> "Config":
+    """Of the file only what prices depend on, so that none of the variables for the providers' keys is needed."""
+    from streamweir.config.error import ConfigError, raise_all
+    from streamweir.config.load import load_config
+    from streamweir.config.model import Config
+    from streamweir.config.shape import Reader
+
+    if file is None:
+        return Config()
+    try:
+        try:
+            tree = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError):
+            return load_config(file, os.environ)  # which says what is wrong with it, and where
+        reader = Reader(os.environ)
+        config = reader.read({"models": tree.get("models", []), "providers": _kinds(tree)}, Config)
+        raise_all(reader.complaints, str(file))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
+    return config
+
+
+def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
+    providers = tree.get("providers")
+    found = [each for each in providers if isinstance(each, dict)] if isinstance(providers, list) else []
+    return [{name: each[name] for name in ("name", "kind") if name in each} for each in found]
+
+
+def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line]:
+    """What has a price that is not the list's: aliases, and what is inside of this program."""
+    from streamweir.policy.prices import dearest, rates_of_dollars
+    from streamweir.policy.pricetable import BUILT_IN, FREE
+
+    for kind in sorted(BUILT_IN):
+        yield Line(kind, "*", FREE, "built-in")
+    kinds = {provider.name: provider.kind for provider in config.providers}
+    for model in config.models:
+        own = model.price
+        if own is not None:
+            rates = rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write)
+            yield Line("(alias)", model.id, rates, "config")
+            continue
+        found = [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in model.targets]
+        known = [rates for rates in found if rates is not None]
+        yield Line("(alias)", model.id, dearest(known) if known and len(known) == len(found) else None, "list")
+
+
+def _is_meant(model: "Model", name: str) -> bool:
+    from streamweir.policy.pricetable import matches
+
+    return name.lower() in model.id.lower() or (model.match is not None and matches(model.match, name.lower()))
+
+
+def _cells(line: Line) -> Sequence[str]:
+    rates = line.rates
+    if rates is None:
+        return (line.provider, line.model, NONE, NONE, NONE, NONE, line.source, "no price is known")
+    more = [
+        f"above {number(tier.above)} tokens {dollars(tier.rates.input)}, {dollars(tier.rates.output)}"
+        for tier in rates.tiers
+    ]
+    more += [service.name for service in rates.services]
+    more += [f"{dollars(rates.per_request)} a request"] if rates.per_request else []
+    amounts = (rates.input, rates.output, rates.cache_read, rates.cache_write)
+    return (line.provider, line.model, *(dollars(amount) for amount in amounts), line.source, "; ".join(more))
+
+
+def _members(line: Line) -> dict[str, Any]:
+    from streamweir.policy.prices import in_dollars
+
+    return {
+        "provider": line.provider,
+        "model": line.model,
+        "source": line.source,
+        "context_window": line.context,
+        "pricing": None if line.rates is None else in_dollars(line.rates),
+    }

@@ -1,0 +1,180 @@
+"""A request of the log as a person reads it: one line among others, or everything that is known of it.
+
+Callers and upstreams chose much of what a row holds: it passes `server.clean`, which takes out what a
+terminal would obey and what is shaped like a key. Where rows come from is not known here.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from streamweir.cli.table import NONE, dollars, number
+from streamweir.server.clean import clean, clean_id
+
+if TYPE_CHECKING:
+    from streamweir.store.content import Content
+    from streamweir.store.requests import RequestRow
+
+COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "cost", "id")
+_RIGHT = ("ttft", "time", "in", "out", "cost")
+WIDTHS = (14, 6, 14, 24, 12, 6, 6, 6, 6, 10, 0)
+"""Of lines that are written one at a time, before the next is known."""
+HEAD = tuple(name.upper() for name in COLUMNS)
+_LONGEST_NAME = 40
+_LONGEST_TEXT = 10_000
+
+
+def cells_of(row: "RequestRow") -> tuple[str, ...]:
+    about = "" if row.usage_source in ("provider", None) else "~"
+    return (
+        brief(row.at_ms),
+        str(row.status),
+        row.error or row.verdict or NONE,
+        clean(row.model, _LONGEST_NAME) if row.model is not None else NONE,
+        clean(row.key_name, _LONGEST_NAME) if row.key_name is not None else NONE,
+        duration(row.ttft_ms),
+        duration(row.duration_ms),
+        NONE if row.prompt_tokens is None else about + number(row.prompt_tokens),
+        NONE if row.completion_tokens is None else about + number(row.completion_tokens),
+        dollars(row.cost),
+        clean_id(row.request_id),
+    )
+
+
+def widths_of(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    return tuple(max(len(cell) for cell in column) for column in zip(*rows, strict=True))
+
+
+def line_of(cells: Sequence[str], widths: Sequence[int] = WIDTHS) -> str:
+    """Not drawn by the width of the terminal: an id that is broken up cannot be copied."""
+    padded = (
+        cell.rjust(width) if name in _RIGHT else cell.ljust(width)
+        for name, cell, width in zip(COLUMNS, cells, widths, strict=True)
+    )
+    return _visible("  ".join(padded).rstrip())
+
+
+def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
+    """What is not known is left out."""
+    facts = [
+        ("id", clean_id(row.request_id)),
+        ("completion id", _id(row.completion_id)),
+        ("at", second(row.at_ms)),
+        ("status", str(row.status)),
+        ("verdict", row.verdict or None),
+        ("error", _text(row.error)),
+        ("finish", _text(row.finish)),
+        ("workspace", _id(row.workspace_id)),
+        ("key", _named(row.key_name, row.key_id)),
+        ("dialect", _text(row.dialect)),
+        ("model", _text(row.model)),
+        ("target", _text(row.target)),
+        *(("attempt", _attempt(each)) for each in row.attempts),
+        ("streamed", "yes" if row.stream else "no"),
+        ("usage", _usage(row)),
+        ("cost", _cost(row)),
+        ("held", dollars(row.held) if row.held is not None else None),
+        ("flags", _texts(row.flags)),
+        ("first token", duration(row.ttft_ms) if row.ttft_ms is not None else None),
+        ("duration", duration(row.duration_ms)),
+        ("chunks", _chunks(row)),
+        ("bytes", _bytes(row)),
+        ("caller", _text(row.peer)),
+        ("client", _text(row.client)),
+        ("client's id", _id(row.client_id)),
+        ("dropped", _texts(row.dropped)),
+        ("process", _id(row.instance)),
+        ("content", "kept: --content shows it" if row.has_content else "not kept"),
+    ]
+    return [(name, value) for name, value in facts if value is not None]
+
+
+def content_lines(content: "Content") -> list[str]:
+    """Text that people and models wrote, a line each of what it says; nothing of it is obeyed."""
+    lines = ["", "PROMPT", *_lines(content.prompt), "", "ANSWER", *_lines(content.answer)]
+    for name, frames in (("FROM UPSTREAM", content.upstream_frames), ("TO CALLER", content.caller_frames)):
+        lines += ["", name, *(f"{at_ms:>8} ms  {_visible(text)}" for at_ms, text in frames)]
+    return [*lines, "", "It was longer: the rest was not kept."] if content.is_cut else lines
+
+
+def second(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def brief(at_ms: int) -> str:
+    """Without the year: what is in a list is of the last weeks."""
+    return second(at_ms)[5:]
+
+
+def duration(length_ms: int | None) -> str:
+    if length_ms is None:
+        return NONE
+    return f"{length_ms}ms" if length_ms < 1000 else f"{length_ms / 1000:.{2 if length_ms < 100_000 else 0}f}s"
+
+
+def _usage(row: "RequestRow") -> str | None:
+    if row.prompt_tokens is None and row.completion_tokens is None:
+        return None
+    buckets = ", ".join(f"{clean(str(name))} {clean(str(count))}" for name, count in (row.usage or {}).items())
+    counts = f"{number(row.prompt_tokens)} in, {number(row.completion_tokens)} out"
+    return f"{counts} (by {row.usage_source or 'nobody'}{': ' + buckets if buckets else ''})"
+
+
+def _cost(row: "RequestRow") -> str:
+    if row.cost is None:
+        return "unpriced" if row.prompt_tokens is not None else "nothing was booked"
+    return dollars(row.cost) + (f" (prices {clean(row.price_version)})" if row.price_version is not None else "")
+
+
+def _chunks(row: "RequestRow") -> str | None:
+    if row.chunks is None:
+        return None
+    gaps = ((name, duration(value)) for name, value in (("p50", row.gap_p50_ms), ("p99", row.gap_p99_ms)))
+    between = ", ".join(f"{name} {value}" for name, value in (*gaps, ("max", duration(row.gap_max_ms))))
+    return f"{number(row.chunks)} (between them: {between})"
+
+
+def _bytes(row: "RequestRow") -> str | None:
+    if row.bytes_in is None and row.bytes_out is None:
+        return None
+    return f"{number(row.bytes_in)} in, {number(row.bytes_out)} out"
+
+
+def _attempt(attempt: Any) -> str:
+    if not isinstance(attempt, dict):
+        return clean(str(attempt))
+    error, resends = attempt.get("error"), attempt.get("resends")
+    parts = [str(attempt.get("target")), str(error) if error else "answered"]
+    if isinstance(attempt.get("duration_s"), int | float):
+        parts.append(duration(round(attempt["duration_s"] * 1000)))
+    if resends:
+        parts.append(f"resent {resends} times" if resends != 1 else "resent once")
+    return clean(", ".join(parts))
+
+
+def _named(name: str | None, id: str | None) -> str | None:
+    if id is None:
+        return _text(name)
+    return clean_id(id) if name is None else f"{clean(name)} ({clean_id(id)})"
+
+
+def _id(id: str | None) -> str | None:
+    return clean_id(id) if id else None
+
+
+def _text(text: str | None) -> str | None:
+    return clean(text) if text is not None else None
+
+
+def _texts(texts: Sequence[Any]) -> str | None:
+    return ", ".join(clean(str(text)) for text in texts) or None
+
+
+def _lines(text: str) -> list[str]:
+    cut = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."
+    return ["  " + _visible(line) for line in cut.split("\n")]
+
+
+def _visible(text: str) -> str:
+    shown = text.rstrip("\r\n")
+    return shown if shown.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in shown)

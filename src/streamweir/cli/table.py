@@ -1,0 +1,112 @@
+"""What a person or a machine reads of a command: tables, single values, JSON.
+
+On a terminal a table is drawn; in a pipe it is plain text, aligned, one line a row, with nothing in
+it that a terminal would obey. Every text passes `clean`, for names and notes are foreign, and
+nothing is ever read as markup. Money is shown in dollars to the last nano-dollar that is not 0, and
+JSON has the integers. It must not know a database or a command.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from streamweir.policy.budget import NANO
+
+NONE = "-"
+"""Stands for what is not there."""
+
+_GAP = "  "
+_WHOLE = ("id", "object", "secret", "state", "at", "expires", "created")
+"""Columns that are not broken into lines: what is in them is copied, or read at a glance."""
+
+
+def clean(text: str) -> str:
+    """Without what a terminal would obey or not show: control characters, other directions, no width."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def dollars(nano: int | None) -> str:
+    """Exactly, with two decimals at the least."""
+    if nano is None:
+        return NONE
+    whole, rest = divmod(abs(nano), NANO)
+    decimals = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if nano < 0 else ''}${whole:,}.{decimals}"
+
+
+def moment(at_ms: int | None) -> str:
+    """In the time zone of whoever reads it."""
+    if at_ms is None:
+        return NONE
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def day(at_ms: int | None) -> str:
+    return moment(at_ms).partition(" ")[0]
+
+
+def number(value: int | None) -> str:
+    return NONE if value is None else f"{value:,}"
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), none: str) -> None:
+    """`right`: the columns of numbers. `none` is said where there are no rows."""
+    if not rows:
+        click.echo(none, err=True)
+        return
+    cleaned = [[clean(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(columns, cleaned, right)
+        return
+    for line in _aligned(columns, cleaned, right):
+        click.echo(line)
+
+
+def show_facts(facts: Sequence[tuple[str, str]], *, err: bool = False) -> None:
+    """Of one thing: a name and its value on each line."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        click.echo(f"{name:<{width}}{_GAP}{clean(value)}".rstrip(), err=err)
+
+
+def show_json(value: Any) -> None:
+    """One document, in ASCII: what is foreign in it is escaped."""
+    click.echo(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=True))
+
+
+def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> list[str]:
+    heads = [name.upper() for name in columns]
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    lines = []
+    for row in (heads, *rows):
+        cells = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        lines.append(_GAP.join(cells).rstrip())
+    return lines
+
+
+def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+    """Columns that say nothing in any row are left out: a terminal is narrow."""
+    from rich.console import Console, JustifyMethod
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [at for at in range(len(columns)) if any(row[at] != NONE for row in rows)]
+    table = Table(box=None, header_style="bold", padding=(0, len(_GAP), 0, 0), pad_edge=False)
+    for name in (columns[at] for at in shown):
+        is_right = name in right
+        is_whole = is_right or name in _WHOLE
+        side: JustifyMethod = "right" if is_right else "left"
+        table.add_column(name.upper(), justify=side, overflow="fold", no_wrap=is_whole, min_width=len(name))
+    for row in rows:
+        table.add_row(*(Text(row[at]) for at in shown))
+    Console(highlight=False).print(table)

@@ -1,0 +1,84 @@
+"""`streamweir workspaces`: who owns keys and credit. There is always one, `default`."""
+
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import UNSET
+
+from streamweir.cli.database import ACTOR, Place, json_option, store_options
+from streamweir.cli.table import moment, show_facts, show_json, show_table
+from streamweir.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from streamweir.store.workspace import Workspace
+
+
+@click.group("workspaces", short_help="Workspaces: create, list, change.")
+def command() -> None:
+    """Make and change workspaces. Each has keys and a ledger of its own."""
+
+
+@command.command("create")
+@click.argument("name")
+@click.option("--prepaid", is_flag=True, help="It spends only what was credited before.")
+@json_option
+@store_options
+def create(place: Place, name: str, prepaid: bool, as_json: bool) -> None:
+    """Make the workspace NAME."""
+    from streamweir.store.workspace import WorkspaceSpec, create_workspace
+
+    spec, at_ms = WorkspaceSpec(name=name, prepaid=prepaid), now_ms()
+    _tell(place.write(lambda conn: create_workspace(conn, spec, actor=ACTOR, at_ms=at_ms)), as_json)
+
+
+@command.command("list")
+@json_option
+@store_options
+def list_(place: Place, as_json: bool) -> None:
+    """List the workspaces by name."""
+    from streamweir.store.workspace import list_workspaces
+
+    found = place.read(list_workspaces)
+    if as_json:
+        show_json(found)
+        return
+    rows = [(each.name, each.id, _prepaid(each), moment(each.created_ms)) for each in found]
+    show_table(("name", "id", "prepaid", "created"), rows, none="There are no workspaces.")
+
+
+@command.command("change")
+@click.argument("workspace")
+@click.option("--name", metavar="NAME", help="Another name.")
+@click.option("--prepaid/--no-prepaid", default=None, help="Whether it spends only what was credited before.")
+@json_option
+@store_options
+def change(place: Place, workspace: str, name: str | None, prepaid: bool | None, as_json: bool) -> None:
+    """Change WORKSPACE, given by name or id. What is not named stays as it is."""
+    from streamweir.store.workspace import WorkspaceChange, change_workspace, find_workspace
+
+    if name is None and prepaid is None:
+        raise click.UsageError("nothing to change is named: --name, --prepaid or --no-prepaid")
+    wanted = WorkspaceChange(
+        name=name if name is not None else UNSET, prepaid=prepaid if prepaid is not None else UNSET
+    )
+    at_ms = now_ms()
+
+    def work(conn: "Connection") -> "Workspace":
+        found = find_workspace(conn, workspace)
+        return change_workspace(conn, found.id, wanted, actor=ACTOR, at_ms=at_ms)
+
+    _tell(place.write(work), as_json)
+
+
+def _tell(workspace: "Workspace", as_json: bool) -> None:
+    if as_json:
+        show_json(workspace)
+        return
+    facts = [("name", workspace.name), ("id", workspace.id), ("prepaid", _prepaid(workspace))]
+    show_facts([*facts, ("created", moment(workspace.created_ms))])
+
+
+def _prepaid(workspace: "Workspace") -> str:
+    return "yes" if workspace.prepaid else "no"

@@ -1,0 +1,72 @@
+"""Why a setting of LiteLLM's has no place in our file, where there is more to say than that it has none."""
+
+_CALLER = "parameters of a request come from its caller"
+_RETRY = "how often is tried again, the gateway decides itself"
+_REST = "when a target rests and for how long, the gateway decides itself"
+_CALLBACK = "there are no callbacks: see the request log and /metrics"
+_CACHE = "answers are not kept for others"
+_REFUSED = "what a provider refuses is not sent to another model"
+_KEYS = "limits are set on keys, not on targets"
+_DROP = "what a provider does not take is always left out, and told to the caller"
+
+_OF_CALLERS = (
+    "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modify_params n presence_penalty "
+    "reasoning_effort response_format seed stop temperature thinking tool_choice tools top_k top_p user"
+)
+_OF_CALLBACKS = "callbacks failure_callback langfuse_default_tags s3_callback_params service_callbacks success_callback"
+_OF_ALERTS = "alert_to_webhook_url alert_types alerting alerting_args alerting_threshold"
+
+
+def _each(names: str, reason: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), reason)
+
+
+DEPLOYMENT = {
+    **_each(_OF_CALLERS, _CALLER),
+    **_each("max_retries num_retries", _RETRY),
+    **_each("allowed_fails cooldown_time", _REST),
+    **_each("budget_duration max_budget max_parallel_requests", _KEYS),
+    **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
+    "drop_params": _DROP,
+    "mock_response": "use a provider of the kind sim",
+    "tags": "targets are not chosen by tags",
+    "vertex_credentials": "a service account's file is not read: Vertex is asked with an access token",
+}
+MODEL_INFO = {
+    "access_groups": "say on each key which models it may ask for",
+    "base_model": "where the price table does not know the model by its own name, give it a price",
+    "id": "targets have no ids",
+}
+LITELLM = {
+    **_each(_OF_CALLBACKS, _CALLBACK),
+    **_each("cache cache_params", _CACHE),
+    **_each("num_retries", _RETRY),
+    **_each("allowed_fails cooldown_time", _REST),
+    **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
+    **_each("budget_duration max_budget", "budgets are set on keys"),
+    "drop_params": _DROP,
+    "set_verbose": "set server.log.level",
+}
+ROUTER = {
+    **_each("model_group_retry_policy num_retries retry_after retry_policy", _RETRY),
+    **_each("allowed_fails allowed_fails_policy cooldown_time disable_cooldowns", _REST),
+    **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
+    **_each("cache_kwargs cache_responses", _CACHE),
+    **_each("enable_pre_call_check enable_pre_call_checks", "whether a request fits is for the provider to say"),
+    "default_litellm_params": _CALLER,
+    "default_max_parallel_requests": _KEYS,
+    "enable_tag_filtering": "targets are not chosen by tags",
+}
+GENERAL = {
+    **_each(_OF_ALERTS, "there are no alerts: watch /metrics"),
+    **_each("global_max_parallel_requests max_parallel_requests", "streams are limited by a key's max_streams"),
+    "custom_auth": "keys are kept in the store or in this file",
+    "database_url": "its keys and spend stay there; these books are kept in a database of their own: see store.url",
+    "store_prompts_in_spend_logs": "set log_content on the keys whose content may be kept",
+    "use_x_forwarded_for": "name the proxies in server.trusted_proxies",
+}
+TOP = {
+    "guardrails": "there are no guardrails",
+    "include": "other files are not read: import them one by one",
+    "mcp_servers": "there are no MCP servers",
+}

@@ -1,0 +1,46 @@
+"""Our tables as TOML text. Of a table that has nothing in it, nothing is written."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from json import dumps
+from typing import Any
+
+
+def write(tables: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """`[name]` for each, or `[[name]]` where the name is written so."""
+    parts = []
+    for name, members in tables:
+        lines = [f"{_key(key)} = {_value(value)}" for key, value in members.items() if value is not None]
+        if lines:
+            parts.append("\n".join([name if name.startswith("[[") else f"[{name}]", *lines]))
+    return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() and name.replace("-", "").replace("_", "").isalnum() else _text(name)
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case Decimal():
+            text = format(value.normalize(), "f")
+            return text if "." in text else f"{text}.0"
+        case str():
+            return _text(value)
+        case Mapping():
+            return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
+        case [*items] if items and isinstance(items[0], Mapping):
+            return "[\n" + "".join(f"    {_value(item)},\n" for item in items) + "]"
+        case [*items]:
+            return "[" + ", ".join(_value(item) for item in items) + "]"
+    raise TypeError(type(value))
+
+
+def _text(text: str) -> str:
+    """What JSON escapes, TOML escapes alike, and a little more."""
+    whole = text.encode("utf-8", "replace").decode()
+    return dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

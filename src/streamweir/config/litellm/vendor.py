@@ -1,0 +1,150 @@
+"""LiteLLM's providers and our kinds, one row each.
+
+LiteLLM names a provider before the first slash of a model. A row says which kind of ours that is,
+which variable LiteLLM reads its key from where the file has none, and where it is, if our kind has
+another address or none. What is not here has no kind of ours.
+"""
+
+import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from streamweir.config.address import fault_of_base_url
+
+
+class Vendor(NamedTuple):
+    kind: str
+    key: str | None = None
+    base_url: str | None = None
+
+
+_COMPATIBLE = "openai-compatible"
+VENDORS = {
+    "openai": Vendor("openai", "OPENAI_API_KEY"),
+    "azure": Vendor("azure", "AZURE_API_KEY", "${AZURE_API_BASE}"),
+    "azure_ai": Vendor("azure", "AZURE_AI_API_KEY", "${AZURE_AI_API_BASE}"),
+    "anthropic": Vendor("anthropic", "ANTHROPIC_API_KEY"),
+    "gemini": Vendor("gemini", "GEMINI_API_KEY"),
+    "vertex_ai": Vendor("vertex"),
+    "vertex_ai_beta": Vendor("vertex"),
+    "cerebras": Vendor("cerebras", "CEREBRAS_API_KEY"),
+    "cohere": Vendor("cohere", "COHERE_API_KEY"),
+    "cohere_chat": Vendor("cohere", "COHERE_API_KEY"),
+    "dashscope": Vendor("alibaba", "DASHSCOPE_API_KEY"),
+    "deepseek": Vendor("deepseek", "DEEPSEEK_API_KEY"),
+    "fireworks_ai": Vendor("fireworks", "FIREWORKS_API_KEY"),
+    "groq": Vendor("groq", "GROQ_API_KEY"),
+    "huggingface": Vendor("huggingface", "HF_TOKEN"),
+    "hyperbolic": Vendor("hyperbolic", "HYPERBOLIC_API_KEY"),
+    "mistral": Vendor("mistral", "MISTRAL_API_KEY"),
+    "moonshot": Vendor("moonshot", "MOONSHOT_API_KEY"),
+    "nebius": Vendor("nebius", "NEBIUS_API_KEY"),
+    "novita": Vendor("novita", "NOVITA_API_KEY"),
+    "nvidia_nim": Vendor("nvidia", "NVIDIA_NIM_API_KEY"),
+    "openrouter": Vendor("openrouter", "OPENROUTER_API_KEY"),
+    "perplexity": Vendor("perplexity", "PERPLEXITYAI_API_KEY"),
+    "sambanova": Vendor("sambanova", "SAMBANOVA_API_KEY"),
+    "together_ai": Vendor("together", "TOGETHER_API_KEY"),
+    "xai": Vendor("xai", "XAI_API_KEY"),
+    "zai": Vendor("zai", "ZAI_API_KEY"),
+    "hosted_vllm": Vendor("vllm"),
+    "litellm_proxy": Vendor("litellm-proxy", "LITELLM_PROXY_API_KEY", "${LITELLM_PROXY_API_BASE}"),
+    "llamafile": Vendor("llamacpp"),
+    "lm_studio": Vendor("lmstudio"),
+    "ollama": Vendor("ollama"),
+    "ollama_chat": Vendor("ollama"),
+    # Those that speak OpenAI's wire, and that we have no row for.
+    "ai21": Vendor(_COMPATIBLE, "AI21_API_KEY", "https://api.ai21.com/studio/v1"),
+    "ai21_chat": Vendor(_COMPATIBLE, "AI21_API_KEY", "https://api.ai21.com/studio/v1"),
+    "codestral": Vendor(_COMPATIBLE, "CODESTRAL_API_KEY", "https://codestral.mistral.ai/v1"),
+    "custom_openai": Vendor(_COMPATIBLE),
+    "deepinfra": Vendor(_COMPATIBLE, "DEEPINFRA_API_KEY", "https://api.deepinfra.com/v1/openai"),
+    "friendliai": Vendor(_COMPATIBLE, "FRIENDLI_TOKEN", "https://api.friendli.ai/serverless/v1"),
+    "github": Vendor(_COMPATIBLE, "GITHUB_API_KEY", "https://models.inference.ai.azure.com"),
+    "meta_llama": Vendor(_COMPATIBLE, "LLAMA_API_KEY", "https://api.llama.com/compat/v1"),
+    "openai_like": Vendor(_COMPATIBLE),
+    "volcengine": Vendor(_COMPATIBLE, "VOLCENGINE_API_KEY", "https://ark.cn-beijing.volces.com/api/v3"),
+    "xinference": Vendor(_COMPATIBLE),
+}
+_BY_NAME = (
+    (re.compile(r"(gpt|chatgpt|o\d|ft:gpt|codex)"), "openai"),
+    (re.compile(r"claude"), "anthropic"),
+    (re.compile(r"gemini"), "vertex_ai"),
+    (re.compile(r"command"), "cohere"),
+)
+"""A model without a provider: whose it is, as LiteLLM's own table has it."""
+_NO_CHAT = re.compile(
+    r"embed|whisper|^tts-|-tts|transcribe|dall-e|gpt-image|image-generation|imagen|rerank|moderation|realtime|sora|veo-"
+)
+
+
+def split_model(model: str, provider: str | None) -> tuple[str | None, str]:
+    """The provider's name, and the model as that provider knows it. None: it cannot be told."""
+    first, slash, rest = model.partition("/")
+    if provider is not None:
+        return provider, rest if slash and first == provider else model
+    if slash and re.fullmatch(r"[a-z0-9_]+", first):
+        return first, rest
+    return next((name for form, name in _BY_NAME if form.match(model)), None), model
+
+
+def is_for_chat(model: str, mode: str | None) -> bool:
+    """By its mode, else by its name."""
+    return mode in ("chat", "completion", "responses") if mode else not _NO_CHAT.search(model.lower())
+
+
+def own_model(provider: str, model: str) -> str:
+    """Without the words by which LiteLLM is told how to treat it."""
+    if provider == "azure":
+        return re.sub(r"^(o_series|gpt5_series|responses)/", "", model)
+    if provider == "openai":
+        return model.removeprefix("responses/")
+    if provider == "huggingface" and model.count("/") == 2:  # an inference provider, the maker, the model
+        through, _, rest = model.partition("/")
+        return f"{rest}:{through}"
+    return model
+
+
+def has_no_kind(provider: str, model: str) -> str | None:
+    """Why it cannot be had from that provider, if it cannot."""
+    if provider not in VENDORS:
+        return f"the provider {provider[:40]!r} has no kind of ours"
+    if provider in ("vertex_ai", "vertex_ai_beta") and not model.startswith(("gemini-", "*")):
+        return "of Vertex, only Gemini's models can be had"
+    if provider == "azure_ai" and "claude" in model:
+        return "Azure's Claude models cannot be had"
+    return None
+
+
+def kind_at(provider: str, base_url: str | None) -> str:
+    """An address of one's own makes a provider an unknown server that speaks its wire."""
+    vendor = VENDORS[provider]
+    if base_url is None or base_url.startswith("https://api.openai.com"):
+        return vendor.kind
+    return _COMPATIBLE if provider in ("openai", "huggingface") else vendor.kind
+
+
+def base_url_here(provider: str, base_url: str) -> str:
+    """LiteLLM's `api_base` as our `base_url`, which holds the version. Where it is a variable, that is added behind."""
+    url = re.sub(r"(/v1/messages|/messages|/chat/completions)$", "", base_url.rstrip("/")).rstrip("/")
+    if provider in ("azure", "azure_ai"):
+        return re.sub(r"/(openai|models)(/.*)?$", "", url)
+    if provider in ("anthropic", "ollama", "ollama_chat", "huggingface") and not url.endswith("/v1"):
+        return f"{url}/v1"
+    if provider == "gemini" and not re.search(r"/v1(beta)?$", url):
+        return f"{url}/v1beta"
+    return url
+
+
+def fault_of(base_url: str, kind: str) -> str | None:
+    """What is wrong with a whole address; one that holds a variable is not looked at."""
+    return fault_of_base_url(base_url.replace("$$", "$"), kind) if "${" not in base_url.replace("$$", "") else None
+
+
+def name_of(provider: str, kind: str, base_url: str | None) -> str:
+    """Of an unknown server: its host, where that is a name."""
+    if kind != _COMPATIBLE or provider not in ("openai", "custom_openai", "openai_like", "huggingface"):
+        return provider
+    host = (urlsplit(base_url).hostname or "") if base_url is not None and "$" not in base_url else ""
+    label = host.split(".")[0]
+    return label if re.fullmatch(r"[a-z][a-z0-9-]{2,39}", label) and label != "api" else "compatible"
