@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.process import BenchError, Process, allow_files, free_port, two_cores
 from bench.report import DIRECT, Record, as_json, markdown
 from bench.scenario import DIRECT_TOO, SCENARIOS, Bench, Size
-from bench.system import Setting, System, nginx, other, streamweir
+from bench.system import WITH_BOOKS, WITHOUT_BOOKS, Setting, System, nginx, other, streamweir
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "bench"
@@ -53,12 +53,13 @@ def mock_provider(folder: Path, core: int) -> Iterator[tuple[Process, int]]:
 
 
 def systems_of(setting: Setting, others: list[str]) -> list[System]:
-    yardstick, ours = nginx(setting), streamweir(setting)
+    yardstick, ours = nginx(setting), streamweir(setting, has_books=False)
+    booked = streamweir(setting, has_books=True)
     if yardstick is None:
         say("nginx is not installed (NGINX=... names one): the comparison with it is skipped")
     if ours is None:
         say("streamweir is not installed (STREAMWEIR=... names one): it is skipped")
-    return [*filter(None, (yardstick, ours)), *(other(definition, setting) for definition in others)]
+    return [*filter(None, (yardstick, ours, booked)), *(other(definition, setting) for definition in others)]
 
 
 def play_round(bench: Bench, systems: list[System], record: Record, chosen: list[str]) -> None:
@@ -77,8 +78,10 @@ def play_round(bench: Bench, systems: list[System], record: Record, chosen: list
 
 def measure(options: argparse.Namespace) -> Record:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for left_over in (*FOLDER.glob("*.log"), *FOLDER.glob("streamweir.db*")):
+    for left_over in FOLDER.glob("*.log"):
         left_over.unlink()
+    for data in (WITHOUT_BOOKS, WITH_BOOKS):
+        shutil.rmtree(FOLDER / data, ignore_errors=True)
     compile_tools(FOLDER)
     system_core, load_core = two_cores()
     os.sched_setaffinity(0, {load_core})

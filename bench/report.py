@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from bench.system import WITH_BOOKS, WITHOUT_BOOKS
+
 YARDSTICK = "nginx"
 DIRECT = "direct"
 NOISY = 0.1
@@ -69,6 +71,15 @@ class Record:
             return None
         return median(our / their for our, their in zip(ours, theirs, strict=True))
 
+    def books(self) -> tuple[float, float] | None:
+        """What the books add to a short request, and how many of the yardstick's whole requests that is."""
+        figure = "short.request_cpu_us"
+        rounds = [self.of(system, figure) for system in (WITH_BOOKS, WITHOUT_BOOKS, YARDSTICK)]
+        if not all(rounds):
+            return None
+        added = [(booked - plain, (booked - plain) / theirs) for booked, plain, theirs in zip(*rounds, strict=True)]
+        return median(each for each, _ in added), median(ratio for _, ratio in added)
+
     def noise(self) -> float:
         """The share of its core that the system under test did not get, at worst."""
         shares = [
@@ -88,6 +99,13 @@ def markdown(record: Record) -> str:
         cells = [cell(record.of(system, row.figure), row.digits) for system in systems]
         ratios = [record.ratio(system, row) for system in compared]
         lines.append(table_line([row.name, row.unit, *cells, *("" if r is None else f"{r:.2f}" for r in ratios)]))
+    added = record.books()
+    if added is not None:
+        each, ratio = added
+        lines += [
+            "",
+            f"Keys, limits, ledger and log add {each:.1f} us to a short request: {ratio:.2f} of {YARDSTICK}'s.",
+        ]
     lines += ["", "Each figure is the median of the rounds, with the least of them in brackets."]
     if record.noise() > NOISY:
         lines.append(f"Other programs took up to {record.noise():.0%} of the measured core: repeat on a quiet machine.")

@@ -20,6 +20,7 @@ from bench.process import BenchError, Process, free_port
 KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
 CHAT = "/v1/chat/completions"
+WITHOUT_BOOKS, WITH_BOOKS = "streamweir", "with books"
 
 STREAMWEIR_TOML = """\
 [server]
@@ -27,7 +28,7 @@ listen = "127.0.0.1:{port}"
 dialect = "openai"
 
 [store]
-url = "sqlite:///{folder}/streamweir.db"
+url = "{store}"
 
 [[providers]]
 name = "mock"
@@ -43,7 +44,15 @@ targets = [{{ provider = "mock", model = "gpt-4o-mini" }}]
 [[keys]]
 name = "bench"
 key = "{key}"
+{limits}
 """
+LIMITS = """\
+rpm = 1000000000
+tpm = 1000000000
+max_streams = 1000000
+budget_usd = 1000000000
+"""
+"""All that a key can have, and never reached: what is measured is that they are kept."""
 
 
 @dataclass(frozen=True)
@@ -105,21 +114,23 @@ def nginx(setting: Setting) -> System | None:
     return System("nginx", version_of([program, "-v"]), setting, command)
 
 
-def streamweir(setting: Setting) -> System | None:
-    """From STREAMWEIR=..., or what is installed beside the interpreter."""
+def streamweir(setting: Setting, *, has_books: bool) -> System | None:
+    """From STREAMWEIR=..., or what is installed beside the interpreter. With books: limits, ledger and request log."""
     beside = Path(sys.executable).with_name("streamweir")
     program = os.environ.get("STREAMWEIR") or (str(beside) if beside.exists() else None)
     if program is None:
         return None
 
     def command(where: Setting, port: int) -> Sequence[str]:
-        config = where.folder / "streamweir.toml"
-        config.write_text(STREAMWEIR_TOML.format(port=port, **names(where)))
-        place = ["--listen", f"127.0.0.1:{port}", "--data-dir", str(where.folder / "data")]
+        config = where.folder / f"{name}.toml"
+        store, limits = ("sqlite:///streamweir.db", LIMITS) if has_books else ("none", "")
+        config.write_text(STREAMWEIR_TOML.format(port=port, store=store, limits=limits, **names(where)))
+        place = ["--listen", f"127.0.0.1:{port}", "--data-dir", str(where.folder / name)]
         return [program, "serve", "--config", str(config), *place]
 
-    version = f"{version_of([program, '--version'])}, Python {sys.version.split()[0]}"
-    return System("streamweir", version, setting, command, translated_path=f"/opentoken{CHAT}")
+    name = WITH_BOOKS if has_books else WITHOUT_BOOKS
+    version = "" if has_books else f"{version_of([program, '--version'])}, Python {sys.version.split()[0]}"
+    return System(name, version, setting, command, translated_path=f"/opentoken{CHAT}")
 
 
 def other(definition: str, setting: Setting) -> System:
