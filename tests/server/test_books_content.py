@@ -132,7 +132,7 @@ async def test_secrets_are_taken_out_however_they_were_cut(tmp_path: Path) -> No
         content = await content_of(desk, reply)
         assert content.answer == "The key is ***, and the code is ***."
         everything = await desk.read(dump)
-        for canary in ("8f3a9b2c", "7781", "hunter2"):
+        for canary in ("8f3a9b2c", "tango-7781", "hunter2"):
             assert canary not in everything
             assert canary not in content.prompt
         texts = [
@@ -141,7 +141,7 @@ async def test_secrets_are_taken_out_however_they_were_cut(tmp_path: Path) -> No
             if document != "[DONE]" and document["choices"]
         ]
         assert "8f3a9b2c" not in "".join(texts)
-        assert "7781" not in "".join(texts)
+        assert "tango-7781" not in "".join(texts)
 
 
 async def test_a_key_that_does_not_want_it_any_more_has_nothing_kept(tmp_path: Path) -> None:

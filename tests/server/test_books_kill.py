@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from conftest import SOAKS
 from streamweir.store.engine import open_store
 from support.answers import openai_stream
@@ -143,25 +141,32 @@ async def test_g2_nor_does_one_that_is_stopped_twice_leave_anything_open(databas
             assert house.witness.verdicts.keys() <= {"completed", "shutdown", "orphaned"}
 
 
-@pytest.mark.parametrize("outage", [PrivatePostgres.stop, PrivatePostgres.pause])
-async def test_g1_where_the_database_is_away_the_journal_has_the_rest(
-    outage: Callable[[PrivatePostgres], None], tmp_path: Path
-) -> None:
+async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: Path) -> None:
     with PrivatePostgres() as postgres:
-        url = postgres.make_database()
-        async with ScriptedUpstream(stream(openai_stream())) as up:
-            toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
-            async with nursery().served(tmp_path, toml, pace={"flush_s": 0.2}) as program:
-                await program.started()
-                replies = [await program.answer(chat_request(model="m", stream=True))]
-                outage(postgres)
-                replies.append(await program.answer(chat_request(model="m", stream=True)))
-                program.signal(signal.SIGTERM)
-                assert await program.status() == 0
-                await program.logged("books: books behind", level="error")
-            postgres.resume() if postgres.is_running else postgres.start()
-            async with nursery().served(tmp_path, toml) as program, looking_at(url, tmp_path) as books:
-                await program.started()
-                rows = (await books.look()).rows
-                assert rows.keys() == {reply.header("x-request-id") for reply in replies}
-                assert {(row.verdict, row.usage_source) for row in rows.values()} == {("completed", "provider")}
+        for outage in (postgres.stop, postgres.pause):
+            folder = tmp_path / outage.__name__
+            folder.mkdir()
+            url = postgres.make_database()
+            async with ScriptedUpstream(stream(openai_stream())) as up:
+                toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
+                ids = await stop_in(outage, folder, toml)
+                postgres.resume() if postgres.is_running else postgres.start()
+                async with nursery().served(folder, toml) as program, looking_at(url, folder) as books:
+                    await program.started()
+                    rows = (await books.look()).rows
+                    assert rows.keys() == ids
+                    assert {(row.verdict, row.usage_source) for row in rows.values()} == {("completed", "provider")}
+
+
+async def stop_in(outage: Callable[[], None], folder: Path, toml: str) -> set[str | None]:
+    """A life that ends without the database: what it has answered, before and after that went away."""
+    async with nursery().served(folder, toml, pace={"flush_s": 0.2}) as program:
+        await program.started()
+        replies = [await program.answer(chat_request(model="m", stream=True))]
+        outage()
+        replies.append(await program.answer(chat_request(model="m", stream=True)))
+        program.signal(signal.SIGTERM)
+        assert await program.status() == 0
+        assert [event["event"] for event in program.events][-1] == "books: books behind"
+        assert "text" not in {event["event"] for event in program.events}, "nothing but log lines"
+    return {reply.header("x-request-id") for reply in replies}

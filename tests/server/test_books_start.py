@@ -4,6 +4,7 @@ A start that cannot be is one clear line that names what is in the way, and noth
 is the real program, from its command line on.
 """
 
+import asyncio
 import re
 import shutil
 import signal
@@ -98,11 +99,12 @@ def a_closed_file(path: Path) -> None:
         ("journal", a_closed_folder, "{data}: the journal cannot be kept: Permission denied"),
     ],
 )
+@pytest.mark.parametrize("workers", ["1", "2"])
 async def test_g25_what_lies_in_the_way_of_the_books(
-    tmp_path: Path, name: str, make: Callable[[Path], None], told: str
+    tmp_path: Path, name: str, make: Callable[[Path], None], told: str, workers: str
 ) -> None:
     make(tmp_path / "data" / name)
-    line = await refused(tmp_path, config(), is_mighty=False)
+    line = await refused(tmp_path, config(), "--workers", workers, is_mighty=False)
     assert line.startswith(told.format(data=tmp_path / "data"))
 
 
@@ -196,7 +198,7 @@ async def test_g31_a_second_server_on_one_file_is_refused_and_a_command_is_not(t
         secret = re.search(r"sk-sw-\w+", made)
         assert secret is not None
         while (await program.answer(get("/v1/models", secret[0]))).status != 200:
-            """It looks once a second."""
+            await asyncio.sleep(0.05)  # it looks once a second
         reply = await program.answer(chat_request(key=secret[0], model="sim/hello", stream=True))
         assert reply.status == 200
         assert "beside" in await command(tmp_path, "keys", "list")

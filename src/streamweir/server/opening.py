@@ -42,11 +42,13 @@ from streamweir.store.instance import now_of, other_instances, retire
 from streamweir.store.journal import Journal, dead_journals
 from streamweir.store.lock import DatabaseLock, lock_database
 from streamweir.store.objection import Conflict
+from streamweir.store.segmentfile import make_folder
 from streamweir.store.session import ensure_admin_secret
 from streamweir.store.shared import SharedError, SharedLimits, open_shared
 from streamweir.store.workspace import open_default_workspace
 from streamweir.store.writer import Writer
 
+_JOURNAL = "journal"
 _WORKERS = "workers"
 """All who let the database decide may share it; one who decides by himself may not share it with them."""
 _RENEWALS = 4
@@ -102,6 +104,7 @@ async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> 
         if workers > 1 and config.shared is None and store.is_sqlite and (limited := await store.read(find_limited)):
             reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
             raise ConfigError("shared", reason)
+        make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
         return await store.write(_found)
     except _IN_THE_WAY as reason:
         raise _explained(reason, data_dir) from None
@@ -161,7 +164,7 @@ def _node(name: str | None) -> Node:
 def _furnish(
     config: Config, data_dir: Path, store: Store, lock: DatabaseLock | None, node: Node, pace: Pace
 ) -> Bookroom:
-    journal = Journal(data_dir / "journal", node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
+    journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
     writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
     shared = _open_shared(config, pace)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
@@ -207,7 +210,7 @@ async def _enter(room: Bookroom, data_dir: Path) -> None:
     assert writer is not None  # noqa: S101 (for the type checker)
     room.journal.open()
     await give_sign(store, node, room.pace.silent_s)
-    for dead in dead_journals(data_dir / "journal"):
+    for dead in dead_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_bury, store, dead.instance))
     if room.lock is not None and not room.lock.shared:  # nobody else can be alive
         await bury(store, await store.read(lambda conn: other_instances(conn, node.instance)))

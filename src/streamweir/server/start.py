@@ -192,6 +192,7 @@ async def _serve_alone(start: Start, config: Config, listeners: list[socket.sock
 async def _serve_with_workers(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level)
+    _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
     secret = await prepare_books(config, start.data_dir, workers=start.workers)
     embedded = EmbeddedModel()
     for provider in config.providers:

@@ -7,6 +7,7 @@ processes have left behind, and holds it: nobody else finds it meanwhile. Everyt
 knows neither the event loop nor the database.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -156,7 +157,10 @@ class DeadJournal:
 
 
 def make_folder(folder: Path) -> None:
+    """OSError where it cannot be made, or nothing can be made in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def sync_folder(folder: Path) -> None:
