@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +36,7 @@ rm -rf "$1" || { sleep 0.2; rm -rf "$1"; }
 """
 
 
-class OwnServer:
+class OwnServer(ABC):
     """Not started. `command` is what runs it in the foreground; `socket_path` is where it listens when it is ready."""
 
     end_signal = signal.SIGKILL
@@ -56,11 +57,11 @@ class OwnServer:
         )
         atexit.register(self.close)
 
-    def command(self) -> Sequence[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def command(self) -> Sequence[str]: ...
 
-    def socket_path(self) -> Path:
-        raise NotImplementedError
+    @abstractmethod
+    def socket_path(self) -> Path: ...
 
     def is_ready(self) -> bool:
         with socket.socket(socket.AF_UNIX) as client:

@@ -10,6 +10,7 @@ happened is reported to the event loop (`Reports`), once for all groups of a wri
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
@@ -65,7 +66,7 @@ class _Unsynced(NamedTuple):
 Item = TypeVar("Item")
 
 
-class _Worker(Generic[Item]):
+class _Worker(ABC, Generic[Item]):
     """A thread and what it is given to do; None is its end."""
 
     def __init__(self, name: str, reports: Reports) -> None:
@@ -95,8 +96,9 @@ class _Worker(Generic[Item]):
         taken.extend([self.given.get() for _ in range(self.given.qsize())])
         return taken
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Until it is given None."""
 
     def _run(self) -> None:
         is_done = False
