@@ -25,7 +25,7 @@ ALLOWED = {
     "server/app.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
     "server/attempt.py": {"_now"},  # `created`
     "server/connection.py": {"new_id"},  # ids in the order of arrival
-    "server/log.py": {"_date", "_word_dropped"},
+    "server/log.py": {"_date", "_word_dropped", "log_request"},
     "server/response.py": {"_head"},  # the header `date`
     "store/clock.py": {"now_ms"},  # what is written down
     "store/segmentfile.py": {"_remove_stillborn"},  # the age of a file

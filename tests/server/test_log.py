@@ -13,6 +13,7 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.log import Format, close_log, configure_log, dropped_lines, log_request, logger
+from streamweir.server.logline import written
 from streamweir.stages.meter import UsageSource
 
 FACTS = RequestFacts(
@@ -98,6 +99,29 @@ def test_a_request_is_one_json_line_with_all_that_is_known() -> None:
         "client_id": "mine-1",
         "completion_id": "chatcmpl-1",
     }
+
+
+def test_a_line_is_written_in_the_order_in_which_it_is_read() -> None:
+    stream = StringIO()
+    configure_log("json", stream, worker=3)
+    log_request(FACTS)
+    assert " ".join(event_of(stream)) == (
+        "time level event worker id status verdict key dialect model target attempts stream finish ttft_s duration_s"
+        " bytes_out usage usage_source dropped method path peer client_id completion_id"
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (1731694800.123, "2024-11-15T18:20:00.123Z"),
+        (1731694800.0, "2024-11-15T18:20:00.000Z"),
+        (1731694800.9999994, "2024-11-15T18:20:00.999Z"),
+        (1731694800.9999996, "2024-11-15T18:20:01.000Z"),
+    ],
+)
+def test_a_moment_is_written_in_utc_to_the_millisecond(now: float, expected: str) -> None:
+    assert written(now) == expected
 
 
 def test_what_is_not_known_is_left_out() -> None:

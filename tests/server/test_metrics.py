@@ -204,6 +204,21 @@ def test_the_number_of_labels_is_bounded() -> None:
     )
 
 
+def test_labels_follow_the_names_that_are_known() -> None:
+    """Also for requests of which there were some before."""
+    metrics = Metrics()
+    failed = request(attempts=[Attempt(target="openai/o9", error="upstream_error")], verdict=Verdict.UPSTREAM_ERROR)
+    counted: list[tuple[str, ...]] = []
+    for models, targets in ([], []), (["fast"], ["openai/o9"]), ([], ["openai/o9"]):
+        metrics.know(models, targets)
+        metrics.request_ended(failed)
+        metrics.request_ended(failed)
+        rows = {key[2:4]: count for key, count in read(metrics.text()).items() if key[0] == "streamweir_requests_total"}
+        assert set(rows.values()) == {2}
+        counted.append(list(rows)[-1])
+    assert counted == [("other", "openai/other"), ("fast", "openai/o9"), ("other", "openai/o9")]
+
+
 def test_a_label_that_a_caller_chose_is_clean() -> None:
     metrics = Metrics()
     name = 'sim/\x1b[31ma"b\\c\nd sk-0123456789abcdef ' + "x" * 500

@@ -7,7 +7,7 @@ from streamweir.core.verdict import Verdict
 from streamweir.stages.meter import UsageSource
 
 
-class Attempt(Struct, kw_only=True):
+class Attempt(Struct, kw_only=True, gc=False):
     """One target that was tried."""
 
     target: str
@@ -18,7 +18,7 @@ class Attempt(Struct, kw_only=True):
     resends: int = 0
 
 
-class Gaps(Struct, frozen=True, kw_only=True):
+class Gaps(Struct, frozen=True, kw_only=True, gc=False):
     """The pieces of an answer, and the time between them."""
 
     count: int = 0
@@ -27,7 +27,7 @@ class Gaps(Struct, frozen=True, kw_only=True):
     max_s: float = 0.0
 
 
-class RequestFacts(Struct, kw_only=True):
+class RequestFacts(Struct, kw_only=True, gc=False):
     id: str
     client_id: str | None = None
     """What the caller sent as `x-request-id`, where it is harmless."""

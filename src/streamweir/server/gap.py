@@ -11,6 +11,9 @@ _GROWTH = 4 / 3
 BOUNDS_S = tuple(_SHORTEST_S * _GROWTH**place for place in range(40))
 """Up to 75 seconds: no pause within an answer is longer, or it is an idle timeout."""
 
+_NO_GAPS = Gaps(count=1)
+"""Of an answer that came in one piece, as most short ones do."""
+
 
 def no_gaps() -> list[int]:
     """A bucket for each bound, of the gaps up to it, and one for those beyond."""
@@ -20,6 +23,8 @@ def no_gaps() -> list[int]:
 def read_gaps(buckets: list[int], longest_s: float) -> Gaps:
     """Of an answer that came. A percentile is right to within its bucket, and never more than the longest gap."""
     count = sum(buckets)
+    if not count:
+        return _NO_GAPS
     return Gaps(
         count=count + 1,
         p50_s=min(_percentile(buckets, count * 0.50, longest_s), longest_s),

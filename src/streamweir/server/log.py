@@ -1,8 +1,9 @@
 """The log: one line per request, and a word on what happens to the process.
 
-Whatever is to be logged goes through `logger` (structlog) or `log_request`, and so through one chain:
-level, time, cleaning, rendering, sink. The cleaning is the one choke point for secrets: every string
-of every event passes it. No prompt and no query string is ever handed to it. Readable lines go to a
+Whatever is to be logged goes through `logger` (structlog), and so through one chain: level, time,
+cleaning, rendering, sink. The line of a request (`log_request`) is the same chain by a shorter way,
+for there is one with every request (`server.logline`). No secret passes either: every string of
+every event is cleaned. No prompt and no query string is ever handed to them. Readable lines go to a
 terminal, JSON lines anywhere else. Until `configure_log` is called, events go nowhere.
 
 The standard library's logging (asyncio's own words) and exceptions that nobody caught come here too.
@@ -16,7 +17,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Literal, TextIO, cast
@@ -24,10 +24,9 @@ from typing import Any, Literal, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from streamweir.core.usage import Usage
-from streamweir.core.verdict import Verdict
 from streamweir.server.clean import clean, clean_id, clean_lines
-from streamweir.server.facts import Attempt, RequestFacts
+from streamweir.server.facts import RequestFacts
+from streamweir.server.logline import MOST_ITEMS, level_of, line_of, written
 from streamweir.server.logtext import render_text
 from streamweir.server.sink import Sink
 from streamweir.wire import jsonio
@@ -39,11 +38,8 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _LONGER = 1000
 _LONGEST_EXCEPTION = 16_000
 _PLAIN = frozenset({bool, int, float, type(None)})
-_MOST_ITEMS = 50
 _DEEPEST = 4
 _FRAMES = 20
-
-_FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
 
 
 class _Outlet:
@@ -52,10 +48,15 @@ class _Outlet:
     def __init__(self) -> None:
         self.sink: Sink | None = None
         self.level = 0
-        self.bound: dict[str, Any] = {}
+        self.worker: int | None = None
         self.render: Callable[[EventDict], bytes] = _render_json
         self.dropped_before = 0
         self.restore: Callable[[], None] = _nothing
+
+    @property
+    def bound(self) -> dict[str, int]:
+        """What every event has."""
+        return {} if self.worker is None else {"worker": self.worker}
 
     def write(self, line: bytes) -> None:
         if self.sink is not None:
@@ -81,7 +82,7 @@ def configure_log(
         has_colour = is_terminal and not os.environ.get("NO_COLOR")
         _outlet.render = lambda event: render_text(event, is_terminal=is_terminal, has_colour=has_colour)
     _outlet.level = _LEVELS[level]
-    _outlet.bound = {} if worker is None else {"worker": worker}
+    _outlet.worker = worker
     _outlet.sink = Sink(stream, _word_dropped)
     _outlet.restore = _take_over_reports()
 
@@ -107,32 +108,14 @@ def log_request(facts: RequestFacts) -> None:
     """The one line of a request."""
     if _outlet.sink is None:
         return
-    fields: dict[str, Any] = {
-        "id": facts.id,
-        "status": facts.status,
-        "verdict": facts.verdict.value if facts.verdict is not None else None,
-        "error": facts.error,
-        "key": facts.key,
-        "dialect": facts.dialect,
-        "model": facts.model,
-        "target": facts.target,
-        "attempts": [_attempt(attempt) for attempt in facts.attempts],
-        "stream": facts.stream,
-        "finish": facts.finish,
-        "ttft_s": _rounded(facts.ttft_s),
-        "duration_s": _rounded(facts.duration_s),
-        "bytes_out": facts.bytes_out,
-        "usage": _usage(facts.usage) if facts.usage is not None else None,
-        "usage_source": facts.usage_source.value if facts.usage_source is not None else None,
-        "dropped": facts.dropped,
-        "method": facts.method,
-        "path": facts.path,
-        "peer": facts.peer,
-        "client_id": facts.client_id,
-        "completion_id": facts.completion_id,
-    }
-    known = {name: value for name, value in fields.items() if value not in (None, "", (), [])}
-    _level_of(facts)("request", **known)
+    level, now = level_of(facts), time.time()
+    if _LEVELS[level] < _outlet.level:
+        return
+    line = line_of(facts, level, now, _outlet.worker)
+    if _outlet.render is _render_json:
+        _outlet.sink.write(jsonio.encode(line) + b"\n")
+    else:
+        _outlet.sink.write(_outlet.render({**jsonio.to_members(line), "time": now}))
 
 
 def log_fault(reason: BaseException, request_id: str) -> None:
@@ -143,38 +126,6 @@ def log_fault(reason: BaseException, request_id: str) -> None:
 def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
     """What this loop finds raised where nobody waits for it is logged, without the objects' own words on themselves."""
     loop.set_exception_handler(_report_from_loop)
-
-
-def _level_of(facts: RequestFacts) -> Callable[..., Any]:
-    if facts.verdict is Verdict.GATEWAY_FAULT:
-        return logger.error
-    if facts.status >= 500 or (facts.verdict is not None and facts.verdict not in _FINE):
-        return logger.warning
-    return logger.info
-
-
-def _attempt(attempt: Attempt) -> dict[str, Any]:
-    fields: dict[str, Any] = {"target": attempt.target, "duration_s": _rounded(attempt.duration_s)}
-    if attempt.error is not None:
-        fields["error"] = attempt.error
-    if attempt.resends:
-        fields["resends"] = attempt.resends
-    return fields
-
-
-def _usage(usage: Usage) -> dict[str, int]:
-    counts = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-    }
-    return {name: count for name, count in counts.items() if count is not None}
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 6)
 
 
 def _drop_if_unwanted(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
@@ -215,10 +166,10 @@ def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clea
     if isinstance(value, str | PurePath):
         return cleaned(str(value))
     if isinstance(value, dict) and depth:
-        items = list(value.items())[:_MOST_ITEMS]
+        items = list(value.items())[:MOST_ITEMS]
         return {clean(str(name)): _clean_value(member, depth - 1) for name, member in items}
     if isinstance(value, list | tuple) and depth:
-        return [_clean_value(item, depth - 1, cleaned) for item in value[:_MOST_ITEMS]]
+        return [_clean_value(item, depth - 1, cleaned) for item in value[:MOST_ITEMS]]
     if isinstance(value, BaseException):
         return clean(f"{type(value).__name__}: {value}")
     return type(value).__name__
@@ -229,8 +180,7 @@ def _render(_: WrappedLogger, __: str, event: EventDict) -> bytes:
 
 
 def _render_json(event: EventDict) -> bytes:
-    moment = datetime.fromtimestamp(event["time"], UTC).isoformat(timespec="milliseconds")
-    return jsonio.encode({**event, "time": moment.removesuffix("+00:00") + "Z"}) + b"\n"
+    return jsonio.encode({**event, "time": written(event["time"])}) + b"\n"
 
 
 def _word_dropped(count: int) -> bytes:

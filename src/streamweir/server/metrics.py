@@ -18,7 +18,6 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from streamweir import __version__
-from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.server.clean import clean
 from streamweir.server.facts import RequestFacts
@@ -36,6 +35,9 @@ CHUNK_GAP_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.
 LOOP_LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 _ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
+
+_Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
+"""Model, target, dialect, verdict and the source of the usage, as a request has them; whether a provider answered."""
 
 
 class Histogram:
@@ -102,8 +104,8 @@ class Metrics:
         self._open_streams = 0
         self._admitted = 0
         self._rejected: dict[tuple[str, ...], float] = {}
-        self._requests: dict[tuple[str, ...], float] = {}
-        self._tokens: dict[tuple[str, ...], float] = {}
+        self._tallies: dict[tuple[str, ...], _Tally] = {}
+        self._tally_of: dict[_Kind, _Tally] = {}
         self._attempts: dict[tuple[str, ...], float] = {}
         self._ejections: dict[tuple[str, ...], float] = {}
         self._first_tokens: dict[str, Histogram] = {}
@@ -116,6 +118,7 @@ class Metrics:
         """The names of the configuration: aliases, and `{provider}/{model}`."""
         self._models.configured = frozenset(models)
         self._targets.configured = frozenset(targets)
+        self._tally_of.clear()
 
     def stream_opened(self) -> None:
         self._open_streams += 1
@@ -131,36 +134,54 @@ class Metrics:
         _add(self._ejections, self._target_label(target, has_answered=False))
 
     def request_ended(self, facts: RequestFacts) -> None:
-        has_answered = facts.ttft_s is not None or (bool(facts.attempts) and facts.verdict in _ANSWERED)
-        model = self._models.label(facts.model, has_answered, OTHER) if facts.model else ""
-        target = self._target_label(facts.target, has_answered) if facts.target else ""
-        _add(self._requests, model, target, facts.dialect or "", facts.verdict or "")
-        if facts.attempts or facts.error is None:
+        attempts, usage = facts.attempts, facts.usage
+        target = attempts[-1].target if attempts else ""
+        has_answered = facts.ttft_s is not None or (bool(attempts) and facts.verdict in _ANSWERED)
+        kind = (facts.model, target, facts.dialect, facts.verdict, facts.usage_source, has_answered)
+        tally = self._tally_of.get(kind) or self._find_tally(kind)
+        tally.requests += 1
+        if attempts or facts.error is None:
             self._admitted += 1
         else:
             _add(self._rejected, facts.error)
         if facts.ttft_s is not None:
-            _histogram_of(self._first_tokens, target, FIRST_TOKEN_S).observe(facts.ttft_s)
-        if facts.attempts:
-            _histogram_of(self._durations, target, DURATION_S).observe(facts.duration_s)
-        if facts.usage is not None:
-            source = facts.usage_source or ""
-            for kind, count in _kinds(facts.usage):
-                _add(self._tokens, model, kind, source, by=count)
+            _histogram_of(self._first_tokens, tally.target, FIRST_TOKEN_S).observe(facts.ttft_s)
+        if attempts:
+            _histogram_of(self._durations, tally.target, DURATION_S).observe(facts.duration_s)
+        if usage is not None:
+            # In kinds that do not overlap: what is cached is not also input, what is reasoned not also output.
+            cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
+            tally.input += usage.prompt_tokens - cached
+            tally.cached += cached
+            tally.output += usage.completion_tokens - reasoning
+            tally.reasoning += reasoning
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
+    def _find_tally(self, kind: _Kind) -> "_Tally":
+        """By its labels. A name that is its own label stays one, so the way to its tally is kept; others may change."""
+        name, target, dialect, verdict, source, has_answered = kind
+        model = (self._models.label(name, has_answered) or OTHER) if name else ""
+        label = self._target_label(target, has_answered) if target else ""
+        labels = (model, label, dialect or "", verdict or "", source or "")
+        tally = self._tallies.get(labels)
+        if tally is None:
+            tally = self._tallies[labels] = _Tally(*labels)
+        if (model, label) == (name or "", target):
+            self._tally_of[kind] = tally
+        return tally
+
     def _target_label(self, target: str, has_answered: bool) -> str:
         # Whose model it was is worth knowing even where the model itself is nobody's.
-        return self._targets.label(target, has_answered, f"{clean(target.partition('/')[0])}/{OTHER}")
+        return self._targets.label(target, has_answered) or f"{clean(target.partition('/')[0])}/{OTHER}"
 
     def _families(self) -> Iterator[Metric]:
         yield _counter(
             "requests",
             "Requests that are over, by what became of them.",
             ("model", "target", "dialect", "verdict"),
-            self._requests,
+            self._requests(),
         )
         yield _counter("requests_admitted", "Requests that were let in.", (), {(): self._admitted})
         yield _counter(
@@ -180,12 +201,25 @@ class Metrics:
             self._durations,
         )
         yield _histogram("time_between_chunks_seconds", "Between two pieces of one answer.", None, {"": self.chunk_gap})
-        yield _counter("tokens", "Tokens, each counted in one kind only.", ("model", "kind", "source"), self._tokens)
+        yield _counter("tokens", "Tokens, each counted in one kind only.", ("model", "kind", "source"), self._tokens())
         yield _counter(
             "upstream_attempts", "Calls to upstreams, by how they went.", ("target", "outcome"), self._attempts
         )
         yield _counter("ejections", "Times that a failing target was left out.", ("target",), self._ejections)
         yield from self._process_families()
+
+    def _requests(self) -> dict[tuple[str, ...], float]:
+        counts: dict[tuple[str, ...], float] = {}
+        for tally in self._tallies.values():
+            _add(counts, tally.model, tally.target, tally.dialect, tally.verdict, by=tally.requests)
+        return counts
+
+    def _tokens(self) -> dict[tuple[str, ...], float]:
+        counts: dict[tuple[str, ...], float] = {}
+        for tally in self._tallies.values():
+            for kind in ("input", "cached", "output", "reasoning"):
+                _add(counts, tally.model, kind, tally.source, by=getattr(tally, kind))
+        return counts
 
     def _process_families(self) -> Iterator[Metric]:
         yield _histogram("loop_lag_seconds", "How late the event loop ran a timer.", None, {"": self.loop_lag})
@@ -213,6 +247,22 @@ def _book_families(books: BookReading) -> Iterator[Metric]:
     yield _gauge("shared_degraded", about, (), [((), int(books.is_degraded))])
 
 
+class _Tally(Struct):
+    """The requests that have these labels."""
+
+    model: str
+    target: str
+    dialect: str
+    verdict: str
+    source: str
+    """Of the tokens."""
+    requests: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
 class _Names:
     """Which names may be labels."""
 
@@ -220,7 +270,7 @@ class _Names:
         self.configured: frozenset[str] = frozenset()
         self._learned: set[str] = set()
 
-    def label(self, name: str, has_answered: bool, otherwise: str) -> str:
+    def label(self, name: str, has_answered: bool) -> str | None:
         if name in self.configured:
             return name
         name = clean(name)
@@ -229,7 +279,7 @@ class _Names:
         if has_answered and len(self._learned) < MOST_NAMES:
             self._learned.add(name)
             return name
-        return otherwise
+        return None
 
 
 class _Readings(Collector):
@@ -238,17 +288,6 @@ class _Readings(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return self._families()
-
-
-def _kinds(usage: Usage) -> tuple[tuple[str, int], ...]:
-    """In kinds that do not overlap: what is cached is not also input, what is reasoned not also output."""
-    cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
-    return (
-        ("input", usage.prompt_tokens - cached),
-        ("cached", cached),
-        ("output", usage.completion_tokens - reasoning),
-        ("reasoning", reasoning),
-    )
 
 
 def _add(counts: dict[tuple[str, ...], float], *labels: str, by: float = 1) -> None:

@@ -35,12 +35,14 @@ class Sink:
         self._report = report
         self._most_bytes = most_bytes
         self._linger_s = linger_s
-        self._state = threading.Condition()
+        self._lock = threading.RLock()  # a report of the interpreter may come in the midst of a write, and is one
+        self._has_news = threading.Condition(self._lock)
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
         self._dropped = 0
         self._reported = 0
-        self._closing = threading.Event()
+        self._is_closed = False
+        self._closing = threading.Event()  # the same, for the thread to wait for
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
@@ -50,38 +52,41 @@ class Sink:
 
     def write(self, line: bytes) -> None:
         """A whole line with its newline. Never waits for the other end, never raises."""
-        with self._state:
-            if self._closing.is_set() or self._waiting_bytes + len(line) > self._most_bytes:
+        with self._lock:
+            if self._is_closed or self._waiting_bytes + len(line) > self._most_bytes:
                 self._dropped += 1
                 return
+            is_first = not self._lines  # behind others it finds the thread awake
             self._lines.append(line)
             self._waiting_bytes += len(line)
-            self._state.notify()
+            if is_first:
+                self._has_news.notify()
 
     def close(self, timeout_s: float = 1.0) -> bool:
         """Writes what is left, for no longer than this. False: some of it could not be written."""
-        with self._state:
+        with self._lock:
+            self._is_closed = True
             self._closing.set()
-            self._state.notify()
+            self._has_news.notify()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:
-            with self._state:
-                while not self._lines and not self._closing.is_set():
-                    self._state.wait()
+            with self._lock:
+                while not self._lines and not self._is_closed:
+                    self._has_news.wait()
                 if not self._lines:
                     return
             self._closing.wait(self._linger_s)
             self._write_out()
 
     def _write_out(self) -> None:
-        with self._state:
+        with self._lock:
             lines, self._lines = self._lines, []
         for chunk, count in _chunks(lines):
             is_written = self._send(chunk)
-            with self._state:
+            with self._lock:
                 self._waiting_bytes -= len(chunk)
                 if not is_written:
                     self._dropped += count
