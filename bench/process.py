@@ -1,7 +1,8 @@
-"""Processes of a measurement: started on a core of their own, read through /proc, ended with all their children.
+"""Processes of a measurement: started on cores of their own, read through /proc, ended with all their children.
 
 What a system under test costs is what the kernel has counted for its process and every process
-below it. Nothing here knows what is measured.
+below it, of all their threads, with those that have ended meanwhile. Nothing here knows what is
+measured.
 """
 
 import os
@@ -9,14 +10,14 @@ import resource
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-START_S = 20.0
+START_S = 60.0
 
 
 class BenchError(Exception):
@@ -24,20 +25,23 @@ class BenchError(Exception):
 
 
 class Process:
-    """A program on one core, with its output in a file."""
+    """A program on some cores, with its output in a file."""
 
-    def __init__(self, command: Sequence[str], core: int, log: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], cores: Iterable[int], log: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
         self._log = log
         with log.open("ab") as output:
-            self._process = spawn(command, core, output, environ)
+            self._process = spawn(command, cores, output, environ)
 
     @property
     def cpu_s(self) -> float:
         """Of user and kernel, so far."""
         ticks = 0
         for pid in self._pids():
-            fields = stat_of(pid)
-            ticks += int(fields[11]) + int(fields[12]) if fields else 0
+            # utime, stime, and the same of children that have ended and were waited for: nothing gets lost
+            # when a process below ends, for its time goes over to its parent.
+            ticks += sum(map(int, stat_of(pid)[11:15]))
         return ticks / TICKS_PER_S
 
     @property
@@ -54,8 +58,7 @@ class Process:
     def wait_for_port(self, port: int) -> None:
         end = monotonic() + START_S
         while monotonic() < end:
-            if self._process.poll() is not None:
-                break
+            self.must_run()
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
             except OSError:
@@ -63,8 +66,11 @@ class Process:
             else:
                 return
         self.stop()
-        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise BenchError(f"nothing listens on port {port}: {last[0] if last else 'no output'}")
+        raise BenchError(f"nothing listens on port {port}: {self._last_words()}")
+
+    def must_run(self) -> None:
+        if self._process.poll() is not None:
+            raise BenchError(f"{self._log.stem} has ended: {self._last_words()}")
 
     def stop(self) -> None:
         pids = self._pids()
@@ -77,6 +83,10 @@ class Process:
         for pid in pids:
             if pid != self._process.pid and Path(f"/proc/{pid}").exists():
                 os.kill(pid, signal.SIGKILL)
+
+    def _last_words(self) -> str:
+        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        return last[0] if last else "no output"
 
     def _pids(self) -> list[int]:
         """This process and all below it."""
@@ -91,7 +101,7 @@ class Process:
 
 
 def spawn(
-    command: Sequence[str], core: int, output: IO[bytes] | int, environ: Mapping[str, str] | None = None
+    command: Sequence[str], cores: Iterable[int], output: IO[bytes] | int, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Pins the child before it runs, so that what it starts in turn is pinned too."""
     return subprocess.Popen(  # noqa: S603
@@ -100,7 +110,7 @@ def spawn(
         stdout=output,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
 
 
@@ -112,14 +122,15 @@ def stat_of(pid: int) -> list[str]:
         return []
 
 
-def busy_s(core: int) -> float:
-    """What all processes have used of a core since the machine started, and what the machine's host has taken of it."""
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *ticks = line.split()
-        if name == f"cpu{core}":
-            user, nice, system, _idle, _wait, _irq, _softirq, steal = map(int, ticks[:8])
-            return (user + nice + system + steal) / TICKS_PER_S
-    raise BenchError(f"/proc/stat knows no core {core}")
+def busy_s(cores: Iterable[int]) -> float:
+    """What all processes have used of these cores since the machine started, with what its host has taken of them."""
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    ticks_of = {name: [int(each) for each in ticks[:8]] for name, *ticks in lines if name.startswith("cpu")}
+    ticks = 0
+    for core in cores:
+        user, nice, system, _idle, _wait, _irq, _softirq, steal = ticks_of[f"cpu{core}"]
+        ticks += user + nice + system + steal
+    return ticks / TICKS_PER_S
 
 
 def free_port() -> int:
@@ -128,10 +139,14 @@ def free_port() -> int:
         return port
 
 
-def two_cores() -> tuple[int, int]:
-    """One for the system under test, one for all else. The same one twice, where there is no other."""
+def share_cores() -> tuple[int, int, frozenset[int]]:
+    """One for the system under test, one for all else, and those that a system of two workers gets.
+
+    The same one twice, where there is no other; and where there is no third, two workers share one.
+    """
     cores = sorted(os.sched_getaffinity(0))
-    return cores[0], cores[min(1, len(cores) - 1)]
+    system, load = cores[0], cores[min(1, len(cores) - 1)]
+    return system, load, frozenset({system, *cores[2:3]})
 
 
 def allow_files(count: int) -> int:

@@ -1,9 +1,9 @@
-/* The mock provider: OpenAI's chat completions, without a model.
+/* The mock provider: chat completions on the wire of whichever provider is asked, without a model.
  *
  *     upstream PORT [--acks FIFO] [--closes FILE]
  *
- * One process serves a whole benchmark, because every request says in its prompt how it wants to
- * be answered:
+ * One process serves a whole benchmark, because every request says in its path which wire it is
+ * (see wire.h), and in its prompt how it wants to be answered:
  *
  *     pace:chunks=200,first=0,gap=20000,lockstep=0.
  *
@@ -17,9 +17,9 @@
  */
 #define _GNU_SOURCE
 #include "schedule.h"
+#include "wire.h"
 
 struct pace {
-    int chunks;
     uint64_t first_us, gap_us;
     bool is_lockstep;
 };
@@ -32,10 +32,9 @@ struct peer {
     struct buffer input, output;
     bool waits_to_write;
 
-    bool is_streaming, wants_usage;
-    uint64_t stream;
+    bool is_streaming;
+    struct answer answer;
     struct pace pace;
-    int sent; /* chunks of text */
     struct peer *next_gone;
 };
 
@@ -53,11 +52,11 @@ static void drop(struct peer *peer)
     if (peer->is_gone)
         return;
     if (peer->is_streaming && closes_fd >= 0)
-        dprintf(closes_fd, "%llu %llu\n", (unsigned long long)peer->stream, (unsigned long long)now_us());
+        dprintf(closes_fd, "%llu %llu\n", (unsigned long long)peer->answer.stream, (unsigned long long)now_us());
     peer->is_gone = true;
     schedule_remove(&schedule, &peer->timed);
-    if (peer_of_stream[peer->stream % MOST_STREAMS] == peer)
-        peer_of_stream[peer->stream % MOST_STREAMS] = NULL;
+    if (peer_of_stream[peer->answer.stream % MOST_STREAMS] == peer)
+        peer_of_stream[peer->answer.stream % MOST_STREAMS] = NULL;
     close(peer->fd);
     peer->next_gone = gone;
     gone = peer;
@@ -95,93 +94,45 @@ static void flush(struct peer *peer)
 
 /* ---- Answers */
 
-static const char IDENTITY[] = "\"created\":1731650000,\"model\":\"gpt-4o-mini-2024-07-18\","
-                               "\"system_fingerprint\":\"fp_0ba0d124f1\"";
-
-static void add_frame(struct peer *peer, const char *choices, const char *usage)
-{
-    char frame[2048];
-    int length = snprintf(frame, sizeof frame,
-                          "data: {\"id\":\"chatcmpl-Mock%016llu\",\"object\":\"chat.completion.chunk\",%s,"
-                          "\"choices\":[%s]%s}\n\n",
-                          (unsigned long long)peer->stream, IDENTITY, choices, usage);
-    buffer_print(&peer->output, "%x\r\n", (unsigned)length);
-    buffer_add(&peer->output, frame, (size_t)length);
-    buffer_add(&peer->output, "\r\n", 2);
-}
-
-static void add_choice(struct peer *peer, const char *delta, const char *finish)
-{
-    char choice[512];
-    snprintf(choice, sizeof choice, "{\"index\":0,\"delta\":{%s},\"logprobs\":null,\"finish_reason\":%s}", delta,
-             finish);
-    add_frame(peer, choice, peer->wants_usage ? ",\"usage\":null" : "");
-}
-
-static void add_text(struct peer *peer)
-{
-    char delta[128];
-    snprintf(delta, sizeof delta, "\"content\":\" %llu.%llu\"", (unsigned long long)now_us(),
-             (unsigned long long)peer->stream);
-    add_choice(peer, delta, "null");
-}
-
-static void add_usage(struct peer *peer)
-{
-    char usage[512];
-    snprintf(usage, sizeof usage,
-             ",\"usage\":{\"prompt_tokens\":212,\"completion_tokens\":%d,\"total_tokens\":%d,"
-             "\"prompt_tokens_details\":{\"cached_tokens\":0,\"audio_tokens\":0},"
-             "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"audio_tokens\":0,"
-             "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
-             peer->pace.chunks, peer->pace.chunks + 212);
-    add_frame(peer, "", usage);
-}
-
-static void add_end(struct peer *peer)
-{
-    static const char DONE[] = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n";
-    if (peer->wants_usage)
-        add_usage(peer);
-    buffer_add(&peer->output, DONE, sizeof DONE - 1);
-    peer->is_streaming = false;
-}
-
 /* Sends the next piece of a stream, and sees to the one after it. The finish, the usage and the end
  * go together: they are not what is measured. */
 static void step(struct peer *peer)
 {
-    if (peer->sent == 0)
-        add_choice(peer, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null", "null");
-    if (peer->sent++ < peer->pace.chunks) {
-        add_text(peer);
+    struct answer *answer = &peer->answer;
+    if (answer->sent == 0)
+        answer->wire->start(&peer->output, answer);
+    if (answer->sent < answer->chunks) {
+        char text[64];
+        answer->sent++;
+        snprintf(text, sizeof text, " %llu.%llu", (unsigned long long)now_us(), (unsigned long long)answer->stream);
+        answer->wire->text(&peer->output, answer, text);
         if (!peer->pace.is_lockstep)
             schedule_add(&schedule, &peer->timed, peer->timed.due + peer->pace.gap_us);
     } else {
-        add_choice(peer, "", "\"stop\"");
-        add_end(peer);
+        answer->wire->end(&peer->output, answer);
+        buffer_add(&peer->output, "0\r\n\r\n", 5);
+        peer->is_streaming = false;
     }
     flush(peer);
 }
 
-static void answer_json(struct peer *peer, const char *body)
+static void send_json(struct peer *peer, const char *status, const struct buffer *body)
 {
-    buffer_print(&peer->output, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                 strlen(body), body);
+    buffer_print(&peer->output, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n", status,
+                 body->length);
+    buffer_add(&peer->output, body->bytes, body->length);
     flush(peer);
 }
 
 static void answer_whole(struct peer *peer)
 {
-    static const char TEXT[] = "The quick brown fox jumps over the lazy dog. A mock answer, of a plausible length.";
-    char body[1024];
-    snprintf(body, sizeof body,
-             "{\"id\":\"chatcmpl-Mock%016llu\",\"object\":\"chat.completion\",%s,\"choices\":[{\"index\":0,"
-             "\"message\":{\"role\":\"assistant\",\"content\":\"%s\",\"refusal\":null},\"logprobs\":null,"
-             "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":212,\"completion_tokens\":20,"
-             "\"total_tokens\":232}}",
-             (unsigned long long)peer->stream, IDENTITY, TEXT);
-    answer_json(peer, body);
+    struct buffer body = {0};
+    if (peer->answer.wire->has_whole_answer)
+        write_whole(&body, &peer->answer);
+    else
+        buffer_print(&body, "{\"error\":{\"message\":\"the mock only streams here\"}}");
+    send_json(peer, peer->answer.wire->has_whole_answer ? "200 OK" : "400 Bad Request", &body);
+    buffer_free(&body);
 }
 
 /* ---- Requests */
@@ -196,37 +147,40 @@ static bool has_true(const char *body, size_t length, const char *member)
     return end - at >= 4 && !memcmp(at, "true", 4);
 }
 
-static struct pace pace_of(const char *body, size_t length)
+/* What the prompt asks for. Without it: so many chunks, at once. */
+static struct pace pace_of(const char *body, size_t length, int *chunks)
 {
-    struct pace pace = {.chunks = 20};
+    struct pace pace = {0};
     const char *end = body + length, *at = memmem(body, length, "pace:", 5);
     unsigned long long first, gap;
     int lockstep;
+    *chunks = 20;
     if (at && memchr(at, '.', (size_t)(end - at)) &&
-        sscanf(at, "pace:chunks=%d,first=%llu,gap=%llu,lockstep=%d.", &pace.chunks, &first, &gap, &lockstep) == 4) {
-        pace.first_us = first;
-        pace.gap_us = gap;
-        pace.is_lockstep = lockstep;
-    }
+        sscanf(at, "pace:chunks=%d,first=%llu,gap=%llu,lockstep=%d.", chunks, &first, &gap, &lockstep) == 4)
+        pace = (struct pace){.first_us = first, .gap_us = gap, .is_lockstep = lockstep};
     return pace;
 }
 
-static void answer(struct peer *peer, const char *body, size_t length)
+static void start_stream(struct peer *peer, const char *body, size_t length)
 {
-    peer->stream = ++last_stream;
-    if (!has_true(body, length, "\"stream\"")) {
-        answer_whole(peer);
-        return;
-    }
-    peer->pace = pace_of(body, length);
-    peer->wants_usage = has_true(body, length, "\"include_usage\"");
+    peer->pace = pace_of(body, length, &peer->answer.chunks);
+    peer->answer.wants_usage = has_true(body, length, "\"include_usage\"");
     peer->is_streaming = true;
-    peer->sent = 0;
-    peer_of_stream[peer->stream % MOST_STREAMS] = peer;
+    peer_of_stream[peer->answer.stream % MOST_STREAMS] = peer;
     buffer_print(&peer->output, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
                                 "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n"
                                 "X-Request-Id: req_mock0123456789\r\nOpenai-Processing-Ms: 12\r\n\r\n");
     schedule_add(&schedule, &peer->timed, now_us() + peer->pace.first_us);
+}
+
+static void answer(struct peer *peer, const char *line, size_t line_length, const char *body, size_t length)
+{
+    const struct wire *wire = wire_of(line, line_length);
+    peer->answer = (struct answer){.wire = wire, .stream = ++last_stream};
+    if (wire->streams_by_path || has_true(body, length, "\"stream\""))
+        start_stream(peer, body, length);
+    else
+        answer_whole(peer);
 }
 
 static const char *field(const char *head, size_t length, const char *name)
@@ -275,10 +229,8 @@ static bool take_request(struct peer *peer)
     }
     bool is_whole = whole && input->length >= whole;
     if (is_whole) {
-        if (!memcmp(input->bytes, "POST", 4))
-            answer(peer, body, body_length);
-        else
-            answer_json(peer, "{}");
+        size_t line = (size_t)((char *)memchr(input->bytes, '\n', head) - input->bytes);
+        answer(peer, input->bytes, line, body, body_length);
         buffer_take(input, whole);
     }
     buffer_free(&joined);
@@ -318,7 +270,7 @@ static void take_acks(void)
     for (ssize_t count; (count = read(acks_fd, streams, sizeof streams)) > 0;) {
         for (size_t index = 0; index < (size_t)count / sizeof *streams; index++) {
             struct peer *peer = peer_of_stream[streams[index] % MOST_STREAMS];
-            if (peer && peer->stream == streams[index] && peer->is_streaming)
+            if (peer && peer->answer.stream == streams[index] && peer->is_streaming)
                 step(peer);
         }
     }

@@ -1,5 +1,6 @@
 """What is installed is pinned, and the files that pin it name neither a package index nor a machine."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PINNED = sorted(ROOT.glob("requirements/*.txt"))
+APART = sorted([*ROOT.glob("sdks/*/requirements.txt"), *ROOT.glob("bench/*/requirements.txt")])
+"""Installed into environments of their own: they need not agree with the others."""
+LOCKED = sorted([*ROOT.glob("sdks/*/package-lock.json"), *ROOT.glob("bench/*/package-lock.json")])
 LINE = re.compile(
     r"""
       \#.*                                                # a comment
@@ -23,11 +27,18 @@ def names_in(text: str) -> set[str]:
     return set(re.findall(r"^[a-z0-9][a-z0-9.-]*", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PINNED, *APART], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_requirement_file_holds_pins_and_hashes_only(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert [line for line in lines if not LINE.fullmatch(line)] == []
     assert any("--hash=sha256:" in line for line in lines)
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_lock_file_of_npm_holds_hashes_and_no_address(path: Path) -> None:
+    packages = {name: package for name, package in json.loads(path.read_text())["packages"].items() if name}
+    assert [name for name, package in packages.items() if "resolved" in package] == []
+    assert [name for name, package in packages.items() if "integrity" not in package] == []
 
 
 def test_what_is_wanted_is_pinned() -> None:

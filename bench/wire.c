@@ -1,0 +1,183 @@
+/* See wire.h. The frames have the members, and about the length, that the providers' own have. */
+#define _GNU_SOURCE
+#include "wire.h"
+
+typedef unsigned long long number;
+
+/* One event, as one chunk of the body. */
+__attribute__((format(printf, 2, 3))) static void add_event(struct buffer *output, const char *format, ...)
+{
+    char event[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(event, sizeof event, format, arguments);
+    va_end(arguments);
+    if (length < 0 || length >= (int)sizeof event)
+        die("an event that is too long");
+    buffer_print(output, "%x\r\n", (unsigned)length);
+    buffer_add(output, event, (size_t)length);
+    buffer_add(output, "\r\n", 2);
+}
+
+/* ---- OpenAI's chat completions, and a server that speaks them with ids of its own */
+
+#define OPENAI_HEAD                                                                       \
+    "{\"id\":\"%s%016llu\",\"object\":\"%s\",\"created\":1731650000,\"model\":\"%s\","    \
+    "\"system_fingerprint\":\"fp_0ba0d124f1\","
+
+static void add_chunk(struct buffer *output, const struct answer *answer, const char *choices, const char *usage)
+{
+    add_event(output, "data: " OPENAI_HEAD "\"choices\":[%s]%s}\n\n", answer->wire->id, (number)answer->stream,
+              "chat.completion.chunk", answer->wire->model, choices, usage);
+}
+
+static void add_choice(struct buffer *output, const struct answer *answer, const char *delta, const char *finish)
+{
+    char choice[512];
+    snprintf(choice, sizeof choice, "{\"index\":0,\"delta\":{%s},\"logprobs\":null,\"finish_reason\":%s}", delta,
+             finish);
+    add_chunk(output, answer, choice, answer->wants_usage ? ",\"usage\":null" : "");
+}
+
+static void start_openai(struct buffer *output, const struct answer *answer)
+{
+    add_choice(output, answer, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null", "null");
+}
+
+static void text_openai(struct buffer *output, const struct answer *answer, const char *text)
+{
+    char delta[128];
+    snprintf(delta, sizeof delta, "\"content\":\"%s\"", text);
+    add_choice(output, answer, delta, "null");
+}
+
+static void end_openai(struct buffer *output, const struct answer *answer)
+{
+    char usage[512];
+    add_choice(output, answer, "", "\"stop\"");
+    if (answer->wants_usage) {
+        snprintf(usage, sizeof usage,
+                 ",\"usage\":{\"prompt_tokens\":212,\"completion_tokens\":%d,\"total_tokens\":%d,"
+                 "\"prompt_tokens_details\":{\"cached_tokens\":0,\"audio_tokens\":0},"
+                 "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"audio_tokens\":0,"
+                 "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
+                 answer->chunks, answer->chunks + 212);
+        add_chunk(output, answer, "", usage);
+    }
+    add_event(output, "data: [DONE]\n\n");
+}
+
+void write_whole(struct buffer *output, const struct answer *answer)
+{
+    static const char TEXT[] = "The quick brown fox jumps over the lazy dog. A mock answer, of a plausible length.";
+    buffer_print(output,
+                 OPENAI_HEAD "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"%s\","
+                             "\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"stop\"}],"
+                             "\"usage\":{\"prompt_tokens\":212,\"completion_tokens\":20,\"total_tokens\":232}}",
+                 answer->wire->id, (number)answer->stream, "chat.completion", answer->wire->model, TEXT);
+}
+
+/* ---- Anthropic's Messages */
+
+static void start_anthropic(struct buffer *output, const struct answer *answer)
+{
+    add_event(output,
+              "event: message_start\n"
+              "data: {\"type\":\"message_start\",\"message\":{\"model\":\"%s\",\"id\":\"%s%016llu\",\"type\":\"message\","
+              "\"role\":\"assistant\",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":"
+              "{\"input_tokens\":212,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,"
+              "\"output_tokens\":1,\"service_tier\":\"standard\"}}}\n\n",
+              answer->wire->model, answer->wire->id, (number)answer->stream);
+    add_event(output, "event: content_block_start\n"
+                      "data: {\"type\":\"content_block_start\",\"index\":0,"
+                      "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n");
+}
+
+static void text_anthropic(struct buffer *output, const struct answer *answer, const char *text)
+{
+    (void)answer;
+    add_event(output,
+              "event: content_block_delta\n"
+              "data: {\"type\":\"content_block_delta\",\"index\":0,"
+              "\"delta\":{\"type\":\"text_delta\",\"text\":\"%s\"}}\n\n",
+              text);
+}
+
+static void end_anthropic(struct buffer *output, const struct answer *answer)
+{
+    add_event(output, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n");
+    add_event(output,
+              "event: message_delta\n"
+              "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},"
+              "\"usage\":{\"output_tokens\":%d}}\n\n",
+              answer->chunks);
+    add_event(output, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+}
+
+/* ---- Gemini's streamGenerateContent: no start, no end, the finish is a member of the last frame */
+
+static void add_candidate(struct buffer *output, const struct answer *answer, const char *text, const char *finish)
+{
+    add_event(output,
+              "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"%s\"}],\"role\":\"model\"},%s\"index\":0}],"
+              "\"usageMetadata\":{\"promptTokenCount\":212,\"candidatesTokenCount\":%d,\"totalTokenCount\":%d,"
+              "\"promptTokensDetails\":[{\"modality\":\"TEXT\",\"tokenCount\":212}]},"
+              "\"modelVersion\":\"%s\",\"responseId\":\"%s%016llu\"}\r\n\r\n",
+              text, finish, answer->sent, answer->sent + 212, answer->wire->model, answer->wire->id,
+              (number)answer->stream);
+}
+
+static void start_gemini(struct buffer *output, const struct answer *answer)
+{
+    (void)output;
+    (void)answer;
+}
+
+static void text_gemini(struct buffer *output, const struct answer *answer, const char *text)
+{
+    add_candidate(output, answer, text, "");
+}
+
+static void end_gemini(struct buffer *output, const struct answer *answer)
+{
+    add_candidate(output, answer, "", "\"finishReason\":\"STOP\",");
+}
+
+/* The last one has no mark: it is meant wherever no other is. */
+static const struct wire WIRES[] = {
+    {.mark = "/messages",
+     .start = start_anthropic,
+     .text = text_anthropic,
+     .end = end_anthropic,
+     .id = "msg_01Mock",
+     .model = "claude-sonnet-4-5-20250929"},
+    {.mark = ":streamGenerateContent",
+     .start = start_gemini,
+     .text = text_gemini,
+     .end = end_gemini,
+     .streams_by_path = true,
+     .id = "Mock",
+     .model = "gemini-2.5-flash"},
+    {.mark = "/foreign/", /* neither an id of OpenAI's form nor a model: a gateway must write both */
+     .start = start_openai,
+     .text = text_openai,
+     .end = end_openai,
+     .has_whole_answer = true,
+     .id = "mock-",
+     .model = ""},
+    {.mark = "",
+     .start = start_openai,
+     .text = text_openai,
+     .end = end_openai,
+     .has_whole_answer = true,
+     .id = "chatcmpl-Mock",
+     .model = "gpt-4o-mini-2024-07-18"},
+};
+
+const struct wire *wire_of(const char *line, size_t length)
+{
+    const struct wire *wire = WIRES;
+    while (*wire->mark && !memmem(line, length, wire->mark, strlen(wire->mark)))
+        wire++;
+    return wire;
+}
