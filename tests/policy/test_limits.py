@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.limits import Claim, Decision, Draw, LocalLimits, Window, headers_of, share_of
+from streamweir.policy.claim import Claim, Decision, Draw, Window, headers_of, share_of
+from streamweir.policy.limits import LocalLimits
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 
 MINUTE_S = 60.0

@@ -255,9 +255,10 @@ class Probing(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         state = self.health.state(self.now)
-        if state is not State.AWAY:
-            taken = self.health.begin(TARGET, self.now)
-            assert isinstance(taken, Probe) is (state is State.PROBATION)
+        taken = self.health.begin(TARGET, self.now)
+        assert (taken is None) is (state is State.AWAY)
+        assert isinstance(taken, Probe) is (state is State.PROBATION)
+        if taken is not None:
             self.under_way.append(taken)
 
     @precondition(lambda self: self.under_way)

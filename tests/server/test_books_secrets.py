@@ -7,6 +7,7 @@ log, answers, metrics, every row of every table, the files of the database, of t
 quarantine, and what the commands wrote. Content that was asked for is where it belongs, without the secrets in it.
 """
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
 from support.drive import KEPT, B, Drive, driving
 from support.failingdisk import FailingDisk
-from support.gateway import chat_request, configured, gateway, until
+from support.gateway import PATIENCE_S, chat_request, configured, gateway, until
 
 NEVER = 2**63
 """What no column takes."""
@@ -126,6 +127,9 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
     desk.writer.put(Refused(row=row), must=True)
     assert await desk.writer.flush(5)
     assert "journal/quarantine.jsonl" in drive.search_files()
+    async with asyncio.timeout(PATIENCE_S):
+        while await drive.send(ask("openai/m", key)) == [503]:  # until the disk is tried again
+            continue
 
     def broken(*_: object) -> None:
         raise RuntimeError(f"a bug that knows {key}, {drive.api.secret} and {B['key in a user-agent']}")

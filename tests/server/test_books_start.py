@@ -215,11 +215,14 @@ async def test_several_workers_with_a_limit_in_the_file_need_what_they_share(tmp
     assert line.startswith(f"keys.ci.{name}: with 2 workers a limit needs [shared]")
 
 
+@each_database
 @pytest.mark.parametrize("limited", ["key", "workspace"])
-async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(tmp_path: Path, limited: str) -> None:
+async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(
+    database: str, tmp_path: Path, limited: str
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    url = await migrated_url("sqlite", data)
+    url = await migrated_url(database, data)
     async with looking_at(url, data) as books:
         await books.store.write(lambda conn: open_default_workspace(conn, now_ms()))
         if limited == "key":
@@ -228,7 +231,7 @@ async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(tm
         else:
             paid = WorkspaceSpec(name="paid", prepaid=True)
             await books.store.write(lambda conn: create_workspace(conn, paid, actor="test", at_ms=now_ms()))
-    line = await refused(tmp_path, config(), "--workers", "2")
+    line = await refused(tmp_path, config(url), "--workers", "2")
     assert re.match(r"shared: is needed: .*(slow|paid).* has a limit, which 2 workers keep only where", line), line
 
 

@@ -218,6 +218,30 @@ async def test_who_is_cancelled_while_waiting_leaves_the_others_alone(tmp_path: 
         assert first.cancelled()
 
 
+async def test_who_waits_only_so_long_is_told_that_nobody_knows_and_the_others_wait_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, write = threading.Event(), os.write
+
+    def hang(descriptor: int, data: bytes) -> int:
+        goes_on.wait()
+        return write(descriptor, data)
+
+    async with a_journal(tmp_path) as journal:
+        monkeypatch.setattr(os, "write", hang)
+        ticket, other = journal.append(hold("r1")), journal.append(hold("r2"))
+        patient = asyncio.ensure_future(ticket.written())
+        impatient = (ticket.written(0.01), other.written(0.01))
+        told = await asyncio.gather(*impatient, return_exceptions=True)
+        assert [type(each) for each in told] == [TimeoutError, TimeoutError]
+        with pytest.raises(TimeoutError):
+            await other.written(0.01)  # asked anew
+        assert not patient.done()
+        goes_on.set()
+        await patient
+        await other.written(0.01)
+
+
 async def test_a_disk_that_hangs_holds_up_neither_the_event_loop_nor_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.policy.limits import Draw
+from streamweir.policy.claim import Draw
 from streamweir.store.engine import Store
 from streamweir.store.ledger import apply, arbitrate, credit, extend_if_fits, lock_for
 from streamweir.store.record import Entry, Hold

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.policy.limits import Draw
+from streamweir.policy.claim import Draw
 from streamweir.store.engine import Store, open_store
 from streamweir.store.ledger import Applied, apply, arbitrate, credit, extend_if_fits, lock_for, settle_orphans
 from streamweir.store.record import Entry, Hold

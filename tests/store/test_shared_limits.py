@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from streamweir.policy.limits import Claim, Draw, LocalLimits
+from streamweir.policy.claim import Claim, Draw
+from streamweir.policy.limits import LocalLimits
 from streamweir.store.shared import SharedLimits, SharedUnavailable, script
 from streamweir.store.valkey import Valkey
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments

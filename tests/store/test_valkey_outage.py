@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.limits import Claim, Draw
+from streamweir.policy.claim import Claim, Draw
 from streamweir.store.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
 from streamweir.store.valkey import Valkey
 from support.valkey import ValkeyServer

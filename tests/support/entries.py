@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.limits import Draw
+from streamweir.policy.claim import Draw
 from streamweir.store.account import Sums
 from streamweir.store.engine import Store, open_store
 from streamweir.store.ledger import balance_of

@@ -11,7 +11,7 @@ from math import floor
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from streamweir.policy.limits import Claim, Decision, Draw, Window
+from streamweir.policy.claim import Claim, Decision, Draw, Window
 
 LEASE_S = 45.0
 EIGHTHS = st.sampled_from([0, 0, 0, 0, 1, 3, 4, 120, 240, 359, 360, 361, 479, 480, 483, 484, -1, -120, -8000])

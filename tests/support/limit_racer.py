@@ -9,7 +9,7 @@ import sys
 
 import uvloop
 
-from streamweir.policy.limits import Claim, Draw
+from streamweir.policy.claim import Claim, Draw
 from streamweir.store.shared import SharedLimits, script
 from streamweir.store.valkey import Valkey
 

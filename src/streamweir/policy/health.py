@@ -76,7 +76,7 @@ class Health:
         self._probing = _NEVER
 
     def state(self, now: float) -> State:
-        if self._cooling.holds(now):
+        if self._cooling is not _NEVER and self._cooling.holds(now):
             return State.AWAY
         if self._ejection is None:
             return State.WELL
@@ -93,10 +93,11 @@ class Health:
         probed_s = 1.0 if self._is_probed(now) else 0.0  # its answer may come at any moment
         return max(self._cooling.rest_s(now), ejected_s, probed_s)
 
-    def begin(self, target: TargetId, now: float) -> TargetId:
-        """The target as the caller who will try it must name it from now on. Not while it is away."""
-        if self.state(now) is not State.PROBATION:
-            return target
+    def begin(self, target: TargetId, now: float) -> TargetId | None:
+        """The target as the caller who will try it must name it from now on; None: it is away."""
+        state = self.state(now)
+        if state is not State.PROBATION:
+            return target if state is State.WELL else None
         self._probe = Probe(*target)
         self._probing = Span(now, PROBE_LEASE_S)
         return self._probe

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse
+from streamweir.policy.claim import RATE, STREAMS, UNKNOWN, Claim, Decision, Draw, Window
+from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse, until_out_s
 
 T = TypeVar("T")
 
@@ -29,125 +30,29 @@ STREAM_RETRY_S = 1.0
 """When to ask again where no stream is free: nobody knows when one will be."""
 _MOST_LAPSES = 1000
 
-RATE, STREAMS = "rate_limit_exceeded", "concurrency_limit_exceeded"
-UNKNOWN = "budget_exceeded"
-"""What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
+
+class _Key(Struct):
+    use: MinuteUse
+    streams: int = 0
 
 
-class Draw(Struct, frozen=True, gc=False):
-    """An account that a request takes money from, the most that it may have used, and the error beyond that."""
-
-    account: str
-    limit: int
-    code: str
-    """`budget_exceeded` or `insufficient_quota`."""
+class _Account(Struct):
+    used: int
+    holds: int = 0
 
 
-class Claim(Struct, frozen=True, kw_only=True):
-    """What a request needs. A limit that is None does not hold."""
-
-    request_id: str
-    key_id: str
-    rpm: int | None = None
-    tpm: int | None = None
-    tokens: int = 0
-    """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
-    max_streams: int | None = None
-    amount: int = 0
-    """Nano-dollars, of every draw."""
-    draws: tuple[Draw, ...] = ()
-    tallies: tuple[str, ...] = ()
-    """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
-
-    @property
-    def is_limited(self) -> bool:
-        return bool(self.draws) or not (self.rpm is None and self.tpm is None and self.max_streams is None)
-
-    @property
-    def needed_tokens(self) -> int:
-        tokens = self.tokens if self.tpm is None or self.tokens < self.tpm else self.tpm
-        return tokens if tokens > 1 else 1
-
-    def divided_by(self, nodes: int) -> "Claim":
-        """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
-        return structs.replace(
-            self,
-            rpm=share_of(self.rpm, nodes),
-            tpm=share_of(self.tpm, nodes),
-            max_streams=share_of(self.max_streams, nodes),
-            amount=0,
-            draws=(),
-            tallies=(),
-        )
+class _Reservation(Struct):
+    claim: Claim
+    accounts: tuple[str, ...]
+    key: _Key
+    tick: list[int]
+    tokens: int
+    amount: int
+    until: float
 
 
-class Window(Struct, frozen=True, gc=False):
-    limit: int
-    remaining: int
-    reset_s: float
-    """Until all of the limit is there again."""
-
-
-class Decision(Struct, frozen=True, kw_only=True):
-    refusal: str | None = None
-    """The error's code."""
-    because: str | None = None
-    """Of what there was too little: `requests`, `tokens`, `streams`, or the account."""
-    retry_after_s: float = 0.0
-    """Until the same claim will be let in, if nobody else asks; 0 where this one was, or no time helps."""
-    requests: Window | None = None
-    tokens: Window | None = None
-    missing: tuple[str, ...] = ()
-    """Accounts that are not known here: nothing was decided or reserved. To be seeded, then asked again."""
-
-    @property
-    def is_allowed(self) -> bool:
-        return self.refusal is None and not self.missing
-
-
-def share_of(limit: int | None, nodes: int) -> int | None:
-    return None if limit is None else max(1, limit // max(1, nodes))
-
-
-def headers_of(decision: Decision) -> tuple[tuple[str, str], ...]:
-    """What the caller is told of the limits that his key has."""
-    headers: list[tuple[str, str]] = []
-    for name, window in (("requests", decision.requests), ("tokens", decision.tokens)):
-        if window is not None:
-            headers.append((f"x-ratelimit-limit-{name}", str(window.limit)))
-            headers.append((f"x-ratelimit-remaining-{name}", str(window.remaining)))
-            headers.append((f"x-ratelimit-reset-{name}", f"{window.reset_s:.3f}s"))
-    return tuple(headers)
-
-
-class _Key:
-    __slots__ = ("streams", "use")
-
-    def __init__(self) -> None:
-        self.use = MinuteUse()
-        self.streams = 0
-
-
-class _Account:
-    __slots__ = ("holds", "used")
-
-    def __init__(self, used: int) -> None:
-        self.used = used
-        self.holds = 0
-
-
-class _Reservation:
-    __slots__ = ("accounts", "amount", "draws", "key", "key_id", "tick", "tokens", "until")
-
-    def __init__(self, claim: Claim, key: _Key, tick: list[int], tokens: int, until: float) -> None:
-        self.key_id = claim.key_id
-        self.key = key
-        self.tick = tick
-        self.tokens = tokens
-        self.amount = claim.amount
-        self.draws = claim.draws
-        self.accounts = (*[draw.account for draw in claim.draws], *claim.tallies) if claim.draws else claim.tallies
-        self.until = until
+_ALLOWED = Decision()
+"""Of a key without a limit that its caller could be told of."""
 
 
 class LocalLimits:
@@ -167,6 +72,7 @@ class LocalLimits:
         most_lapsed: int = 10_000,
     ) -> None:
         self._lease_s = lease_s
+        self._has_ends = lease_s < inf
         self._most_keys = most_keys
         self._most_accounts = most_accounts
         self._most_lapsed = most_lapsed
@@ -180,27 +86,34 @@ class LocalLimits:
     def reserve(self, claim: Claim, now: float) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
         at = self._steady(now)
-        key = self._key(claim.key_id)
-        use = key.use
+        key, request_id = self._key(claim.key_id), claim.request_id
+        use, rpm, tpm = key.use, claim.rpm, claim.tpm
         use.forget_before(at)
-        if self._renew(claim.request_id, at):
-            return Decision(requests=_window(use, REQUESTS, claim.rpm, at), tokens=_window(use, TOKENS, claim.tpm, at))
+        if request_id in self._open or request_id in self._lapsed:
+            self._renew(request_id, at)
+            return Decision(requests=_window(use, REQUESTS, rpm, at), tokens=_window(use, TOKENS, tpm, at))
         needed = claim.needed_tokens
-        refused = _refusal(key, claim.rpm, claim.tpm, claim.max_streams, needed, at)
+        refused = _refusal(key, rpm, tpm, claim.max_streams, needed, at)
         if refused is None and claim.draws:
             refused = self._money_refusal(claim, use, at)
         if refused is not None:
             return refused
         tick = use.tick_at(at)
         use.add(tick, 1, needed)
-        reservation = _Reservation(claim, key, tick, needed, at + self._lease_s)
-        self._hold(claim.request_id, reservation)
-        return Decision(requests=_window(use, REQUESTS, claim.rpm, at), tokens=_window(use, TOKENS, claim.tpm, at))
+        accounts = (*[draw.account for draw in claim.draws], *claim.tallies) if claim.draws else claim.tallies
+        self._hold(request_id, _Reservation(claim, accounts, key, tick, needed, claim.amount, at + self._lease_s))
+        if rpm is None and tpm is None:
+            return _ALLOWED
+        reset_s = until_out_s(tick, at)  # of both: this request is the last to go
+        return Decision(
+            requests=None if rpm is None else Window(rpm, max(0, rpm - use.totals[REQUESTS]), reset_s),
+            tokens=None if tpm is None else Window(tpm, max(0, tpm - use.totals[TOKENS]), reset_s),
+        )
 
     def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None, now: float) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
         at = self._steady(now)
-        key = self._keys.get(key_id) or _Key()
+        key = self._keys.get(key_id) or _Key(MinuteUse())
         key.use.forget_before(at)
         refused = _refusal(key, rpm, tpm, max_streams, 1, at)
         if refused is not None:
@@ -226,7 +139,7 @@ class LocalLimits:
             if not self._renew(request_id, self._last + self._shift):
                 return UNKNOWN
             reservation = self._open[request_id]
-        for draw in draws if draws is not None else reservation.draws:
+        for draw in draws if draws is not None else reservation.claim.draws:
             account = self._accounts.get(draw.account)
             if account is None:
                 return UNKNOWN
@@ -277,29 +190,34 @@ class LocalLimits:
             self._shift += self._last - now
         self._last = now
         at = now + self._shift
-        if self._open and next(iter(self._open.values())).until <= at:
+        if self._has_ends and self._open and next(iter(self._open.values())).until <= at:
             self._lapse(at)
         return at
 
     def _key(self, key_id: str) -> _Key:
         key = self._keys.get(key_id)
         if key is None:
-            key = self._keys[key_id] = _Key()
+            key = self._keys[key_id] = _Key(MinuteUse())
             _evict(self._keys, self._most_keys, key_id, lambda each: each.streams > 0)
         else:
             self._keys.move_to_end(key_id)
         return key
 
     def _money_refusal(self, claim: Claim, use: MinuteUse, at: float) -> Decision | None:
-        missing = tuple(draw.account for draw in claim.draws if draw.account not in self._accounts)
         refusal = because = None
-        if not missing:
-            for draw in claim.draws:
-                self._accounts.move_to_end(draw.account)
-                if refusal is None and self._accounts[draw.account].used + claim.amount > draw.limit:
-                    refusal, because = draw.code, draw.account
-            if refusal is None:
-                return None
+        missing: tuple[str, ...] = ()
+        for draw in claim.draws:
+            account = self._accounts.get(draw.account)
+            if account is None:
+                missing += (draw.account,)
+                continue
+            self._accounts.move_to_end(draw.account)
+            if refusal is None and account.used + claim.amount > draw.limit:
+                refusal, because = draw.code, draw.account
+        if missing:
+            refusal = because = None
+        elif refusal is None:
+            return None
         return Decision(
             refusal=refusal,
             because=because,
@@ -311,14 +229,15 @@ class LocalLimits:
     def _hold(self, request_id: str, reservation: _Reservation) -> None:
         self._open[request_id] = reservation
         reservation.key.streams += 1
-        self._change(reservation.accounts, reservation.amount, holds=1)
+        self._change(reservation.accounts, reservation.amount, 1)
 
     def _change(self, names: tuple[str, ...], amount: int, holds: int = 0) -> None:
         """An account that was seeded meanwhile has what is held for the request from the books."""
-        if not self._accounts:
+        accounts = self._accounts
+        if not accounts:
             return
         for name in names:
-            account = self._accounts.get(name)
+            account = accounts.get(name)
             if account is not None:
                 account.used = max(0, account.used + amount)  # below 0 only where it was corrected meanwhile
                 account.holds = max(0, account.holds + holds)
@@ -330,7 +249,7 @@ class LocalLimits:
                 break
             del self._open[request_id]
             reservation.key.streams -= 1
-            self._change(reservation.accounts, -reservation.amount, holds=-1)
+            self._change(reservation.accounts, -reservation.amount, -1)
             self._lapsed[request_id] = reservation
             if len(self._lapsed) > self._most_lapsed:
                 self._lapsed.popitem(last=False)
@@ -343,26 +262,24 @@ class LocalLimits:
             reservation = self._lapsed.pop(request_id, None)
             if reservation is None:
                 return False
-            reservation.key = self._key(reservation.key_id)  # it may have been forgotten
+            reservation.key = self._key(reservation.claim.key_id)  # it may have been forgotten
             self._hold(request_id, reservation)
         reservation.until = at + self._lease_s
         return True
 
     def _end(self, request_id: str, tokens: int | None, cost: int, now: float, *, took_place: bool) -> None:
-        at = self._steady(now)
+        self._steady(now)
         reservation = self._open.pop(request_id, None)
         if reservation is not None:
             reservation.key.streams -= 1
-            self._change(reservation.accounts, cost - reservation.amount, holds=-1)
+            self._change(reservation.accounts, cost - reservation.amount, -1)
         else:
             reservation = self._lapsed.pop(request_id, None)
             if reservation is None:
                 return
             self._change(reservation.accounts, cost)
-        use = reservation.key.use
-        use.forget_before(at)
         change = 0 if tokens is None else max(0, tokens) - reservation.tokens
-        use.add(reservation.tick, 0 if took_place else -1, change)
+        reservation.key.use.add(reservation.tick, 0 if took_place else -1, change)
 
 
 def _refusal(

@@ -8,6 +8,7 @@ rates come from is not known here (`policy.pricetable`, the operator's file).
 
 from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
@@ -21,7 +22,7 @@ _MILLION = 1_000_000
 Nano = Annotated[int, Meta(ge=0)]
 
 
-class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """Of one model, in nano-dollars for a million tokens.
 
     What has no rate of its own is billed at the plain rate for input or output: a discount is given
@@ -72,10 +73,13 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def of_reasoning(self) -> int:
         return self.output if self.reasoning is None else self.reasoning
 
+    @cached_property
     def dearest_input(self) -> int:
+        """Without tiers and services, as the next: asked for every request, and made once."""
         cached = max(self.of_cache_read(), self.of_cache_write(), self.of_cache_write_1h())
         return max(self.input, cached, self.of_audio_input())
 
+    @cached_property
     def dearest_output(self) -> int:
         return max(self.output, self.of_audio_output(), self.of_reasoning())
 
@@ -96,29 +100,33 @@ class Service(Struct, frozen=True):
 
 def cost_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> int:
     """Nano-dollars. `service_tier`: as the provider reported it, where it did."""
-    if not usage.total_tokens:
+    if rates.tiers or (rates.services and service_tier is not None):
+        rates = rates.in_force(usage.prompt_tokens, service_tier)
+    total = usage.input_uncached * rates.input + usage.output * rates.output
+    if usage.cache_read:
+        total += usage.cache_read * rates.of_cache_read()
+    if usage.cache_write_5m:
+        total += usage.cache_write_5m * rates.of_cache_write()
+    if usage.cache_write_1h:
+        total += usage.cache_write_1h * rates.of_cache_write_1h()
+    if usage.audio_input:
+        total += usage.audio_input * rates.of_audio_input()
+    if usage.reasoning:
+        total += usage.reasoning * rates.of_reasoning()
+    if usage.audio_output:
+        total += usage.audio_output * rates.of_audio_output()
+    if not total and not usage.total_tokens:
         return 0  # a provider that reports nothing at all has done nothing
-    rates = rates.in_force(usage.prompt_tokens, service_tier)
-    total = (
-        usage.input_uncached * rates.input
-        + (usage.cache_read or 0) * rates.of_cache_read()
-        + (usage.cache_write_5m or 0) * rates.of_cache_write()
-        + (usage.cache_write_1h or 0) * rates.of_cache_write_1h()
-        + (usage.audio_input or 0) * rates.of_audio_input()
-        + usage.output * rates.output
-        + (usage.reasoning or 0) * rates.of_reasoning()
-        + (usage.audio_output or 0) * rates.of_audio_output()
-    )
     return _rounded(total) + rates.per_request
 
 
 def hold_for(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int:
     """The most that a request can cost which has no more tokens than these, whatever they turn out to be."""
-    if not rates.tiers and not rates.services:  # nearly all of them, and asked for every request
-        total = prompt_tokens * rates.dearest_input() + output_tokens * rates.dearest_output()
+    if not rates.tiers and (service_tier is None or not rates.services):  # nearly all, and asked for every request
+        total = prompt_tokens * rates.dearest_input + output_tokens * rates.dearest_output
         return _rounded(total) + rates.per_request
     return max(
-        _rounded(prompt_tokens * each.dearest_input() + output_tokens * each.dearest_output()) + each.per_request
+        _rounded(prompt_tokens * each.dearest_input + output_tokens * each.dearest_output) + each.per_request
         for each in _reachable(rates, prompt_tokens, service_tier)
     )
 

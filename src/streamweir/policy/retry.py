@@ -66,8 +66,8 @@ class RetryBudget:
         self._requests.add(now)
 
     def has_room(self, now: float) -> bool:
-        most = max(self._floor, self._share * self._requests.count(now))
-        return self._retries.count(now) + 1 <= most
+        wanted = self._retries.count(now) + 1
+        return wanted <= self._floor or wanted <= self._share * self._requests.count(now)
 
     def may_retry(self, now: float) -> bool:
         """Takes one from the budget, if there is one."""

@@ -80,6 +80,9 @@ class Router:
 
     def order(self, route: Route, now: float, chance: Callable[[], float]) -> list[TargetId]:
         """What to try, best first; empty: all are away. `chance` gives numbers from 0 up to 1."""
+        if len(route.targets) == 1:
+            taken = self.take(route.targets[0].target, now)
+            return [taken] if taken is not None else []
         there = [entry for entry in route.targets if self._state(entry.target, now) is not State.AWAY]
         if len(there) > 1:
             if route.strategy == "weighted":
@@ -88,12 +91,13 @@ class Router:
                 there = self._rank(there, chance)
         targets = [entry.target for entry in there]
         if targets:
-            targets[0] = self._begin(targets[0], now)
+            targets[0] = self.take(targets[0], now) or targets[0]
         return targets
 
     def take(self, target: TargetId, now: float) -> TargetId | None:
         """The target as it must be named from now on; None: it is away by now, or another caller is probing it."""
-        return self._begin(target, now) if self._state(target, now) is not State.AWAY else None
+        health = self._find(target)
+        return health.begin(target, now) if health is not None else target
 
     def retry_after_s(self, route: Route, now: float) -> float:
         """How long until the first of the route's targets comes back."""
@@ -148,10 +152,6 @@ class Router:
     def _state(self, target: TargetId, now: float) -> State:
         health = self._find(target)
         return health.state(now) if health is not None else State.WELL
-
-    def _begin(self, target: TargetId, now: float) -> TargetId:
-        health = self._find(target)
-        return health.begin(target, now) if health is not None else target
 
     def _find(self, target: TargetId) -> Health | None:
         health = self._own.get(target)

@@ -22,8 +22,10 @@ class SlidingCount:
         self._shift = 0.0
 
     def count(self, now: float) -> int:
-        oldest = floor(self._steady(now) / self._tick_s) - self._span
         ticks = self._ticks
+        if not ticks:  # then nothing depends on the time, not even on its being set back
+            return 0
+        oldest = floor(self._steady(now) / self._tick_s) - self._span
         while ticks and ticks[0][0] < oldest:
             self._total -= ticks.popleft()[1]
         return self._total
@@ -77,6 +79,7 @@ class MinuteUse:
         self._ticks: deque[list[int]] = deque()  # [tick, requests, tokens], oldest first
 
     def tick_at(self, at: float) -> list[int]:
+        """After `forget_before`. It is counted once something is added to it."""
         number = floor(at / MINUTE_TICK_S)
         ticks = self._ticks
         if not ticks or ticks[-1][0] != number:
@@ -105,15 +108,16 @@ class MinuteUse:
         for tick in self._ticks:
             amount -= tick[what]
             if amount <= 0:
-                return _until_out_s(tick[0], at)
+                return until_out_s(tick, at)
         return MINUTE_S
 
     def until_none_s(self, what: int, at: float) -> float:
         for tick in reversed(self._ticks):
             if tick[what]:
-                return _until_out_s(tick[0], at)
+                return until_out_s(tick, at)
         return 0.0
 
 
-def _until_out_s(tick: int, at: float) -> float:
-    return (tick + _MINUTE_TICKS + 1) * MINUTE_TICK_S - at
+def until_out_s(tick: list[int], at: float) -> float:
+    """How long until all of a tick of `MinuteUse` is out of the minute."""
+    return (tick[0] + _MINUTE_TICKS + 1) * MINUTE_TICK_S - at

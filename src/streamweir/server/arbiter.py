@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.limits import Claim, Decision, LocalLimits
+from streamweir.policy.claim import Claim, Decision
+from streamweir.policy.limits import LocalLimits
 from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.journal import Ticket
 from streamweir.store.ledger import used_of
@@ -36,8 +37,9 @@ class Arbiter(Protocol):
     is_degraded: bool
     """The others cannot be asked at the moment."""
 
-    def decides_at_once(self, claim: Claim, hold: Hold) -> bool:
-        """`reserve` does not wait for anybody."""
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
+        nothing is reserved."""
         ...
 
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
@@ -78,8 +80,11 @@ class MemoryArbiter:
         self._decision_s = decision_s
         self._limits = LocalLimits()
 
-    def decides_at_once(self, claim: Claim, hold: Hold) -> bool:
-        return hold.idempotency is None and all(self._limits.knows(draw.account) for draw in claim.draws)
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        if hold.idempotency is not None:
+            return None
+        decision = self._limits.reserve(claim, time.monotonic())
+        return None if decision.missing else decision
 
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         until = time.monotonic() + self._decision_s

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
-from streamweir.policy.limits import Claim
+from streamweir.policy.claim import Claim
 from streamweir.policy.prices import Quote, cost_of
 from streamweir.store.journal import Ticket
 from streamweir.store.record import Hold
@@ -37,50 +37,27 @@ class Asked(Struct, frozen=True, kw_only=True):
     body_digest: bytes | None = None
 
 
-class Booking:
-    __slots__ = (
-        "allowance",
-        "asked",
-        "claim",
-        "extensions",
-        "held",
-        "hold",
-        "is_settled",
-        "progress",
-        "step",
-        "ticket",
-        "told",
-        "workspace_id",
-    )
-
-    def __init__(self, asked: Asked, hold: Hold, claim: Claim, workspace_id: str, allowance: int | None) -> None:
-        self.asked = asked
-        self.hold = hold
-        self.claim = claim
-        self.workspace_id = workspace_id
-        self.held = hold.amount
-        self.allowance = allowance
-        """How many tokens of answer the hold pays for. None: nothing limits them."""
-        self.extensions = 0
-        self.step: int | None = None
-        """By how many tokens the hold was extended last."""
-        self.ticket: Ticket | None = None
-        """None: the hold is in the database, or there are no books."""
-        self.progress: Callable[[], tuple[str, int]] | None = None
-        """The target that answers, and how many tokens it has answered with, by the rule of thumb."""
-        self.told = 0
-        """What of it stands in the journal."""
-        self.is_settled = False
+class Booking(Struct, eq=False):
+    asked: Asked
+    hold: Hold
+    claim: Claim
+    held: int
+    allowance: int | None
+    """How many tokens of answer the hold pays for. None: nothing limits them."""
+    extensions: int = 0
+    step: int | None = None
+    """By how many tokens the hold was extended last."""
+    ticket: Ticket | None = None
+    """None: the hold is in the database, or there are no books."""
+    progress: Callable[[], tuple[str, int]] | None = None
+    """The target that answers, and how many tokens it has answered with, by the rule of thumb."""
+    told: int = 0
+    """What of it stands in the journal."""
+    is_settled: bool = False
 
     @property
-    def is_durable(self) -> bool:
-        return self.ticket is None or self.ticket.is_durable
-
-    def when_durable(self, call: Callable[[], None]) -> None:
-        if self.ticket is None:
-            call()
-        else:
-            self.ticket.when_durable(call)
+    def workspace_id(self) -> str:
+        return self.hold.workspace_id
 
     async def written(self) -> None:
         """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be

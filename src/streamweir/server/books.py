@@ -12,14 +12,15 @@ import asyncio
 import time
 from contextlib import suppress
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
-from streamweir.policy.limits import LEASE_S, Claim, Decision, Draw, headers_of
+from streamweir.policy.claim import Claim, Decision, Draw, headers_of
+from streamweir.policy.limits import LEASE_S
 from streamweir.server.arbiter import Arbiter, MemoryArbiter, Ruling
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.directory import Directory, Workspace
@@ -29,10 +30,11 @@ from streamweir.server.respond import Refusal
 from streamweir.server.row import row_of
 from streamweir.store.clock import now_ms
 from streamweir.store.journal import JournalUnavailable
-from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, plain
+from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, short
 from streamweir.store.writer import Writer
 
-_LONGEST_NAME = 256
+_HOUR_MS = 3_600_000
+_MOST_TERMS = 4096
 _SMALLER = 4
 """Where an extension does not fit, one of this part of it is tried, down to what is needed at once."""
 _MESSAGES = {
@@ -45,6 +47,19 @@ _MESSAGES = {
 
 
 HOLD_TOKENS = 1024
+
+
+class _Terms(Struct, frozen=True):
+    """What the requests of a key draw on: made anew when the key, its workspace or the hour is another. A period
+    begins with an hour."""
+
+    key: Key
+    workspace: Workspace
+    hour: int
+    draws: tuple[Draw, ...]
+    tallies: tuple[str, ...]
+    """All other accounts that the key could have, whatever the period of its budget."""
+    is_limited: bool
 
 
 class Books:
@@ -70,6 +85,7 @@ class Books:
         self._hold_tokens = hold_tokens
         self.limits_are_kept = limits_are_kept
         self._open: dict[str, Booking] = {}
+        self._terms: dict[str, _Terms] = {}
         self._renew_s = renew_s
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
@@ -98,17 +114,16 @@ class Books:
     async def open(self, asked: Asked) -> tuple[Booking, Headers]:
         """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Booking.written`."""
         booking = self._prepare(asked)
-        if self._arbiter.decides_at_once(booking.claim, booking.hold):
-            ruling = await self._arbiter.reserve(booking.claim, booking.hold)
-        else:
+        decision = self._arbiter.reserve_at_once(booking.claim, booking.hold)
+        is_booked, code = False, None
+        if decision is None:
             ruling = await self._rule(booking)
-        decision = ruling.decision
+            decision, is_booked, code, booking.ticket = ruling.decision, ruling.is_booked, ruling.code, ruling.ticket
         headers = headers_of(decision)
-        code = decision.refusal or ruling.code
+        code = decision.refusal or code
         if code is not None:
             raise Refusal(_error_of(code, decision, asked.key), headers)
-        booking.ticket = ruling.ticket
-        if self.writer is not None and not ruling.is_booked:
+        if self.writer is not None and not is_booked:
             try:
                 booking.ticket = self.writer.put(booking.hold)
             except JournalUnavailable:
@@ -195,7 +210,7 @@ class Books:
             target, tokens = booking.progress()
             if tokens > booking.told:
                 booking.told = tokens
-                rows.append((request_id, plain(target[:_LONGEST_NAME]), tokens))
+                rows.append((request_id, short(target), tokens))
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows))
@@ -218,9 +233,16 @@ class Books:
         workspace = self.directory.workspace_of(key)
         if workspace.is_awaited:
             raise Refusal(unavailable())
-        draws = _draws(key, workspace, asked.at_ms)
-        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
-        if is_limited and not self.limits_are_kept:
+        terms = self._terms.get(key.id)
+        if (
+            terms is None
+            or terms.key is not key
+            or terms.hour != asked.at_ms // _HOUR_MS
+            or terms.workspace != workspace
+        ):
+            terms = self._make_terms(key, workspace, asked.at_ms)
+        draws = terms.draws
+        if terms.is_limited and not self.limits_are_kept:
             raise Refusal(unavailable("Limits are not kept by several processes that share nothing."))
         output_tokens = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
         amount = asked.quote.hold(asked.prompt_tokens, output_tokens, asked.service_tier)
@@ -235,7 +257,7 @@ class Books:
             key_id=key.id,
             key_name=key.name,
             dialect=asked.dialect,
-            model=plain(asked.model[:_LONGEST_NAME]),
+            model=short(asked.model),
             stream=asked.stream,
             amount=amount or 0,
             account=draws[0].account if key.budget_nano is not None else None,
@@ -244,8 +266,29 @@ class Books:
             idempotency=asked.idempotency,
             body_digest=asked.body_digest,
         )
-        claim = _claim(asked, workspace.id, asked.prompt_tokens + output_tokens, hold.amount, draws)
-        return Booking(asked, hold, claim, workspace.id, output_tokens if draws else None)
+        claim = Claim(
+            request_id=asked.request_id,
+            key_id=key.id,
+            rpm=key.rpm,
+            tpm=key.tpm,
+            tokens=asked.prompt_tokens + output_tokens,
+            max_streams=key.max_streams,
+            amount=hold.amount,
+            draws=draws,
+            tallies=terms.tallies,
+        )
+        return Booking(asked, hold, claim, hold.amount, output_tokens if draws else None)
+
+    def _make_terms(self, key: Key, workspace: Workspace, at_ms: int) -> _Terms:
+        if len(self._terms) >= _MOST_TERMS:
+            self._terms.clear()
+        draws = _draws(key, workspace, at_ms)
+        drawn = [draw.account for draw in draws]
+        accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
+        tallies = tuple(account for account in accounts if account not in drawn)
+        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
+        terms = self._terms[key.id] = _Terms(key, workspace, at_ms // _HOUR_MS, draws, tallies, is_limited)
+        return terms
 
     async def _rule(self, booking: Booking) -> Ruling:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
@@ -316,32 +359,16 @@ def abandoned(hold: Hold) -> Settle:
     return Settle(row=row, account=hold.account, frees_idempotency=True)
 
 
-def _draws(key: Key, workspace: Workspace, at_ms: int) -> list[Draw]:
+def _draws(key: Key, workspace: Workspace, at_ms: int) -> tuple[Draw, ...]:
     """The key's own budget first."""
-    draws = []
+    draws: tuple[Draw, ...] = ()
     if key.budget_nano is not None:
         account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
-        draws.append(Draw(account=account, limit=key.budget_nano, code="budget_exceeded"))
+        draws += (Draw(account=account, limit=key.budget_nano, code="budget_exceeded"),)
     if workspace.prepaid:
         account = workspace_account(workspace.id)
-        draws.append(Draw(account=account, limit=workspace.granted, code="insufficient_quota"))
+        draws += (Draw(account=account, limit=workspace.granted, code="insufficient_quota"),)
     return draws
-
-
-def _claim(asked: Asked, workspace_id: str, tokens: int, amount: int, draws: list[Draw]) -> Claim:
-    key, drawn = asked.key, [draw.account for draw in draws]
-    accounts = (workspace_account(workspace_id), *key_accounts(key.id, asked.at_ms / 1000))
-    return Claim(
-        request_id=asked.request_id,
-        key_id=key.id,
-        rpm=key.rpm,
-        tpm=key.tpm,
-        tokens=tokens,
-        max_streams=key.max_streams,
-        amount=amount,
-        draws=tuple(draws),
-        tallies=tuple([account for account in accounts if account not in drawn]),
-    )
 
 
 def _error_of(code: str, decision: Decision, key: Key) -> CallerError:

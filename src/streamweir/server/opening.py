@@ -101,7 +101,7 @@ async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> 
     try:
         lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
         store = await open_store(config.store.url, data_dir)
-        if workers > 1 and config.shared is None and store.is_sqlite and (limited := await store.read(find_limited)):
+        if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
             reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
             raise ConfigError("shared", reason)
         make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be

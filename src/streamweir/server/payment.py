@@ -34,9 +34,10 @@ class Payment:
         """Before the attempt begins."""
         booking = self._booking
         booking.progress = lambda: (target, meter.tokens_so_far())
-        if not booking.is_durable:
+        ticket = booking.ticket
+        if ticket is not None and not ticket.is_durable:
             relay.hold_back()
-            booking.when_durable(relay.let_go_on)
+            ticket.when_durable(relay.let_go_on)
         if booking.allowance is not None:
             relay.allowance(booking.allowance)
             relay.on_overrun = partial(self._overrun, relay, meter)

@@ -6,30 +6,32 @@ user-agent, say) is taken out by its shape, as it is for the log; the names of m
 the ids in chunks stay to the letter, for requests are counted and found by them.
 """
 
-from msgspec import structs
+from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.server.clean import clean, clean_id
 from streamweir.server.facts import RequestFacts
-from streamweir.store.record import Row, plain
+from streamweir.store.record import LONGEST_NAME, Row, short
 from streamweir.wire import jsonio
 
-_LONGEST = 256
 _MOST_DROPPED = 50
-_BUCKETS = (
-    "input_uncached",
-    "cache_read",
-    "cache_write_5m",
-    "cache_write_1h",
-    "audio_input",
-    "output",
-    "reasoning",
-    "audio_output",
-)
+
+
+class _Buckets(Struct, omit_defaults=True, kw_only=True):
+    """Of a usage, those that were reported."""
+
+    input_uncached: int
+    cache_read: int | None = None
+    cache_write_5m: int | None = None
+    cache_write_1h: int | None = None
+    audio_input: int | None = None
+    output: int
+    reasoning: int | None = None
+    audio_output: int | None = None
 
 
 def row_of(facts: RequestFacts, instance: str) -> Row:
-    usage, gaps = facts.usage, facts.gaps
+    usage, gaps, completion_id, target = facts.usage, facts.gaps, facts.completion_id, facts.target
     return Row(
         request_id=facts.id,
         at_ms=facts.at_ms,
@@ -37,13 +39,13 @@ def row_of(facts: RequestFacts, instance: str) -> Row:
         status=facts.status,
         verdict=facts.verdict.value if facts.verdict is not None else "",
         duration_ms=round(facts.duration_s * 1000),
-        completion_id=_short(facts.completion_id),
+        completion_id=short(completion_id) if completion_id is not None else None,
         workspace_id=facts.workspace_id,
         key_id=facts.key_id,
         key_name=facts.key,
         dialect=facts.dialect,
         model=_model(facts),
-        target=_short(facts.target),
+        target=short(target) if target is not None else None,
         attempts=_attempts(facts),
         stream=facts.stream,
         error=facts.error,
@@ -63,37 +65,46 @@ def row_of(facts: RequestFacts, instance: str) -> Row:
         gap_max_ms=round(gaps.max_s * 1000) if gaps is not None else None,
         bytes_in=facts.bytes_in,
         bytes_out=facts.bytes_out,
-        peer=_short(facts.peer) or None,
-        client=clean(facts.client, _LONGEST) if facts.client is not None else None,
+        peer=short(facts.peer) or None,
+        client=clean(facts.client, LONGEST_NAME) if facts.client is not None else None,
         client_id=clean_id(facts.client_id) if facts.client_id is not None else None,
-        dropped=_json([clean(name, _LONGEST) for name in facts.dropped[:_MOST_DROPPED]]) if facts.dropped else None,
+        dropped=_json([clean(name, LONGEST_NAME) for name in facts.dropped[:_MOST_DROPPED]]) if facts.dropped else None,
         has_content=facts.has_content,
     )
-
-
-def _short(text: str | None) -> str | None:
-    if text is None or (len(text) <= _LONGEST and text.isascii() and text.isprintable()):
-        return text  # nearly always
-    return plain(text[:_LONGEST])
 
 
 def _model(facts: RequestFacts) -> str | None:
     """One that nobody has may be anything, a key in the wrong place too."""
     if facts.model is not None and facts.error == "model_not_found":
-        return clean(facts.model, _LONGEST)
-    return _short(facts.model)
+        return clean(facts.model, LONGEST_NAME)
+    return short(facts.model) if facts.model is not None else None
 
 
 def _attempts(facts: RequestFacts) -> str:
-    attempts = [structs.asdict(attempt) for attempt in facts.attempts]
-    for attempt in attempts:
-        attempt["target"] = _short(attempt["target"])
-        attempt["duration_s"] = round(attempt["duration_s"], 6)
+    attempts = [
+        {
+            "target": short(attempt.target),
+            "error": attempt.error,
+            "duration_s": round(attempt.duration_s, 6),
+            "resends": attempt.resends,
+        }
+        for attempt in facts.attempts
+    ]
     return _json(attempts)
 
 
 def _buckets(usage: Usage) -> str:
-    return _json({name: count for name in _BUCKETS if (count := getattr(usage, name)) is not None})
+    buckets = _Buckets(
+        input_uncached=usage.input_uncached,
+        cache_read=usage.cache_read,
+        cache_write_5m=usage.cache_write_5m,
+        cache_write_1h=usage.cache_write_1h,
+        audio_input=usage.audio_input,
+        output=usage.output,
+        reasoning=usage.reasoning,
+        audio_output=usage.audio_output,
+    )
+    return _json(buckets)
 
 
 def _json(document: object) -> str:

@@ -22,7 +22,8 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.policy.access import Key
-from streamweir.policy.limits import Claim, Decision, LocalLimits
+from streamweir.policy.claim import Claim, Decision
+from streamweir.policy.limits import LocalLimits
 from streamweir.server.arbiter import Ruling, left_s, unavailable
 from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.journal import JournalUnavailable, Ticket
@@ -66,8 +67,8 @@ class SharedArbiter:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_degraded = False
 
-    def decides_at_once(self, claim: Claim, hold: Hold) -> bool:
-        return not claim.is_limited and hold.idempotency is None
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        return Decision() if not claim.is_limited and hold.idempotency is None else None
 
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         until = time.monotonic() + self._decision_s

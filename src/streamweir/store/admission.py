@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import workspace_account
-from streamweir.policy.limits import UNKNOWN, Draw
+from streamweir.policy.claim import UNKNOWN, Draw
 from streamweir.store import account
 from streamweir.store.account import Sums
 from streamweir.store.case import find_open, find_posted

@@ -15,7 +15,7 @@ from time import monotonic
 
 from sqlalchemy import Connection
 
-from streamweir.policy.limits import Draw
+from streamweir.policy.claim import Draw
 from streamweir.store import ledger
 from streamweir.store.engine import StoreUnavailable
 from streamweir.store.record import Extend, Hold

@@ -92,11 +92,18 @@ class Journal:
         frame = encode_frame(entry)
         is_slack = type(entry) in _SLACK
         group = self._open_group or self._begin_group()
-        if not (must or is_slack or self._is_due):
-            self._is_due = True
-            (self._loop or self._start()).call_soon(self._hand_over)
+        if not must and not is_slack:
+            if not self._is_due:
+                self._is_due = True
+                (self._loop or self._start()).call_soon(self._hand_over)
+        elif self._lazily is None and not self._is_due:
+            self._lazily = (self._loop or self._start()).call_later(_LAZY_S, self._hand_over)
         self.bytes = position = self.bytes + len(frame)
-        return group.add(frame, Ticket(position, group, must), not is_slack)
+        ticket = Ticket(position, group, must)
+        group.frames.append(frame)
+        group.tickets.append(ticket)
+        group.needs_sync |= not is_slack
+        return ticket
 
     def applied(self, position: int) -> None:
         """All up to here (`Ticket.position`) is in the database: it is durable there, and segments before it go."""
@@ -143,10 +150,8 @@ class Journal:
             raise JournalUnavailable("the journal cannot be written")
 
     def _begin_group(self) -> Group:
-        loop = self._loop or self._start()
         group = self._open_group = Group(self.bytes)
         self._unfinished.add(group)
-        self._lazily = loop.call_later(_LAZY_S, self._hand_over)
         return group
 
     def _start(self) -> AbstractEventLoop:

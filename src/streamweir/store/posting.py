@@ -108,7 +108,8 @@ class _Batch:
         self._rows: dict[str, Row] = {}
         self._logged: set[str] = set()
         self._progress: dict[str, tuple[str, int, int]] = {}
-        self._changes: dict[str, list[int]] = {}
+        self._changes: dict[tuple[str, str | None], list[int]] = {}
+        """Spent and held, of a workspace by way of an account of a key, or of none."""
         self._hours: dict[tuple[int, str, str, str, str], list[int]] = {}
         self._book = Book()
 
@@ -228,15 +229,12 @@ class _Batch:
         return case
 
     def _change(self, workspace_id: str, key_account: str | None, spent: int, held: int) -> None:
-        for id in (workspace_account(workspace_id), key_account):
-            if id is None:
-                return
-            change = self._changes.get(id)
-            if change is None:
-                self._changes[id] = [spent, held]
-            else:
-                change[0] += spent
-                change[1] += held
+        change = self._changes.get((workspace_id, key_account))
+        if change is None:
+            self._changes[workspace_id, key_account] = [spent, held]
+        else:
+            change[0] += spent
+            change[1] += held
 
     def _count(self, entry: Settle, case: Case) -> None:
         row = entry.row
@@ -266,7 +264,16 @@ class _Batch:
             if known is None or known.ending is None:
                 book.advanced.append((target or None, tokens, at_ms, at_ms, id))
         book.write(conn)
-        account.change(conn, self._changes)
+        account.change(conn, self._account_changes())
+
+    def _account_changes(self) -> dict[str, tuple[int, int]]:
+        changes: dict[str, tuple[int, int]] = {}
+        for (workspace_id, key_account), (spent, held) in self._changes.items():
+            for id in (workspace_account(workspace_id), key_account):
+                if id is not None:
+                    before = changes.get(id, (0, 0))
+                    changes[id] = (before[0] + spent, before[1] + held)
+        return changes
 
 
 def _open_row(case: Case, hold: Hold, progress: tuple[str | None, int, int | None]) -> tuple[Any, ...]:

@@ -17,6 +17,17 @@ def plain(text: str) -> str:
     return _NOT_PLAIN.sub("\ufffd", text)
 
 
+LONGEST_NAME = 256
+"""Of what callers and providers choose: names of models, ids."""
+
+
+def short(text: str) -> str:
+    """Plain, and no longer than a name may be."""
+    if len(text) <= LONGEST_NAME and text.isascii() and text.isprintable():
+        return text  # nearly always
+    return plain(text[:LONGEST_NAME])
+
+
 class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
     """A request is about to go to an upstream. Opens its row."""
 

@@ -25,8 +25,9 @@ _MOST_WRITE_BYTES = 1 << 20
 """With one call: of a long backlog all that the disk still takes gets written."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
 _GATHER_S = 0.002
-"""Before a sync, for more to come that it serves as well. It is waited for by the caller's first byte, which
-waits for the upstream's anyway; a sync a group cost half as much again as all else here."""
+"""Between a write and its sync, for more to come that it serves as well. It is waited for by the caller's first byte,
+which waits for the upstream's anyway; a sync a group cost half as much again as all else here. The binder is woken
+after it, and not at once only to sleep: else it is in the way of the event loop, for which an upstream waits."""
 
 Refusal = tuple[Group, Group | None]
 
@@ -126,12 +127,8 @@ class Binder(_Worker[_Written | bool]):
     def work(self) -> None:
         is_over = False
         while not is_over:
-            taken = self.take()
-            if None not in taken:
-                time.sleep(_GATHER_S)
-                taken += self.take(0)
             by_segment: dict[SegmentFile, list[Group]] = {}
-            for item in taken:
+            for item in self.take():
                 if isinstance(item, _Written):
                     by_segment.setdefault(item.segment, []).extend(item.groups)
                 elif item is None:
@@ -175,6 +172,9 @@ class Scribe(_Worker[Group | _Unsynced]):
         self._instance = instance
         self._segment_bytes = segment_bytes
         self._backlog: list[Group] = []
+        self._unbound: list[_Written] = []
+        """For the binder, at `_bind_at`."""
+        self._bind_at = 0.0
         self._failures = 0
         self._number = 0
         self._segment = self._make_segment()
@@ -183,9 +183,8 @@ class Scribe(_Worker[Group | _Unsynced]):
     def work(self) -> None:
         is_over = False
         while not is_over:
-            wait_s = max(0.0, self.retry_at - time.monotonic()) if self._backlog else None
             groups: list[Group] = []
-            for item in self.take(wait_s):
+            for item in self.take(self._wait_s()):
                 if isinstance(item, Group):
                     groups.append(item)
                 elif item is None:
@@ -198,10 +197,23 @@ class Scribe(_Worker[Group | _Unsynced]):
             else:
                 groups, self._backlog = self._backlog + groups, []
                 self._write(groups)
+            if self._unbound and (is_over or self._bind_at <= time.monotonic()):
+                for written in self._unbound:
+                    self.binder.given.put(written)
+                self._unbound.clear()
         self.binder.lost = sum(len(group.tickets) for group in self._backlog)
         self.binder.unsynced = None
         self.binder.full.append(self._segment)
         self.binder.given.put(None)
+
+    def _wait_s(self) -> float | None:
+        """For how long nothing is to be done, unless something comes. None: without end."""
+        due = []
+        if self._backlog:
+            due.append(self.retry_at)
+        if self._unbound:
+            due.append(self._bind_at)
+        return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _write(self, groups: list[Group]) -> None:
         """In as few calls as may be."""
@@ -237,7 +249,9 @@ class Scribe(_Worker[Group | _Unsynced]):
         if to_sync:
             for group in to_sync:
                 group.was_written = True
-            self.binder.given.put(_Written(segment, to_sync))
+            if not self._unbound:
+                self._bind_at = time.monotonic() + _GATHER_S
+            self._unbound.append(_Written(segment, to_sync))
 
     def _put_off(self, failures: int) -> None:
         self.retry_at = time.monotonic() + min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** (failures - 1))

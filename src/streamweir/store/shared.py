@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamweir.policy.breaker import Breaker
-from streamweir.policy.limits import LEASE_S, RATE, STREAMS, Claim, Decision, Window
+from streamweir.policy.claim import RATE, STREAMS, Claim, Decision, Window
+from streamweir.policy.limits import LEASE_S
 from streamweir.store.outage import SharedError, SharedUnavailable
 
 if TYPE_CHECKING:

@@ -9,9 +9,12 @@ written move to a group that is tried again. All of this belongs to the event lo
 a group's frames and tickets, which do not change any more when it is handed to them, and report.
 """
 
-from asyncio import AbstractEventLoop, Future, get_running_loop
+from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
 from collections.abc import Callable
 from enum import IntEnum
+from time import monotonic
+
+from msgspec import Struct
 
 
 class JournalUnavailable(Exception):
@@ -25,79 +28,82 @@ class State(IntEnum):
     DURABLE = 2
 
 
-class Ticket:
+class Ticket(Struct, eq=False):
     """`position` is the end of the entry in all that was ever appended, in bytes."""
 
-    __slots__ = ("_group", "must", "position")
-
-    def __init__(self, position: int, group: "Group", must: bool) -> None:
-        self.position = position
-        self.must = must
-        self._group = group
+    position: int
+    group: "Group"
+    must: bool
 
     @property
     def state(self) -> State:
-        return self._group.state
+        return self.group.state
 
     @property
     def is_durable(self) -> bool:
-        return self._group.state is State.DURABLE
+        return self.group.state is State.DURABLE
 
     async def written(self, limit_s: float | None = None) -> None:
         """Raises JournalUnavailable where it never will be. Who is cancelled here does not know, nor who gets a
         TimeoutError after `limit_s`."""
-        group = self._group
+        group = self.group
         while group.state is State.PENDING:
-            await group.wait(get_running_loop(), limit_s)
-            group = self._group
+            await group.change(get_running_loop(), limit_s)
+            group = self.group
         if group.state is State.REFUSED:
             raise JournalUnavailable("the journal cannot be written")
 
     def when_durable(self, call: Callable[[], None]) -> None:
         """`call` is made on the event loop, at once where it is durable already; never where it is refused."""
-        if self._group.state is State.DURABLE:
+        if self.group.state is State.DURABLE:
             call()
         else:
-            self._group.calls.append((self, call))
+            self.group.calls.append((self, call))
 
     def settle(self) -> None:
         """The database has it. Says something new of an entry that is in no journal: others know by their group."""
-        group = self._group
+        group = self.group
         if group.state is State.PENDING and not group.tickets:
             for _, call in group.settle(State.DURABLE):
                 call()
-
-    def move(self, group: "Group") -> None:
-        self._group = group
 
 
 class Group:
     """Between the positions `start` and `end`."""
 
-    __slots__ = ("_waiters", "calls", "end", "frames", "needs_sync", "start", "state", "tickets", "was_written")
+    __slots__ = (
+        "_expiry",
+        "_impatient",
+        "_waiters",
+        "calls",
+        "end",
+        "frames",
+        "needs_sync",
+        "since",
+        "start",
+        "state",
+        "tickets",
+        "was_written",
+    )
 
     def __init__(self, start: int) -> None:
         self.frames: list[bytes] = []
         self.tickets: list[Ticket] = []
         self.start = start
         self.end = start
+        self.since = monotonic()
         self.needs_sync = False
         self.state = State.PENDING
         self.was_written = False
         """By the writing thread, which may be asked to write it again."""
         self.calls: list[tuple[Ticket, Callable[[], None]]] = []
         self._waiters: list[Future[None]] = []
+        self._impatient: list[Future[None]] = []
+        self._expiry: TimerHandle | None = None
 
     @property
     def size(self) -> int:
         return self.end - self.start
-
-    def add(self, frame: bytes, ticket: Ticket, needs_sync: bool) -> Ticket:
-        self.frames.append(frame)
-        self.tickets.append(ticket)
-        if needs_sync:
-            self.needs_sync = True
-        return ticket
 
     def rest(self) -> "Group | None":
         """Those of it that must be written, as a group of their own. The tickets follow by `refuse`."""
@@ -107,29 +113,32 @@ class Group:
         if not kept:
             return None
         rest = Group(self.start)
+        rest.since = self.since
         rest.end = self.end
         rest.frames = [frame for frame, _ in kept]
         rest.tickets = [ticket for _, ticket in kept]
         rest.needs_sync = self.needs_sync
         return rest
 
-    async def wait(self, loop: AbstractEventLoop, limit_s: float | None = None) -> None:
-        """Until it is no longer pending, or its entries have moved. Each waits for itself: one may be cancelled."""
+    def change(self, loop: AbstractEventLoop, limit_s: float | None = None) -> Future[None]:
+        """When it is no longer pending, or its entries have moved. Each waits for himself: one may be cancelled.
+
+        `limit_s` is that of the first who has one: those of a group come in the same moment.
+        """
         waiter = loop.create_future()
-        self._waiters.append(waiter)
         if limit_s is None:
-            await waiter
-            return
-        timer = loop.call_later(limit_s, _expire, waiter)  # `asyncio.timeout` costs as much as all else here
-        try:
-            await waiter
-        finally:
-            timer.cancel()
+            self._waiters.append(waiter)
+            return waiter
+        self._impatient.append(waiter)
+        if self._expiry is None:
+            self._expiry = loop.call_later(limit_s, self._expire)
+        return waiter
 
     def settle(self, state: State) -> list[tuple[Ticket, Callable[[], None]]]:
         """Written or durable: whoever waits for that goes on. What it returns is to be called."""
         self.state = state
-        self._wake()
+        if self._waiters or self._impatient:
+            self._wake()
         if state is not State.DURABLE:
             return []
         calls, self.calls = self.calls, []
@@ -139,7 +148,7 @@ class Group:
         self.state = State.REFUSED
         if rest is not None:
             for ticket in rest.tickets:
-                ticket.move(rest)
+                ticket.group = rest
             rest.calls.extend(pair for pair in self.calls if pair[0].must)
         self.forget()
         self.calls = []
@@ -151,12 +160,18 @@ class Group:
         self.tickets = []
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        waiters, self._waiters, self._impatient = [*self._waiters, *self._impatient], [], []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-
-def _expire(waiter: Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())
+    def _expire(self) -> None:
+        """Nobody knows what becomes of it; whoever asks now waits anew."""
+        self._expiry = None
+        waiters, self._impatient = self._impatient, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(TimeoutError())

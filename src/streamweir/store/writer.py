@@ -11,12 +11,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from streamweir.policy.limits import Draw
+from streamweir.policy.claim import Draw
 from streamweir.store import ledger
 from streamweir.store.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
 from streamweir.store.case import find_open
@@ -33,10 +32,7 @@ _JOURNAL_S = 0.5
 """What is put is written within this, or the disk hangs and those behind it do not wait any longer."""
 
 
-class _Queued(NamedTuple):
-    entry: Entry
-    ticket: Ticket
-    since: float
+_Queued = tuple[Entry, Ticket]
 
 
 class Writer:
@@ -74,6 +70,8 @@ class Writer:
         self._put = self._done = 0
         self._flushes: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
+        self._is_resting = False
+        """It waits for `_wake`."""
         self._hurried = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -91,7 +89,7 @@ class Writer:
     def lag_s(self) -> float:
         """The age of the oldest of them."""
         oldest = self._taken[0] if self._taken else self._queue[0] if self._queue else None
-        return 0.0 if oldest is None else monotonic() - oldest.since
+        return 0.0 if oldest is None else monotonic() - oldest[1].group.since
 
     def put(self, entry: Entry, *, must: bool = False) -> Ticket:
         """Raises JournalUnavailable where there is no room, unless it must be taken."""
@@ -103,9 +101,10 @@ class Writer:
         ticket = self._journalled(entry, must)
         if type(entry) is Hold:
             self._docket.adopt(entry.request_id)
-        self._queue.append(_Queued(entry, ticket, monotonic()))
+        self._queue.append((entry, ticket))
         self._put += 1
-        self._wake.set()
+        if self._is_resting:
+            self._wake.set()
         return ticket
 
     @property
@@ -212,11 +211,14 @@ class Writer:
         """Until there is something to do, and a little longer so that more of it is done at once."""
         if not self.waiting and not self._docket.is_waited_for:
             self._wake.clear()
+            self._is_resting = True
             try:
                 async with asyncio.timeout(LOOK_S if self._docket.has_doubts else None):
                     await self._wake.wait()
             except TimeoutError:
                 return
+            finally:
+                self._is_resting = False
         if self._docket.is_waited_for or self._flushes or self.waiting >= MOST_AT_ONCE:
             return
         await self._pause(self._pause_s)
@@ -237,7 +239,7 @@ class Writer:
         if questions:
             await self._decide(list(questions))
         elif self._taken:
-            await self.batcher.apply([item.entry for item in self._taken], self._applied, careful=self._careful)
+            await self.batcher.apply([entry for entry, _ in self._taken], self._applied, careful=self._careful)
         elif self.is_away:
             await self._store.write(_nothing, timeout_s=self._decision_s)
         self._careful = False
@@ -249,7 +251,7 @@ class Writer:
         """The next batch: what the journal has, or must get; what it refused has not taken place."""
         waits = True
         while self._queue and len(self._taken) < MOST_AT_ONCE:
-            ticket = self._queue[0].ticket
+            ticket = self._queue[0][1]
             if ticket.state is State.PENDING and not ticket.must and self._journal is not None:
                 if not waits or self._taken:
                     return
@@ -263,7 +265,7 @@ class Writer:
                 self._taken.append(item)
 
     async def _decide(self, questions: list[Question]) -> None:
-        entries, careful = [item.entry for item in self._taken], self._careful
+        entries, careful = [entry for entry, _ in self._taken], self._careful
 
         def work(conn: Connection) -> tuple[ledger.Applied | None, list[str | None]]:
             ledger.lock_for(conn, [*entries, *(question.entry for question in questions)])
@@ -301,10 +303,10 @@ class Writer:
         if not applied:
             return
         if self._journal is not None:
-            self._journal.applied(applied[-1].ticket.position)
+            self._journal.applied(applied[-1][1].position)
         if self._journal is None or self._journal.is_failing:
-            for item in applied:
-                item.ticket.settle()
+            for _, ticket in applied:
+                ticket.settle()
         self._count(len(applied))
 
     def _count(self, count: int) -> None:

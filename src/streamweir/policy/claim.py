@@ -1,0 +1,105 @@
+"""What a request needs of the limits of its key, and what is said to that.
+
+The words of `policy.limits`, which decides in one process, and of `store.shared`, which asks Valkey:
+both say the same of the same. Holds no state.
+"""
+
+from msgspec import Struct, structs
+
+RATE, STREAMS = "rate_limit_exceeded", "concurrency_limit_exceeded"
+UNKNOWN = "budget_exceeded"
+"""What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
+
+
+class Draw(Struct, frozen=True, gc=False):
+    """An account that a request takes money from, the most that it may have used, and the error beyond that."""
+
+    account: str
+    limit: int
+    code: str
+    """`budget_exceeded` or `insufficient_quota`."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What a request needs. A limit that is None does not hold."""
+
+    request_id: str
+    key_id: str
+    rpm: int | None = None
+    tpm: int | None = None
+    tokens: int = 0
+    """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
+    max_streams: int | None = None
+    amount: int = 0
+    """Nano-dollars, of every draw."""
+    draws: tuple[Draw, ...] = ()
+    tallies: tuple[str, ...] = ()
+    """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.draws) or not (self.rpm is None and self.tpm is None and self.max_streams is None)
+
+    @property
+    def needed_tokens(self) -> int:
+        tokens = self.tokens if self.tpm is None or self.tokens < self.tpm else self.tpm
+        return tokens if tokens > 1 else 1
+
+    def divided_by(self, nodes: int) -> "Claim":
+        """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
+        return structs.replace(
+            self,
+            rpm=share_of(self.rpm, nodes),
+            tpm=share_of(self.tpm, nodes),
+            max_streams=share_of(self.max_streams, nodes),
+            amount=0,
+            draws=(),
+            tallies=(),
+        )
+
+
+class Window(Struct, frozen=True, gc=False):
+    limit: int
+    remaining: int
+    reset_s: float
+    """Until all of the limit is there again."""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    refusal: str | None = None
+    """The error's code."""
+    because: str | None = None
+    """Of what there was too little: `requests`, `tokens`, `streams`, or the account."""
+    retry_after_s: float = 0.0
+    """Until the same claim will be let in, if nobody else asks; 0 where this one was, or no time helps."""
+    requests: Window | None = None
+    tokens: Window | None = None
+    missing: tuple[str, ...] = ()
+    """Accounts that are not known here: nothing was decided or reserved. To be seeded, then asked again."""
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.refusal is None and not self.missing
+
+
+def share_of(limit: int | None, nodes: int) -> int | None:
+    return None if limit is None else max(1, limit // max(1, nodes))
+
+
+def headers_of(decision: Decision) -> tuple[tuple[str, str], ...]:
+    """What the caller is told of the limits that his key has."""
+    requests, tokens = decision.requests, decision.tokens
+    headers: tuple[tuple[str, str], ...] = ()
+    if requests is not None:
+        headers = (
+            ("x-ratelimit-limit-requests", str(requests.limit)),
+            ("x-ratelimit-remaining-requests", str(requests.remaining)),
+            ("x-ratelimit-reset-requests", f"{requests.reset_s:.3f}s"),
+        )
+    if tokens is not None:
+        headers += (
+            ("x-ratelimit-limit-tokens", str(tokens.limit)),
+            ("x-ratelimit-remaining-tokens", str(tokens.remaining)),
+            ("x-ratelimit-reset-tokens", f"{tokens.reset_s:.3f}s"),
+        )
+    return headers
