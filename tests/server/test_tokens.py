@@ -14,6 +14,7 @@ from streamweir.server.tokens import (
     MOST_ON_LOOP,
     VOCABULARIES,
     Choice,
+    PromptCount,
     Vocabularies,
     choose,
     has_media,
@@ -168,6 +169,14 @@ def test_a_prompt_by_openais_rule() -> None:
     assert tokenizer.count_prompt(chat(system, said())) == (3 + 1 + 4 + 3 + 1 + 2 + 3, TOKENIZER)
     assert tokenizer.count_prompt(chat({**said(), "name": "bob"})) == (3 + 1 + 1 + 1 + 2 + 3, TOKENIZER)
     assert tokenizer.count_prompt_quickly(chat(system, said())) == tokenizer.count_prompt(chat(system, said()))
+
+
+def test_what_is_kept_of_a_request_counts_as_the_whole_of_it() -> None:
+    tokenizer = LOADED.tokenizer("gpt-4o")
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    for asked in (chat(said()), chat(said(), {**said("a"), "name": "bob"}, temperature=1), chat(said(), tools=[tool])):
+        assert tokenizer.count_prompt(asked.prompt) == tokenizer.count_prompt(asked)
+        assert PromptCount(tokenizer, asked.prompt)() == tokenizer.count_prompt_quickly(asked)
 
 
 def test_the_calls_of_a_prompt_are_counted() -> None:

@@ -253,3 +253,40 @@ def test_any_body_is_read_or_refused(data: bytes) -> None:
         return
     assert jsonio.decode(jsonio.encode(body)) == body
     assert all(math.isfinite(value) for value in body.values() if isinstance(value, float))
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object as it is sent: a key may stand in it twice."""
+
+
+AWKWARD = st.text(st.sampled_from('"\\:{}[], a\n\u00e9'), max_size=3)
+SENT = st.recursive(
+    AWKWARD | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(AWKWARD, inner), max_size=3).map(Pairs),
+    max_leaves=8,
+)
+
+
+def written(value: Any, blank: str) -> str:
+    if isinstance(value, Pairs):
+        members = [f"{json.dumps(name)}{blank}:{blank}{written(inner, blank)}" for name, inner in value]
+        return "{" + f"{blank},{blank}".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + f"{blank},".join([written(inner, blank) for inner in value]) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def repeats(value: Any) -> bool:
+    if isinstance(value, Pairs):
+        return len(dict(value)) < len(value) or any(repeats(inner) for _, inner in value)
+    return isinstance(value, list) and any(map(repeats, value))
+
+
+@given(SENT, st.sampled_from(["", " ", "\t\r\n "]))
+def test_a_key_that_stands_twice_is_found_whatever_stands_around_it(value: Any, blank: str) -> None:
+    data = written(Pairs([("a", value), ("b", 1)]), blank).encode()
+    if repeats(value):
+        with pytest.raises(CallerError, match="stands twice"):
+            jsonio.decode_body(data)
+    else:
+        assert jsonio.decode_body(data) == json.loads(data)

@@ -1,8 +1,8 @@
 """One message of a request: its roles, its content parts, its tool calls.
 
-`read_message` checks what was sent and gives a typed view of it; parts of a type that we do
-not know are kept as they are. Knows nothing of the request around the message, nor of what
-a provider can take.
+A `SentMessage` is of the right types; `read_message` checks the rest, and gives the view that providers
+have of it. Parts of a type that we do not know are kept as they are. Knows nothing of the request
+around the message, nor of what a provider can take.
 """
 
 from typing import Any, Literal
@@ -110,7 +110,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return self.content
 
 
-class _SentMessage(Struct, kw_only=True):
+class SentMessage(Struct, kw_only=True):
     role: Role
     content: str | list[dict[str, Any]] | None = None
     name: str | None = None
@@ -126,8 +126,7 @@ class _SentMessage(Struct, kw_only=True):
     audio: dict[str, Any] | None = None
 
 
-def read_message(value: dict[str, Any], path: str) -> Message:
-    sent = convert(value, _SentMessage, path)
+def read_message(sent: SentMessage, path: str) -> Message:
     says_something = sent.content is not None
     if sent.role == "assistant":
         says_something = says_something or bool(
@@ -150,7 +149,7 @@ def read_message(value: dict[str, Any], path: str) -> Message:
             raise missing(f"{path}.tool_calls[{i}].{'custom' if call.type == 'custom' else 'function'}")
     content: str | tuple[Part, ...] | None
     if isinstance(sent.content, list):
-        content = tuple(_read_part(part, f"{path}.content[{i}]") for i, part in enumerate(sent.content))
+        content = tuple([_read_part(part, f"{path}.content[{i}]") for i, part in enumerate(sent.content)])
     else:
         content = sent.content
     is_alias = not sent.reasoning_content and bool(sent.reasoning)

@@ -30,6 +30,7 @@ from streamweir.core.message import (
     Part,
     RefusalPart,
     Role,
+    SentMessage,
     TextPart,
     ToolCall,
     read_message,
@@ -52,6 +53,7 @@ __all__ = [
     "Message",
     "OtherPart",
     "Part",
+    "Prompt",
     "Reasoning",
     "RefusalPart",
     "RequestRules",
@@ -158,7 +160,7 @@ class _Body(Struct, kw_only=True):
     """The members that are checked by type alone."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-    messages: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=MOST_MESSAGES)]
     stream: bool | None = None
     n: Annotated[int, Meta(ge=1)] | None = None
     max_tokens: _Tokens | None = None
@@ -192,11 +194,18 @@ class _Body(Struct, kw_only=True):
     safety_identifier: str | None = None
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True):
+class Prompt(Struct, frozen=True, kw_only=True):
+    """What the model is given to read: all that is kept of a request that is being answered, to count it at the end."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    """Legacy `functions` stand here as tools too, with `uses_legacy_functions` set."""
+
+
+class ChatRequest(Prompt, frozen=True, kw_only=True):
     """A valid request. Absent members are None or empty; `body` holds everything as it was sent."""
 
     model: str | None
-    messages: tuple[Message, ...]
     stream: bool
     include_usage: bool
     n: int = 1
@@ -213,8 +222,6 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     user: str | None = None
-    tools: tuple[Tool, ...] = ()
-    """Legacy `functions` stand here as tools too, with `uses_legacy_functions` set."""
     tool_choice: ToolChoice | None = None
     uses_legacy_functions: bool = False
     parallel_tool_calls: bool | None = None
@@ -231,6 +238,11 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
     body: dict[str, Any]
+
+    @property
+    def prompt(self) -> Prompt:
+        """Without the rest, which holds everything once more."""
+        return Prompt(messages=self.messages, tools=self.tools)
 
     @property
     def unknown_members(self) -> tuple[str, ...]:
@@ -253,7 +265,7 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
     stream = rules.always_streams or bool(sent.stream)
     return ChatRequest(
         model=sent.model,
-        messages=tuple(read_message(message, f"messages[{i}]") for i, message in enumerate(sent.messages)),
+        messages=tuple([read_message(message, f"messages[{i}]") for i, message in enumerate(sent.messages)]),
         stream=stream,
         include_usage=_read_include_usage(body.get("stream_options"), stream, rules),
         n=sent.n or 1,
@@ -269,7 +281,7 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
         logprobs=sent.logprobs,
         top_logprobs=sent.top_logprobs,
         user=sent.user,
-        tools=tuple(sent.tools or ()) or tuple(Tool("function", function) for function in sent.functions or ()),
+        tools=tuple(sent.tools or [Tool("function", function) for function in sent.functions or ()]),
         tool_choice=_read_tool_choice(body),
         uses_legacy_functions=bool(sent.functions) and not sent.tools,
         parallel_tool_calls=sent.parallel_tool_calls,
@@ -290,9 +302,9 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
 
 
 def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
-    for name in body:
-        if name in _REFUSED_MEMBERS:
-            raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
+    if not _REFUSED_MEMBERS.isdisjoint(body):
+        name = next(name for name in body if name in _REFUSED_MEMBERS)
+        raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
     sent = convert(body, _Body, "")
     if sent.model is None and rules.model_required:
         raise missing("model")

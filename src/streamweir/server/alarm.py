@@ -1,48 +1,104 @@
-"""One timer for all the deadlines of a connection, and the judgement whether its writing stands still.
+"""One deadline at a time for each of many, one timer for all, and the judgement whether writing stands still.
 
-A deadline that moves back costs nothing: the timer stays where it is and, when it comes, whoever
-is woken looks at what is due and sets it anew. Only an earlier deadline moves it.
+A deadline that moves back costs nothing: the alarm stays where it is and, when it comes, whoever
+is woken looks at what is due and sets it anew. Only an earlier deadline moves it. A timer of the loop
+takes more than half a kilobyte, and every open stream needs some: so there is one for the first of
+all alarms, and a heap for the rest.
 """
 
 import asyncio
-from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
+from typing import Protocol
+
+SLACK_S = 0.001
+"""The loop's clock counts milliseconds: a timer may come that much early."""
+_FEW = 64
+"""So many places in the heap may be taken by alarms that will never ring, however many others there are."""
 
 
-class Alarm:
-    __slots__ = ("_due", "_loop", "_timer", "_wake")
+class Sleeper(Protocol):
+    def wake(self) -> None: ...
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-        self._loop = loop
-        self._wake = wake
+
+class Clock:
+    """All alarms of one loop."""
+
+    __slots__ = ("_due", "_heap", "_order", "_stale", "_timer")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Alarm]] = []
+        self._order = count()
+        self._stale = 0
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf
 
-    def by(self, when: float) -> None:
-        """Wakes at that time of the loop's clock, or earlier."""
-        if when >= self._due:
-            return
+    def add(self, when: float, alarm: "Alarm") -> None:
+        heappush(self._heap, (when, next(self._order), alarm))
+        if when < self._due:
+            self._wait(when)
+
+    def forget(self) -> None:
+        """An alarm that was added is not due any more, or not then."""
+        self._stale += 1
+        if self._stale > max(_FEW, len(self._heap) // 2):
+            self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
+            heapify(self._heap)
+            self._stale = 0
+
+    def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._timer, self._due = None, inf
+
+    def _wait(self, when: float) -> None:
+        self.stop()
         self._due = when
-        self._timer = self._loop.call_at(when, self._ring)
+        self._timer = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, self._due = None, inf
+        now = loop.time() + SLACK_S
+        while self._heap and self._heap[0][0] <= now:
+            when, _, alarm = heappop(self._heap)
+            if alarm.due == when:
+                loop.call_soon(alarm.ring)  # so that what goes wrong with one does not keep the others from ringing
+            else:
+                self._stale -= 1
+        if self._heap:
+            self._wait(self._heap[0][0])
+
+
+class Alarm:
+    __slots__ = ("_clock", "_sleeper", "due")
+
+    def __init__(self, clock: Clock, sleeper: Sleeper) -> None:
+        self._clock = clock
+        self._sleeper: Sleeper | None = sleeper
+        self.due = inf
+
+    def by(self, when: float) -> None:
+        """Wakes at that time of the loop's clock, or earlier."""
+        if when >= self.due:
+            return
+        was_set, self.due = self.due < inf, when
+        if was_set:
+            self._clock.forget()
+        self._clock.add(when, self)
 
     def end(self) -> None:
         """Never again. Whoever would have been woken is let go of, too."""
-        self._due = -inf
-        self._wake = _nobody
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        was_set, self.due = -inf < self.due < inf, -inf
+        self._sleeper = None
+        if was_set:
+            self._clock.forget()
 
-    def _ring(self) -> None:
-        self._timer = None
-        self._due = inf
-        self._wake()
-
-
-def _nobody() -> None:
-    """Is woken by an alarm that has ended."""
+    def ring(self) -> None:
+        if self._sleeper is not None:
+            self.due = inf
+            self._sleeper.wake()
 
 
 class Stall:

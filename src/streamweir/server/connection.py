@@ -15,17 +15,17 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.alarm import Clock
 from streamweir.server.body import Body, ChunkedBody, SizedBody, too_large
 from streamweir.server.chance import random_bytes
 from streamweir.server.head import Head, HeadReader
 from streamweir.server.limit import HttpLimits
 from streamweir.server.line import Line, Phase
-from streamweir.server.message import UNREAD, Application, Request, Response
+from streamweir.server.message import UNREAD, Application, Request
 from streamweir.server.pressure import come_back_s
 from streamweir.server.response import HttpResponse
 
@@ -43,6 +43,9 @@ class Owner(Protocol):
 
     @property
     def limits(self) -> HttpLimits: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     @property
     def is_admitting(self) -> bool: ...
@@ -75,7 +78,7 @@ class Connection(Line):
     )
 
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(owner.limits, loop)
+        super().__init__(owner.limits, loop, owner.clock)
         self._owner = owner
         self._app = owner.app
         self._is_fresh = True
@@ -183,6 +186,10 @@ class Connection(Line):
                     break
             else:
                 self._loop.call_soon(self._advance)
+        except BaseException:
+            # The application keeps its faults to itself. One that escapes ends this connection and reaches the loop.
+            self._lose()
+            raise
         finally:
             self._is_advancing = False
         self._read_on(len(self._rest) <= self._limits.pipeline_bytes)
@@ -228,7 +235,7 @@ class Connection(Line):
         self._rest = data[used:]
         self._reader = None
         self._begin(reader.head)
-        return True
+        return self._phase is not Phase.SERVING
 
     def _begin(self, head: Head) -> None:
         now = self._loop.time()
@@ -250,15 +257,18 @@ class Connection(Line):
         if head.length > most:
             self._refuse(too_large(most))
             return
-        if has_body:
-            self._body = ChunkedBody(most) if head.is_chunked else SizedBody(head.length)
-        self._ask(self._app.begin, request, response)
+        self._app.begin(request, response)
         if self._response is not response or response.started:
             return
         if not has_body:
-            self._ask(self._app.serve, request, response)
-        elif head.expects_continue and not self._rest:
-            self._transport.write(_CONTINUE)
+            self._serve(request, response)
+        elif not head.is_chunked and len(self._rest) >= head.length:  # all of it has come with the head
+            request.body, self._rest = self._rest[: head.length], self._rest[head.length :]
+            self._serve(request, response)
+        else:
+            self._body = ChunkedBody(most) if head.is_chunked else SizedBody(head.length)
+            if head.expects_continue and not self._rest:
+                self._transport.write(_CONTINUE)
 
     def _read_body(self) -> bool:
         body, request, response, data = self._body, self._request, self._response, self._rest
@@ -276,18 +286,14 @@ class Connection(Line):
         self._rest = data[used:]
         self._body = None
         request.body = body.take()
+        self._serve(request, response)
+        return self._phase is not Phase.SERVING
+
+    def _serve(self, request: Request, response: HttpResponse) -> None:
         self._phase = Phase.SERVING
         self._deadline = inf
-        self._ask(self._app.serve, request, response)
-        return True
-
-    def _ask(self, step: Callable[[Request, Response], None], request: Request, response: HttpResponse) -> None:
-        """The application keeps its faults to itself. One that escapes ends this connection and reaches the loop."""
-        try:
-            step(request, response)
-        except BaseException:
-            self._lose()
-            raise
+        self._request = None  # whoever answers it knows it: it may hold much, and take long
+        self._app.serve(request, response)
 
     def _refuse(self, error: StreamweirError) -> None:
         request, response = self._request, self._response

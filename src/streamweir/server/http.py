@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from ssl import SSLContext
 
+from streamweir.server.alarm import Clock
 from streamweir.server.connection import Connection
 from streamweir.server.limit import HttpLimits
 from streamweir.server.message import Application
@@ -39,6 +40,7 @@ class HttpServer:
         self.app = app
         self.limits = limits
         """Of the connections that are opened from now on."""
+        self.clock = Clock()
         self.is_admitting = True
         self._servers: list[asyncio.AbstractServer] = []
         self._addresses: list[tuple[str, int]] = []
@@ -101,6 +103,7 @@ class HttpServer:
         for connection in list(self._open):
             connection.abort()
         await self.emptied()
+        self.clock.stop()
 
     # What a connection tells.
 

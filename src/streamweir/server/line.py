@@ -13,13 +13,11 @@ from enum import Enum, auto
 from math import inf
 from typing import cast
 
-from streamweir.server.alarm import Alarm, Stall
+from streamweir.server.alarm import SLACK_S, Alarm, Clock, Stall
 from streamweir.server.limit import HttpLimits
 
 _STALL_LOOKS = 4
 """How often the waiting bytes are looked at within `write_stall_s`."""
-_TIMER_SLACK_S = 0.001
-"""The loop's clock counts milliseconds: a timer may come that much early."""
 
 
 class Phase(Enum):
@@ -50,14 +48,14 @@ class Line(asyncio.Protocol, ABC):
 
     _transport: asyncio.Transport
 
-    def __init__(self, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, limits: HttpLimits, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._limits = limits
         self._loop = loop
         self._peer = ""
         self._phase = Phase.IDLE
         self._deadline = inf
         """Of the phase."""
-        self._alarm = Alarm(loop, self._wake)
+        self._alarm = Alarm(clock, self)
         self._stall = Stall()
         self._sent = 0
         """All that was handed to the transport, but for the answer that is under way."""
@@ -142,16 +140,14 @@ class Line(asyncio.Protocol, ABC):
     def _watch_writing(self) -> None:
         self._alarm.by(self._loop.time() + self._limits.write_stall_s / _STALL_LOOKS)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         now = self._loop.time()
-        if now >= self._deadline - _TIMER_SLACK_S:
+        if now >= self._deadline - SLACK_S:
             self._deadline = inf
             self._expire(now)
         waiting = self._transport.get_write_buffer_size()
         under_way = self._under_way()
-        if self._stall.lasts_s(self._sent + (under_way or 0), waiting, now) >= (
-            self._limits.write_stall_s - _TIMER_SLACK_S
-        ):
+        if self._stall.lasts_s(self._sent + (under_way or 0), waiting, now) >= (self._limits.write_stall_s - SLACK_S):
             self._lose()
             return
         if waiting or under_way is not None:

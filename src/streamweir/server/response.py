@@ -188,7 +188,8 @@ class HttpResponse:
         lines = [_LINES.get(status) or f"HTTP/1.1 {status} \r\n"]
         for name, value in headers:
             if clean_name := _clean_name(name):
-                lines.append(f"{clean_name}: {_clean_value(value)}\r\n")
+                clean_value = value if value.isascii() and value.isprintable() else _NO_VALUE.sub("", value)
+                lines.append(f"{clean_name}: {clean_value}\r\n")
         closing = "connection: close\r\n" if self._carrier.head_goes_out() else ""
         lines.append(f"date: {_date(int(time.time()))}\r\nx-request-id: {self._id}\r\n{closing}{framing}\r\n")
         return "".join(lines).encode("latin-1")
@@ -199,12 +200,6 @@ def _clean_name(name: str) -> str:
     """Empty: not to be sent."""
     name = _NO_TOKEN.sub("", name).lower()
     return "" if name in _OURS else name
-
-
-def _clean_value(value: str) -> str:
-    if value.isascii() and value.isprintable():
-        return value
-    return _NO_VALUE.sub("", value)
 
 
 @lru_cache(maxsize=1)

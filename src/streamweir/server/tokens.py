@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from streamweir.core.message import AudioPart, CustomCall, FilePart, ImagePart, Message, RefusalPart, TextPart
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import Prompt
 from streamweir.stages.settlement import Count, UsageSource, estimate
 from streamweir.wire import jsonio
 
@@ -131,22 +131,40 @@ class Tokenizer:
         count = self._vocabularies.find(self._choice.vocabulary) if len(text) <= MOST_ON_LOOP else None
         return (count(text), self._source) if count is not None else estimate(text)
 
-    def count_prompt(self, chat: ChatRequest) -> Count:
+    def count_prompt(self, prompt: Prompt) -> Count:
         """Not on the event loop."""
-        return _count_prompt(chat, self)
+        return _count_prompt(prompt, self)
 
-    def count_prompt_quickly(self, chat: ChatRequest) -> Count:
+    def count_prompt_quickly(self, prompt: Prompt) -> Count:
         """On the event loop."""
-        texts = [text for message in chat.messages for text in _texts_of(message)]
-        is_short = len(texts) <= _MOST_TEXTS_ON_LOOP and sum(map(len, texts)) <= MOST_ON_LOOP and not chat.tools
-        return _count_prompt(chat, self.quickly if is_short else estimate)
+        texts = [text for message in prompt.messages for text in _texts_of(message)]
+        is_short = len(texts) <= _MOST_TEXTS_ON_LOOP and sum(map(len, texts)) <= MOST_ON_LOOP and not prompt.tools
+        return _count_prompt(prompt, self.quickly if is_short else estimate)
 
 
-def has_media(chat: ChatRequest) -> bool:
+class PromptCount:
+    """Counts one prompt, on the event loop, if it is ever called: it is held as long as the answer to it takes."""
+
+    __slots__ = ("_prompt", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
+        self._tokenizer = tokenizer
+        self._prompt = prompt
+
+    def __call__(self) -> Count:
+        return self._tokenizer.count_prompt_quickly(self._prompt)
+
+
+def has_media(prompt: Prompt) -> bool:
     """It holds what a provider counts by other means than its text, or lets the provider fetch more."""
-    return any(tool.function is None and tool.custom is None for tool in chat.tools) or any(
-        not isinstance(part, TextPart | RefusalPart) for message in chat.messages for part in message.parts
-    )
+    if prompt.tools and any(tool.function is None and tool.custom is None for tool in prompt.tools):
+        return True
+    for message in prompt.messages:
+        if isinstance(message.content, tuple) and not all(
+            isinstance(part, TextPart | RefusalPart) for part in message.content
+        ):
+            return True
+    return False
 
 
 def _load(name: str) -> Callable[[str], int] | None:
@@ -193,13 +211,13 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _count_prompt(chat: ChatRequest, count: Callable[[str], Count]) -> Count:
-    counts = [count(text) for message in chat.messages for text in _texts_of(message)]
+def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
+    counts = [count(text) for message in prompt.messages for text in _texts_of(message)]
     tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
-    tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in chat.messages)
-    unsure = _media_tokens(chat)
-    if chat.tools:  # how they are written into the prompt is nowhere said
-        unsure += count(jsonio.encode(chat.tools).decode())[0]
+    tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
+    unsure = _media_tokens(prompt)
+    if prompt.tools:  # how they are written into the prompt is nowhere said
+        unsure += count(jsonio.encode(prompt.tools).decode())[0]
     is_sure = not unsure and all(source is UsageSource.TOKENIZER for _, source in counts)
     return tokens + unsure, UsageSource.TOKENIZER if is_sure else UsageSource.ESTIMATE
 
@@ -220,10 +238,10 @@ def _texts_of(message: Message) -> Iterator[str]:
             yield call.input if isinstance(call, CustomCall) else call.arguments
 
 
-def _media_tokens(chat: ChatRequest) -> int:
+def _media_tokens(prompt: Prompt) -> int:
     """A rule of thumb for what a text does not tell: what large pictures, recordings and pages take."""
     tokens = 0
-    for message in chat.messages:
+    for message in prompt.messages:
         for part in message.parts:
             if isinstance(part, ImagePart):
                 tokens += _PER_SMALL_IMAGE if part.image_url.detail == "low" else _PER_IMAGE

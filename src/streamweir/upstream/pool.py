@@ -10,6 +10,7 @@ whether it can still be used.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from random import uniform
 from typing import Generic, Protocol, TypeVar
@@ -88,10 +89,9 @@ class Pool(Generic[K]):
         if self._is_closed:
             kept.drop()
             return
-        loop = asyncio.get_running_loop()
-        self._idle[kept] = loop.time()
+        self._idle[kept] = time.monotonic()
         if self._expiry is None:
-            self._expiry = loop.call_later(self._keep_s, self._expire)
+            self._expiry = asyncio.get_running_loop().call_later(self._keep_s, self._expire)
 
     def part_with(self, kept: K) -> None:
         """Its call is over and its place not free yet; closing the pool closes it too."""
@@ -152,11 +152,10 @@ class Pool(Generic[K]):
 
     def _expire(self) -> None:
         # One timer for all: the first in the dictionary is always the one that waits longest.
-        loop = asyncio.get_running_loop()
         self._expiry = None
-        now = loop.time()
+        now = time.monotonic()
         for kept, since in list(self._idle.items()):
             if (left_s := since + self._keep_s - now) > 0:
-                self._expiry = loop.call_later(left_s, self._expire)
+                self._expiry = asyncio.get_running_loop().call_later(left_s, self._expire)
                 break
             kept.drop()

@@ -18,6 +18,8 @@ from streamweir.core.errors import UpstreamError
 MOST_HEAD_BYTES = 32 * 1024
 MOST_HEAD_FIELDS = 100
 _WITHOUT_BODY = frozenset({204, 304})
+_TAKEN: dict[str, str] = {}
+"""In the place of headers that were given away: nothing is put into it, for a head ends only once."""
 
 
 class Reply:
@@ -26,8 +28,6 @@ class Reply:
         "_field_bytes",
         "_field_count",
         "_headers",
-        "_is_head_taken",
-        "_parse",
         "_parser",
         "ends_by_close",
         "fault",
@@ -55,17 +55,17 @@ class Reply:
         self.ends_by_close = False
         self.fault: UpstreamError | None = None
         self._headers: dict[str, str] = {}
-        self._is_head_taken = False
         self._end = 0
         self._field_bytes = 0
         self._field_count = 0
-        parser = HttpResponseParser(self)
-        self._parser: HttpResponseParser | None = parser
-        self._parse: Callable[[bytes], None] = parser.feed_data
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            return
         try:
-            self._parse(data)
+            parser.feed_data(data)
         except HttpParserCallbackError:
             raise  # a fault of this file, not of the peer
         except (HttpParserError, HttpParserUpgrade):
@@ -76,10 +76,9 @@ class Reply:
 
     def take_head(self) -> dict[str, str] | None:
         """The headers of the final head, once. A repeated one is joined by a comma."""
-        if self._is_head_taken or not self.has_head:
+        if not self.has_head or self._headers is _TAKEN:
             return None
-        self._is_head_taken = True
-        headers, self._headers = self._headers, {}
+        headers, self._headers = self._headers, _TAKEN
         return headers
 
     def take(self) -> bytes:
@@ -97,7 +96,6 @@ class Reply:
     def close(self) -> None:
         """Parser and reply hold each other: let go of, they are gone at once and not when garbage is collected."""
         self._parser = None
-        self._parse = _unheard
 
     def on_message_begin(self) -> None:
         if self.is_whole:
@@ -153,7 +151,3 @@ class Reply:
     def _refuse(self, message: str) -> None:
         self.flows = False
         self.fault = UpstreamError("upstream_bad_response", message)
-
-
-def _unheard(_data: bytes) -> None:
-    """Of a reply that is closed."""

@@ -113,6 +113,8 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
         # No calls were asked for: without the word, that needs the tools gone as well.
         del body["tools"]
         dropped.append("tools")
+    if refused.isdisjoint(body):
+        return
     for name in [name for name in body if name in refused]:
         if not asks_for_nothing(name, body.pop(name)):
             dropped.append(name)
@@ -128,6 +130,8 @@ def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor) -> 
 
 
 def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:
+    if len(message) == 2 and isinstance(message.get("content"), str) and message.get("role") != "developer":
+        return message  # a role and a text: most are that, and everyone takes it
     # A client that sends back what it got sends members that were null: null is absent, except for the content.
     written = {name: value for name, value in message.items() if value is not None or name == "content"}
     if not vendor.takes_cache_control:
