@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from streamweir.dialects.base import IdForm, call_id
+from streamweir.core.events import StreamStarted
+from streamweir.dialects.base import IdForm, Reply, call_id, identity_of
 from streamweir.dialects.table import DIALECTS
 
 FORMS = {
@@ -35,3 +36,12 @@ def test_a_made_call_id_tells_calls_apart() -> None:
     ids = {call_id(completion, choice, call) for completion in "ab" for choice in (0, 1) for call in (0, 1)}
     assert len(ids) == 8
     assert all(re.fullmatch(r"call_[A-Za-z0-9]{24}", id) for id in ids)
+
+
+def test_an_id_is_made_where_none_is_handed_in_and_the_upstreams_cannot_stand() -> None:
+    dialect, entropy = DIALECTS["openai"], b"x" * 24
+    bare = Reply(entropy=entropy, now=lambda: 7)
+    assert identity_of(StreamStarted(id="chatcmpl-1"), dialect, bare).id == "chatcmpl-1"
+    assert identity_of(StreamStarted(id="gen-1"), dialect, bare).id == dialect.id_form.make(entropy)
+    named = Reply(id="chatcmpl-ours", entropy=entropy, now=lambda: 7)
+    assert identity_of(StreamStarted(id=None), dialect, named).id == "chatcmpl-ours"

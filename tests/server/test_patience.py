@@ -110,6 +110,30 @@ def test_the_next_look_is_due_with_the_first_that_could_happen(look: Look, due: 
     assert Patience(TIMING, 0.0).next_look(look) == pytest.approx(due)
 
 
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"commit_at": 1.0}, {"total_at": 0.5}, {"first_event_s": 0.25}, {"idle_s": 0.001, "commit_at": 0.0}],
+    ids=str,
+)
+def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
+    changes: dict[str, float], is_stream: bool
+) -> None:
+    patience = Patience(structs.replace(TIMING, **changes), 0.0)
+    nothing = Look(
+        now=0.0,
+        is_paused=False,
+        has_first_event=False,
+        read_at=None,
+        wrote_at=None,
+        is_committed=not is_stream,
+        has_moved=False if is_stream else None,
+        is_mid_event=False,
+        written=0,
+    )
+    assert patience.first_look(is_stream=is_stream) == patience.next_look(nothing)
+
+
 def test_a_sign_of_life_is_due_after_silence_and_not_to_one_who_does_not_read() -> None:
     patience = Patience(TIMING, 0.0)
     quiet = structs.replace(FLOWING, now=20.0)

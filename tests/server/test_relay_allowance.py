@@ -188,6 +188,33 @@ async def test_the_largest_answer_is_bounded_all_the_same() -> None:
         assert run.documents[-2]["error"]["code"] == "response_too_large"
 
 
-@pytest.mark.parametrize(("left", "at"), [(0, 1100 + 1024), (10, 1100 + 1024), (1000, 1100 + 4000), (1 << 40, 1 << 20)])
-def test_when_it_is_weighed_next(left: int, at: int) -> None:
-    assert next_weighing(1100, left, 1 << 20) == at
+@pytest.mark.parametrize(
+    ("tokens", "left", "step"),
+    [
+        (0, 0, 1024),
+        (0, 10, 1024),
+        (0, 1000, 4000),
+        (0, 1 << 40, 1 << 20),
+        # 200 bytes a token: half of that is foretold for each that is left.
+        (50, 0, 1024),
+        (50, 15, 1500),
+        (50, 100, 10_000),
+        (50, 1000, 4000 + 16_384),
+        (50, 1 << 40, 1 << 20),
+        # Nothing but text, or fewer bytes than tokens: the provider counts what nobody sees.
+        (2500, 1000, 4000),
+        (90_000, 1000, 4000),
+    ],
+)
+def test_when_it_is_weighed_next(tokens: int, left: int, step: int) -> None:
+    assert next_weighing(10_000, tokens, left, 1 << 20) == min(1 << 20, 10_000 + step)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_frames_that_suddenly_carry_more_text_pass_unseen_for_a_bounded_length(mode: Mode) -> None:
+    watched = Watched(3000)
+    frames = openai_frames([*["word"] * 500, *["word" * 100] * 100])
+    async with attempt(piecewise(frames), mode=mode, meter=watched.meter, prepare=watched.prepare) as (run, _):
+        await run.over()
+        (at,) = watched.overruns.at
+        assert 3000 < at <= 3000 + 16_384 // 4 + 100

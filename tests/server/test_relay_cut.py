@@ -63,7 +63,7 @@ async def test_the_caller_is_told_now_and_the_usage_is_that_of_the_end(voice: Vo
     go_on = asyncio.Event()
     async with attempt(slowly(go_on, voice), voice.kind, dialect) as (run, up):
         body = await cut(run)
-        assert not run.relay.ended.done()
+        assert not run.relay.is_over
         assert run.watch.places == 0
         go_on.set()
         await run.over()
@@ -217,7 +217,7 @@ async def test_the_caller_of_a_whole_answer_is_told_by_whoever_made_the_relay(di
         run.relay.cut(BUDGET)
         assert told == [BUDGET]
         assert run.relay.failure is BUDGET
-        assert not run.relay.ended.done()
+        assert not run.relay.is_over
         go_on.set()
         await run.over()
         assert run.written == b""

@@ -84,7 +84,7 @@ async def test_every_order_ends_once(stage: str, bills_on: bool) -> None:
             for what in order:
                 await act(run, what, go_on)
             go_on.set()
-            while not run.relay.ended.done():
+            while not run.relay.is_over:
                 run.relay.allowance(None)
                 run.relay.let_go_on()
                 await asyncio.sleep(0.001)

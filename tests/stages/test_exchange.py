@@ -483,7 +483,7 @@ def test_a_pinned_id_or_time_is_never_passed() -> None:
 class TestWhole:
     def exchange(self, meter: Meter) -> WholeExchange:
         reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="gpt-4o")
-        return WholeExchange(provider_named("openai"), DIALECTS["openai"], reply, meter)
+        return WholeExchange(provider_named("openai"), DIALECTS["openai"], reply, Mode.FILTER, meter)
 
     def test_a_stream_is_folded(self) -> None:
         meter = Meter()

@@ -173,7 +173,8 @@ def test_no_usage_is_counted_for_nobody() -> None:
 def test_a_whole_answer(dialect: str, error: CallerError | None) -> None:
     form, meter, body = DIALECTS[dialect], Meter(3), openai_whole()
     reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m")
-    exchange = WholeExchange(provider_named("openai"), form, reply, meter)
+    mode = plan(canonical_dialects("openai"), form, reply)
+    exchange = WholeExchange(provider_named("openai"), form, reply, mode, meter)
     assert exchange.feed(body[:50]) == b""
     assert exchange.detach(error) == b""
     assert (exchange.failure, exchange.ended) == (error, False)
@@ -200,7 +201,7 @@ def test_a_report_that_cannot_be_true_is_not_shown(mode: Mode) -> None:
 
 def test_a_report_that_cannot_be_true_is_not_shown_in_a_whole_answer() -> None:
     form, meter = DIALECTS["openai"], Meter(3, scope=Scope(request_bytes=100, max_output=10))
-    exchange = WholeExchange(provider_named("openai"), form, Reply(id="chatcmpl-x", now=lambda: 7), meter)
+    exchange = WholeExchange(provider_named("openai"), form, Reply(id="chatcmpl-x", now=lambda: 7), Mode.FILTER, meter)
     out = exchange.feed(openai_whole(usage=(7, 100_000))) + exchange.finish()
     assert json.loads(out)["usage"]["completion_tokens"] == 5
     assert meter.settle().usage.completion_tokens == 5

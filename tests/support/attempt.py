@@ -25,6 +25,8 @@ from streamweir.dialects.table import DIALECTS
 from streamweir.providers.base import Target
 from streamweir.providers.registry import canonical_dialects, provider_named
 from streamweir.server import respond
+from streamweir.server.alarm import Clock
+from streamweir.server.ending import Parts
 from streamweir.server.patience import Timing
 from streamweir.server.recording import RecordedRelay, Recording
 from streamweir.server.relay import Relay
@@ -60,6 +62,7 @@ class Attended:
     """For upstreams that are read on without a caller."""
     faults: list[BaseException] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
 
     def chunk_gap(self, gap_s: float, /) -> None:
         self.gaps.append(gap_s)
@@ -176,15 +179,11 @@ async def attempt(
     chat = read_request(members | ({"stream_options": {"include_usage": True}} if stream else {}), form.request)
     reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
     meter = meter or Meter(3)
-    exchange: Exchange | WholeExchange
-    if stream:
-        chosen = mode or plan(canonical_dialects(kind), form, reply)
-        exchange = Exchange(provider, form, reply, chosen, meter)
-    else:
-        exchange = WholeExchange(provider, form, reply, meter)
+    make = Exchange if stream else WholeExchange
+    exchange = make(provider, form, reply, mode or plan(canonical_dialects(kind), form, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
-    parts = (exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
-    relay = Relay(*parts) if recording is None else RecordedRelay(recording, *parts)
+    parts = Parts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
+    relay = Relay(parts) if recording is None else RecordedRelay(recording, parts)
     relay.abort_stops_billing = not bills_on
     prepare(relay)
     run = Run(relay, meter, response, watch, line)
@@ -200,6 +199,7 @@ async def attempt(
             run.task.cancel()
             await asyncio.wait([run.task])
             await upstream.close()
+            watch.clock.stop()
 
 
 def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:

@@ -23,7 +23,7 @@ from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import canonical_dialects, provider_named
 from streamweir.stages.exchange import Exchange, WholeExchange
 from streamweir.stages.meter import Meter, UsageSource
-from streamweir.stages.plan import plan
+from streamweir.stages.plan import Mode, plan
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.local import (
@@ -124,7 +124,7 @@ class TestAnswers:
         upstream = LocalUpstream(address)
         answer = await answered(upstream, asked(stream=False))
         await upstream.close()
-        exchange = WholeExchange(PROVIDER, form, reply, Meter())
+        exchange = WholeExchange(PROVIDER, form, reply, Mode.TRANSLATE, Meter())
         document = json.loads(exchange.feed(answer.body) + exchange.finish())
         assert document["choices"][0]["message"]["content"]
         assert document["usage"]["completion_tokens"] == 6

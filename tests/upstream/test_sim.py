@@ -17,7 +17,7 @@ from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import canonical_dialects, provider_named
 from streamweir.stages.exchange import Exchange, WholeExchange
 from streamweir.stages.meter import Meter, UsageSource
-from streamweir.stages.plan import plan
+from streamweir.stages.plan import Mode, plan
 from streamweir.upstream.base import Call, Upstream
 from streamweir.upstream.script import MODELS, SCRIPTS, Step, play
 from streamweir.upstream.sim import MODELS as LISTED
@@ -503,7 +503,7 @@ async def test_usage_is_settled_once_wherever_it_stood(word: str, total: int, so
 async def test_whole_answers_in_every_dialect_that_has_them(model: str, rules: Rules) -> None:
     form = DIALECTS[rules.name]
     reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model=f"sim/{model}")
-    caller = Caller(WholeExchange(PROVIDER, form, reply, Meter()))
+    caller = Caller(WholeExchange(PROVIDER, form, reply, Mode.TRANSLATE, Meter()))
     call = await simulator().open(request_for(model, stream=False), caller)
     if model.startswith(("stall", "endless")):
         await caller.heard(2)

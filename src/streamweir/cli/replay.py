@@ -103,12 +103,13 @@ def replay(
     if buffered and form.whole_object is None:
         raise WrongUse(f"{dialect} always streams: it has no buffered answer")
     reply = _reply(data, provider, form, model, usage, id, created)
+    mode = plan(canonical_dialects(source), form, reply)
     if buffered:
-        whole = WholeExchange(provider, form, reply, Meter())
+        whole = WholeExchange(provider, form, reply, mode, Meter())
         out = whole.feed(data) + whole.finish()
         return (out, True) if whole.failure is None else (jsonio.encode(envelope(whole.failure, form)), False)
     meter = Meter()
-    exchange = Exchange(provider, form, reply, plan(canonical_dialects(source), form, reply), meter)
+    exchange = Exchange(provider, form, reply, mode, meter)
     out = exchange.feed(data) + exchange.finish()
     if exchange.failure is not None:  # nothing was sent yet: the gateway would answer with a status instead
         out = b"".join(Encoder(form, reply).feed(StreamFailed(exchange.failure)))

@@ -46,7 +46,8 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def prompt_tokens(self) -> int:
-        return self.input_uncached + (self.cache_read or 0) + (self.cache_write or 0) + (self.audio_input or 0)
+        cached = (self.cache_read or 0) + (self.cache_write_5m or 0) + (self.cache_write_1h or 0)
+        return self.input_uncached + cached + (self.audio_input or 0)
 
     @property
     def completion_tokens(self) -> int:

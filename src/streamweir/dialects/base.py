@@ -135,8 +135,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
 class Reply(Struct, frozen=True, kw_only=True):
     """What one answer is written with: what its caller asked for, and the id and the time handed in."""
 
-    id: str
-    """Ours, of the dialect's form."""
+    id: str = ""
+    """Ours, of the dialect's form. Empty: one is made of the `entropy`, where the upstream's own cannot stand."""
+    entropy: bytes = b""
     now: Callable[[], int]
     model: str | None = None
     """As the caller named it."""
@@ -170,7 +171,8 @@ def identity_of(started: StreamStarted, dialect: Dialect, reply: Reply) -> Ident
         model = started.model or reply.target_model or reply.model
     else:
         model = reply.model or (started.model if dialect.request.model_required else None)
-    return Identity(started.id if keeps_id and started.id is not None else reply.id, created, model or "")
+    own_id = started.id if keeps_id else None
+    return Identity(own_id or reply.id or dialect.id_form.make(reply.entropy), created, model or "")
 
 
 def _spell(entropy: bytes, alphabet: str, length: int) -> str:

@@ -110,6 +110,7 @@ class Gateway:
         self._pressure = pressure_of(config, workers)
         self._workers = workers
         self.server = HttpServer(self, http_limits_of(config))
+        self.clock = self.server.clock
 
     def _control_app(self, config: Config) -> Starlette:
         """With the API, where there are books to speak of."""

@@ -5,7 +5,6 @@ nothing else. How they are put to work is `server.chat`.
 """
 
 import time
-from functools import partial
 
 from msgspec import structs
 
@@ -17,7 +16,7 @@ from streamweir.server.asking import estimate_prompt
 from streamweir.server.chance import random_bytes
 from streamweir.server.patience import Timing
 from streamweir.server.setup import Setup
-from streamweir.server.tokens import Tokenizer, has_media
+from streamweir.server.tokens import PromptCount, Tokenizer, has_media
 from streamweir.stages.exchange import Exchange, WholeExchange
 from streamweir.stages.meter import Meter
 from streamweir.stages.plan import plan
@@ -39,7 +38,7 @@ def make_exchange(
     """
     place = setup.providers[target.provider]
     reply = Reply(
-        id=dialect.id_form.make(random_bytes(24)),
+        entropy=random_bytes(24),
         now=_now,
         model=chat.model,
         target_model=target.model,
@@ -50,11 +49,10 @@ def make_exchange(
     if tokenizer is None:
         meter = Meter(estimate_prompt(chat), scope=scope)
     else:
-        count_prompt = partial(tokenizer.count_prompt_quickly, chat)
+        count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(estimate_prompt(chat), tokenizer.quickly, count_prompt=count_prompt, scope=scope)
-    if not chat.stream:
-        return WholeExchange(place.provider, dialect, reply, meter), meter
-    return Exchange(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
+    kind = Exchange if chat.stream else WholeExchange
+    return kind(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
 
 
 def timing_of(setup: Setup, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool) -> Timing:
@@ -81,7 +79,8 @@ def timing_of(setup: Setup, chat: ChatRequest, target: TargetId, arrived_s: floa
 
 def most_output_tokens(chat: ChatRequest) -> int | None:
     """The most that the caller wants, of all choices together. None: it does not say."""
-    return chat.max_output_tokens * chat.n if chat.max_output_tokens is not None else None
+    most = chat.max_output_tokens
+    return most if most is None or chat.n == 1 else most * chat.n
 
 
 def _now() -> int:

@@ -2,30 +2,31 @@
 
 Everything that waits is here, in one task per request: a large body being parsed, the books, a
 retry, the attempt itself. What flows is in `server.relay`. No upstream is asked before the hold is
-written. Another target, or the same again, is tried only while nothing has been sent
-(`Relay.failure`), within the retry budget, and before the time at which the status has to go out.
-However it ends, the facts are complete exactly once; `server.settle` does the rest.
+written. Another target, or the same again (`server.candidates`), is tried only while nothing has been
+sent (`Relay.failure`). However it ends, the facts are complete exactly once; `server.settle` does the rest.
 """
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from functools import partial
 from random import random
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.core.request import ChatRequest, read_request
+from streamweir.core.request import ChatRequest, Prompt, read_request
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.dialects.base import Dialect
 from streamweir.policy.access import Key
 from streamweir.policy.refusal import is_refusal_of_stream_options
-from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, TargetId
 from streamweir.server import respond
 from streamweir.server.asking import estimate_prompt, read_idempotency
 from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.books import Books, unavailable
+from streamweir.server.candidates import Candidates
+from streamweir.server.ending import Parts
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.message import Headers, Request, Response
 from streamweir.server.payment import Payment
@@ -51,6 +52,34 @@ _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadl
 class Conversation:
     """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
 
+    __slots__ = (
+        "_body_digest",
+        "_books",
+        "_chat",
+        "_dialect",
+        "_headers",
+        "_idempotency",
+        "_is_cut",
+        "_meter",
+        "_parser",
+        "_payment",
+        "_pending",
+        "_prompt",
+        "_recording",
+        "_relay",
+        "_request",
+        "_response",
+        "_setup",
+        "_stop_reason",
+        "_task",
+        "_told",
+        "_vocabularies",
+        "_watch",
+        "booking",
+        "facts",
+        "key",
+    )
+
     def __init__(
         self,
         setup: Setup,
@@ -73,13 +102,14 @@ class Conversation:
         self._headers: Headers = ()
         self._watch = watch
         self._parser = parser
-        self._loop = asyncio.get_running_loop()
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
         self._payment: Payment | None = None
         self._chat: ChatRequest | None = None
         self._meter: Meter | None = None
+        self._prompt: Prompt | None = None
+        """All that is kept of the request, once there is an answer."""
         self._is_cut = False
         """The caller's answer was cut, though the upstream may be read on."""
         self._told: int | None = None
@@ -101,7 +131,7 @@ class Conversation:
         self._task = asyncio.current_task()
         self._response.on_gone = self._caller_gone
         try:
-            await self._converse()
+            await self._try_targets(await self._admit())
         except Refusal as refusal:
             self._headers = refusal.headers
             self._refuse(refusal.error, Verdict.REJECTED)
@@ -131,10 +161,10 @@ class Conversation:
         `reads_on`: without the caller, where the upstream bills on and will tell for what.
         """
         relay = self._relay
-        if self._stop_reason is not None or (relay is not None and relay.ended.done() and relay.failure is None):
+        if self._stop_reason is not None or (relay is not None and relay.is_over and relay.failure is None):
             return  # it is over: only its record is still to be written
         self._stop_reason = error
-        if relay is None or relay.ended.done():
+        if relay is None or relay.is_over:
             if self._task is not None:
                 self._task.cancel()
         elif reads_on:
@@ -168,11 +198,11 @@ class Conversation:
 
     def _count(self, pending: Pending) -> Settlement:
         """In a thread."""
-        model, chat = (self.facts.target or "").partition("/")[2], self._chat
-        if chat is None or not choose(model).is_own:
+        model, prompt = (self.facts.target or "").partition("/")[2], self._prompt
+        if prompt is None or not choose(model).is_own:
             return pending.count()
         tokenizer = self._vocabularies.tokenizer(model)
-        return pending.count(tokenizer, tokenizer.count_prompt(chat))
+        return pending.count(tokenizer, tokenizer.count_prompt(prompt))
 
     def _content(self, recording: Recording, meter: Meter) -> Content:
         """In a thread."""
@@ -205,8 +235,10 @@ class Conversation:
             self.facts.completion_id = self._pending.settlement.completion_id
             self.facts.service_tier = meter.record.service_tier
 
-    async def _converse(self) -> None:
+    async def _admit(self) -> Candidates:
+        """Reads, routes and books it."""
         chat = self._chat = await self._read()
+        self._prompt = chat.prompt
         facts, setup = self.facts, self._setup
         facts.model, facts.stream = chat.model or setup.default_model, chat.stream
         route = self._find_route(chat)
@@ -220,7 +252,7 @@ class Conversation:
             setup.router.abandoned(targets[0])
             raise
         setup.budget.note_request(now)
-        await self._try_targets(chat, targets)
+        return Candidates(setup, targets)
 
     async def _book(self, chat: ChatRequest, route: Route) -> None:
         """What is let in is in the journal when this is over. Raises `Refusal`."""
@@ -253,13 +285,15 @@ class Conversation:
         self._payment = Payment(self._books, self.booking, self._watch, self._cut)
 
     async def _read(self) -> ChatRequest:
-        body, self._request.body = self._request.body, b""
-        self._idempotency, self._body_digest = read_idempotency(self._request.headers, body)
+        request = self._request
+        body, request.body = request.body, b""
+        self._idempotency, self._body_digest = read_idempotency(request.headers, body)
+        request.headers, request.admitted = {}, None
         if self.key.log_content:
             self._recording = Recording(body, self._request.arrived_s)
         if len(body) <= LARGEST_ON_LOOP:
             return read_request(decode_body(body), self._dialect.request)
-        return await self._loop.run_in_executor(self._parser, _parse, body, self._dialect)
+        return await asyncio.get_running_loop().run_in_executor(self._parser, _parse, body, self._dialect)
 
     def _find_route(self, chat: ChatRequest) -> Route:
         asked = chat.model or self._setup.default_model
@@ -270,12 +304,11 @@ class Conversation:
             raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
         return route
 
-    async def _try_targets(self, chat: ChatRequest, targets: list[TargetId]) -> None:
-        """The first of `targets` is taken; another one, or the same again, must be taken before it is tried."""
-        target, *untried = targets
-        extra = 0
+    async def _try_targets(self, candidates: Candidates) -> None:
+        refusals = self._setup.refusals
         while True:
-            relay, meter = await self._attempt(chat, target, is_last=self._is_last(untried, extra))
+            target = candidates.target
+            relay, meter = await self._attempt(target, is_last=candidates.is_last)
             if self._payment is not None:
                 await self._payment.over()
             error = relay.failure
@@ -285,90 +318,70 @@ class Conversation:
             if self._response.gone:  # in the moment between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
-            if is_refusal_of_stream_options(error) and not self._setup.refusals.refuses(target):
-                self._setup.refusals.note(target)  # not asked for again: this is the same attempt, put right
-                target = self._setup.router.take(target, time.monotonic()) or target
-                continue
-            target = await self._next_target(error, target, untried, extra)
-            extra += 1
-
-    def _is_last(self, untried: list[TargetId], extra: int) -> bool:
-        """Nobody can be asked after this one."""
-        now = time.monotonic()
-        if extra >= MOST_EXTRA_ATTEMPTS or not self._setup.budget.has_room(now):
-            return True
-        return all(self._setup.router.is_away(target, now) for target in untried)
-
-    async def _next_target(
-        self, error: StreamweirError, target: TargetId, untried: list[TargetId], extra: int
-    ) -> TargetId:
-        """Raises the error where nothing more may be tried."""
-        setup, now = self._setup, time.monotonic()
-        may_move, may_repeat = bool(untried) and may_try_elsewhere(error), may_try_again(error)
-        if extra >= MOST_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not setup.budget.may_retry(now):
-            raise error
-        while may_move and untried:
-            taken = setup.router.take(untried.pop(0), now)
-            if taken is not None:
-                return taken
-        wait_s = backoff_s(extra, random, error.retry_after_s)
-        if not may_repeat or now + wait_s >= self._commit_at(target):
-            raise error
-        await self._sleep(wait_s)
-        # The loop counts in whole milliseconds, and may wake us just before the target's own pause is over.
-        taken = setup.router.take(target, max(time.monotonic(), now + wait_s))
-        if taken is None:
-            raise error
-        return taken
+            if is_refusal_of_stream_options(error) and not refusals.refuses(target):
+                refusals.note(target)  # not asked for again
+                candidates.repeat()
+            else:
+                await candidates.advance(error, self._request.arrived_s, self._sleep)
 
     async def _sleep(self, wait_s: float) -> None:
         self._relay = None
         self._response.on_gone = self._caller_gone
         await asyncio.sleep(wait_s)
 
-    async def _attempt(self, chat: ChatRequest, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
+    async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
         began_at = time.monotonic()
         attempt = Attempt(target=str(target))
         self.facts.attempts.append(attempt)
         try:
-            request = build_request(self._setup, chat, target)
-            relay, meter = self._make(chat, target, len(request.body), is_last)
+            relay, meter, running = self._begin(target, attempt, is_last)
         except BaseException:
             self._setup.router.abandoned(target)
             raise
-        self.facts.dropped = request.dropped
-        if chat.stream:  # a whole answer shows nothing of when it began
-            answered = self._setup.router.answered
-            relay.on_first_token = lambda: answered(target, time.monotonic(), time.monotonic() - began_at)
-        relay.on_cut = self._tell_cut
-        self._relay, self._meter = relay, meter
-        if self._payment is not None:
-            self._payment.bind(relay, meter, attempt.target)
         try:
-            await relay.run(self._setup.providers[target.provider].upstream, request)
+            await running
         finally:
             attempt.duration_s = time.monotonic() - began_at
             attempt.resends = relay.resends
             self._report(relay, meter, target, attempt)
         return relay, meter
 
+    def _begin(
+        self, target: TargetId, attempt: Attempt, is_last: bool
+    ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
+        """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
+        chat, place = self._chat, self._setup.providers[target.provider]
+        assert chat is not None  # noqa: S101 (for the type checker)
+        request = build_request(self._setup, chat, target)
+        relay, meter = self._make(chat, target, len(request.body), is_last)
+        relay.abort_stops_billing = place.abort_stops_billing
+        relay.on_cut = self._tell_cut
+        if chat.stream:  # a whole answer shows nothing of when it began
+            relay.on_first_token = partial(self._answered, target, time.monotonic())
+        self.facts.dropped = request.dropped
+        self._relay, self._meter = relay, meter
+        if self._payment is not None:
+            self._payment.bind(relay, meter, attempt.target)
+        return relay, meter, relay.run(place.upstream, request)
+
+    def _answered(self, target: TargetId, began_at: float) -> None:
+        now = time.monotonic()
+        self._setup.router.answered(target, now, now - began_at)
+
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
         tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
         exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, tokenizer)
-        place = self._setup.providers[target.provider]
-        make = Relay if self._recording is None else partial(RecordedRelay, self._recording)
-        relay = make(
+        parts = Parts(
             exchange,
             meter,
-            place.provider,
+            self._setup.providers[target.provider].provider,
             self._response,
             timing_of(self._setup, chat, target, self._request.arrived_s, is_last=is_last),
             self._watch,
             self._request.id,
             (respond.EVENT_STREAM if chat.stream else ()) + self._headers,
         )
-        relay.abort_stops_billing = place.abort_stops_billing
-        return relay, meter
+        return Relay(parts) if self._recording is None else RecordedRelay(self._recording, parts), meter
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:
         self._is_cut = True
@@ -425,9 +438,6 @@ class Conversation:
         if facts.stream and relay.first_token_at is not None:
             facts.ttft_s = relay.first_token_at - self._request.arrived_s
         facts.duration_s = time.monotonic() - self._request.arrived_s
-
-    def _commit_at(self, target: TargetId) -> float:
-        return self._request.arrived_s + self._setup.providers[target.provider].timeouts.commit_s
 
 
 def _parse(body: bytes, dialect: Dialect) -> ChatRequest:

@@ -9,13 +9,15 @@ take, is known to `server.relay` alone.
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.providers.base import Provider
+from streamweir.server.alarm import Alarm
 from streamweir.server.message import Headers, Response
 from streamweir.server.outlet import Outlet
 from streamweir.server.patience import Timing, next_weighing
@@ -41,11 +43,29 @@ def guarded(step: Callable[Concatenate[E, P], None]) -> Callable[Concatenate[E, 
     return guarded_step
 
 
-class Ending:
+class Parts(NamedTuple):
+    """What an attempt is made of."""
+
+    exchange: Exchange | WholeExchange
+    meter: Meter
+    provider: Provider
+    response: Response
+    timing: Timing
+    watch: Watch
+    request_id: str
+    headers: Headers = ()
+    """Of the answer."""
+
+
+class Ending(ABC):
+    """See `server.alarm.Sleeper`."""
+
     __slots__ = (
+        "_alarm",
         "_allowed",
         "_delivered_before",
         "_exchange",
+        "_give_up_at",
         "_holds",
         "_is_abandoned",
         "_last",
@@ -59,33 +79,24 @@ class Ending:
         "_source",
         "_stream",
         "_time",
-        "_timer",
         "_timing",
+        "_waiter",
         "_watch",
         "_weigh_at",
         "_written_before",
         "abort_stops_billing",
         "bytes_in",
-        "ended",
         "failure",
         "first_token_at",
+        "is_over",
         "on_cut",
         "on_first_token",
         "on_overrun",
         "verdict",
     )
 
-    def __init__(
-        self,
-        exchange: Exchange | WholeExchange,
-        meter: Meter,
-        provider: Provider,
-        response: Response,
-        timing: Timing,
-        watch: Watch,
-        request_id: str,
-        headers: Headers = (),
-    ) -> None:
+    def __init__(self, parts: Parts) -> None:
+        exchange, meter, provider, response, timing, watch, request_id, headers = parts
         self._loop = asyncio.get_running_loop()
         self._time = time.monotonic  # the loop's own clock, which uvloop reads only once per turn
         self._exchange = exchange
@@ -99,7 +110,8 @@ class Ending:
         self._watch = watch
         self._request_id = request_id
         self._opening: asyncio.Task[object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(watch.clock, self)
+        self._give_up_at = 0.0
         self._is_abandoned = False
         self._delivered_before: tuple[int, int] | None = None  # it is held back since so much text had gone out
         self._holds = 0
@@ -120,14 +132,20 @@ class Ending:
         """Why it failed before anything was sent."""
         self.verdict: Verdict | None = None
         """Set where no event tells it: the caller has gone."""
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.is_over = False
+        self._waiter: asyncio.Future[None] | None = None  # of whoever waits until it is
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Time has passed: look at what has taken too long."""
+        ...
 
     # What the caller does, and what others decide.
 
     @guarded
     def caller_gone(self) -> None:
         """Abort the upstream, or read on without the caller, for the usage at its end."""
-        if self.ended.done():
+        if self.is_over:
             return
         self.verdict = Verdict.CLIENT_GONE
         if self._reads_on():
@@ -139,7 +157,7 @@ class Ending:
     @guarded
     def stop(self, error: StreamweirError, /) -> None:
         """End now, with this error: an error frame, or a `failure` where nothing was sent yet."""
-        if self.ended.done():
+        if self.is_over:
             return
         self._source.drop()
         last, self._last = self._last, None
@@ -152,7 +170,7 @@ class Ending:
     @guarded
     def cut(self, error: StreamweirError, /) -> None:
         """As `stop` for the caller, who gets nothing of what is held back; but an upstream that bills on is read on."""
-        if self.ended.done() or self._is_abandoned:
+        if self.is_over or self._is_abandoned:
             return
         is_begun, tell = self._response.started, self.on_cut
         reads_on = (is_begun or tell is not None) and self._reads_on()
@@ -183,7 +201,7 @@ class Ending:
 
     def hold_back(self) -> None:
         """From now on nothing is written to the caller, the head included. Held back twice, it is let go on twice."""
-        if self.ended.done() or self._is_abandoned:
+        if self.is_over or self._is_abandoned:
             return
         self._holds += 1
         if not self._outlet.is_held:
@@ -193,7 +211,7 @@ class Ending:
     @guarded
     def let_go_on(self) -> None:
         self._holds = max(self._holds - 1, 0)
-        if self.ended.done() or self._holds or not self._outlet.is_held:
+        if self.is_over or self._holds or not self._outlet.is_held:
             return
         kept, last = self._outlet.take(), self._last
         self._delivered_before = self._last = None
@@ -218,9 +236,9 @@ class Ending:
 
     def _check_allowance(self) -> None:
         while (allowed := self._allowed) is not None:
-            left = allowed - self._meter.tokens_so_far()
-            if left >= 0:
-                self._weigh_at = next_weighing(self.bytes_in, left, self._timing.most_bytes)
+            tokens = self._meter.tokens_so_far()
+            if tokens <= allowed:
+                self._weigh_at = next_weighing(self.bytes_in, tokens, allowed - tokens, self._timing.most_bytes)
                 return
             self.allowance(None)
             if self.on_overrun is not None:
@@ -247,7 +265,8 @@ class Ending:
         self.allowance(None)
         self._resume()
         grace_s = self._timing.silence_s if self._may_end() else self._timing.abandoned_s
-        self._set_timer(self._time() + grace_s, self._give_up)
+        self._give_up_at = self._time() + grace_s
+        self._alarm.by(self._give_up_at)
         if self._exchange.ended:
             self._part()
 
@@ -272,14 +291,14 @@ class Ending:
 
     def _conclude(self, out: bytes) -> None:
         """The exchange has ended."""
-        if self.ended.done() or self._is_abandoned:
+        if self.is_over or self._is_abandoned:
             self._part()
             return
         exchange, response = self._exchange, self._response
         has_answer = exchange.ended and exchange.failure is None and not response.gone
         if has_answer and not response.started:
             self._check_allowance()
-            if self.ended.done():
+            if self.is_over:
                 return
         if has_answer and self._outlet.is_held:
             self._last = out
@@ -305,7 +324,7 @@ class Ending:
 
     def _leave(self) -> None:
         """Nobody waits for it any more."""
-        if self.ended.done():
+        if self.is_over:
             return
         self._source.drop()
         if self._outlet.is_held:
@@ -315,14 +334,14 @@ class Ending:
 
     def _part(self) -> None:
         """Nothing reaches the relay any more, and whoever waits for the attempt goes on."""
-        if self.ended.done():
+        if self.is_over:
             return
-        self.ended.set_result(None)
-        if self._timer is not None:
-            self._timer.cancel()
+        self.is_over = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        self._alarm.end()
         response = self._response
         response.on_gone = response.on_full = response.on_drained = None
-        self.on_cut = self.on_overrun = None  # whoever waits for them holds this one
         self.on_first_token = self.on_overrun = self.on_cut = None  # they may hold the relay itself
         if self._is_abandoned:
             self._watch.abandoned_ended()
@@ -379,8 +398,3 @@ class Ending:
     def _has_spoken(self) -> bool:
         record = self._meter.record
         return bool(record.written or record.finishes)
-
-    def _set_timer(self, at: float, step: Callable[[], None]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(at, step)

@@ -15,6 +15,9 @@ _OVERRUN = 4
 _SHORTEST_LIMIT = 64
 """In tokens: a guess at the tokens of a few words is too coarse to cut by."""
 _LEAST_STEP_BYTES = 1024
+_UNSEEN_BYTES = 16 * 1024
+"""Of text: so much of an answer may pass beyond its allowance before that is seen, and only where frames suddenly
+carry more than twice the text that they did before."""
 _SHORTEST_WAIT_S = 0.001
 _SHORTEST_PULSE_S = 0.02
 """No setting makes a stream that just flows look more often than this."""
@@ -55,6 +58,8 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 class Patience:
+    __slots__ = ("_began_at", "_event_at", "_framed_at", "_timing")
+
     def __init__(self, timing: Timing, began_at: float) -> None:
         self._timing = timing
         self._began_at = began_at
@@ -90,11 +95,15 @@ class Patience:
         """The caller was told nothing for so long that a sign of life is due."""
         return look.wrote_at is not None and not look.is_paused and look.now - look.wrote_at >= self._timing.keepalive_s
 
+    def first_look(self, *, is_stream: bool) -> float:
+        """When to look for the first time, at an attempt that has just begun."""
+        timing, now = self._timing, self._began_at
+        due = min(timing.total_at, now + self._pulse_s(), now + timing.first_event_s)
+        return max(min(due, timing.commit_at) if is_stream else due, now + _SHORTEST_WAIT_S)
+
     def next_look(self, look: Look) -> float:
         timing, now = self._timing, look.now
-        # At least as often as the shortest of them: which one applies changes with what is read, not with a tick.
-        shortest_s = min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s)
-        due = min(timing.total_at, now + max(shortest_s, _SHORTEST_PULSE_S))
+        due = min(timing.total_at, now + self._pulse_s())
         if not look.is_committed:
             due = min(due, timing.commit_at)
         if not look.is_paused:
@@ -105,6 +114,11 @@ class Patience:
             if self._event_at is not None:
                 due = min(due, self._event_at + timing.idle_s)
         return max(due, now + _SHORTEST_WAIT_S)
+
+    def _pulse_s(self) -> float:
+        """At least as often as the shortest of them: which one applies changes with what is read, not with a tick."""
+        timing = self._timing
+        return max(min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s), _SHORTEST_PULSE_S)
 
     def _note_event(self, look: Look) -> None:
         """Comments are bytes and no events: an upstream that sends nothing else has stopped (spec/failures.md, idle).
@@ -123,12 +137,17 @@ class Patience:
             self._event_at = look.now
 
 
-def next_weighing(bytes_in: int, left: int, most_bytes: int) -> int:
+def next_weighing(bytes_in: int, tokens: int, left: int, most_bytes: int) -> int:
     """How many bytes of an answer may come before its length must be looked at again, with so many tokens `left`.
 
-    No text is longer than the bytes that brought it. Near the end that would be a look at every piece.
+    No text is longer than the bytes that brought it; near the end that would be a look at every piece. Most of those
+    bytes are framing, though: where the `tokens` so far tell how much, half of what they foretell may come, within
+    the bound of `_UNSEEN_BYTES`.
     """
-    return min(most_bytes, bytes_in + max(left * BYTES_PER_TOKEN, _LEAST_STEP_BYTES))
+    surely = left * BYTES_PER_TOKEN
+    foretold = left * bytes_in // (2 * tokens) if tokens else 0
+    step = max(surely, min(foretold, surely + _UNSEEN_BYTES), _LEAST_STEP_BYTES)
+    return min(most_bytes, bytes_in + step)
 
 
 def too_large() -> UpstreamError:

@@ -8,14 +8,10 @@ have a plain `Relay`.
 
 from codecs import getincrementaldecoder
 
-from streamweir.providers.base import Provider
+from streamweir.server.ending import Parts
 from streamweir.server.message import Headers, Response
 from streamweir.server.outlet import Outlet
-from streamweir.server.patience import Timing
 from streamweir.server.relay import Relay
-from streamweir.server.watch import Watch
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import Meter
 from streamweir.store.content import MOST_BYTES, Content
 
 _FRAME_BYTES = 100
@@ -99,22 +95,11 @@ class RecordedOutlet(Outlet):
 class RecordedRelay(Relay):
     __slots__ = ("_recording",)
 
-    def __init__(
-        self,
-        recording: Recording,
-        exchange: Exchange | WholeExchange,
-        meter: Meter,
-        provider: Provider,
-        response: Response,
-        timing: Timing,
-        watch: Watch,
-        request_id: str,
-        headers: Headers = (),
-    ) -> None:
-        super().__init__(exchange, meter, provider, response, timing, watch, request_id, headers)
+    def __init__(self, recording: Recording, parts: Parts) -> None:
+        super().__init__(parts)
         self._recording = recording
         self._outlet = RecordedOutlet(
-            recording.caller, response, headers, is_stream=self._stream is not None, now=self._read_at
+            recording.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
         )
         self._put = self._outlet.write
 

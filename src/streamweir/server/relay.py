@@ -11,15 +11,13 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from streamweir.core.errors import StreamweirError
-from streamweir.providers.base import Provider, UpstreamRequest
-from streamweir.server.ending import Ending, guarded
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.alarm import SLACK_S
+from streamweir.server.ending import Ending, Parts, guarded
 from streamweir.server.facts import Gaps
 from streamweir.server.gap import BOUNDS_S, no_gaps, read_gaps
-from streamweir.server.message import Headers, Response
-from streamweir.server.patience import Look, Patience, Timing, too_large
+from streamweir.server.patience import Look, Patience, too_large
 from streamweir.server.watch import Watch as Watch
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import Meter
 from streamweir.upstream.base import Upstream
 from streamweir.wire import sse
 
@@ -31,22 +29,12 @@ class Relay(Ending):
 
     __slots__ = ("_feed", "_gaps", "_is_flowing", "_longest_gap_s", "_patience", "_put", "_record")
 
-    def __init__(
-        self,
-        exchange: Exchange | WholeExchange,
-        meter: Meter,
-        provider: Provider,
-        response: Response,
-        timing: Timing,
-        watch: Watch,
-        request_id: str,
-        headers: Headers = (),
-    ) -> None:
-        super().__init__(exchange, meter, provider, response, timing, watch, request_id, headers)
-        self._feed = exchange.feed
-        self._record = meter.record
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._feed = parts.exchange.feed
+        self._record = parts.meter.record
         self._put = self._outlet.write
-        self._patience = Patience(timing, self._read_at)
+        self._patience = Patience(parts.timing, self._read_at)
         self._is_flowing = False  # the first token was written: what comes now is like what came before
         self._gaps = no_gaps()
         self._longest_gap_s = 0.0
@@ -77,8 +65,9 @@ class Relay(Ending):
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response
         response.on_gone, response.on_full, response.on_drained = self.caller_gone, self._pause, self._resume
-        self._timer = self._loop.call_at(self._patience.next_look(self._look()), self._tick)
-        self._opening = asyncio.current_task()
+        first_look = self._patience.first_look(is_stream=self._stream is not None)
+        self._alarm.by(first_look)
+        self._opening = asyncio.current_task(self._loop)
         try:
             call = await upstream.open(request, self)
         except StreamweirError as error:
@@ -86,7 +75,7 @@ class Relay(Ending):
             self.stop(error)
         except asyncio.CancelledError:
             opening, self._opening = self._opening, None
-            is_ours = self.ended.done()  # the attempt ended while the way was still being opened
+            is_ours = self.is_over  # the attempt ended while the way was still being opened
             self._leave()
             if not is_ours or opening is None or opening.uncancel():
                 raise
@@ -95,11 +84,15 @@ class Relay(Ending):
             self._break(reason)
         else:
             self._opening = None
+            del request  # it is sent: a long conversation is not kept for as long as its answer takes
             self._source.take_call(call)
-            if self.ended.done():
+            if self.is_over:
                 self._source.drop()
+        if self.is_over:
+            return
+        self._waiter = self._loop.create_future()
         try:
-            await asyncio.shield(self.ended)  # else a task that is cancelled would take the future with it
+            await self._waiter
         except asyncio.CancelledError:
             self._leave()
             raise
@@ -164,7 +157,19 @@ class Relay(Ending):
             self._longest_gap_s = max(self._longest_gap_s, gap_s)
         self._read_at = now
         self.bytes_in += len(data)
-        self._weigh(data, now)
+        if self._stream is None:
+            self._collect(data, now)
+        else:
+            self._weigh(data, now)
+
+    def _collect(self, data: bytes, now: float) -> None:
+        """A piece of a whole answer: nothing goes out, and nothing need be paid for, before its end."""
+        out = self._feed(data)
+        if self._exchange.ended:
+            self._note_first_token(now)
+            self._conclude(out)
+        elif self.bytes_in > self._timing.most_bytes:
+            self.stop(too_large())
 
     def _read_on(self) -> None:
         self._is_flowing = False  # an error may stand in the record, and the answer go on
@@ -175,14 +180,14 @@ class Relay(Ending):
         before, written = self._so_far(), self._record.written
         out = self._feed(data)
         if not self._is_flowing:
-            if out or self._stream is None:
+            if out:
                 self._note_first_token(now)
             self._is_flowing = self.first_token_at is not None and not self._is_abandoned
         if self._allowed is not None and self._record.written > written:
             self._written_before = before
             self._check_allowance()
             self._written_before = None
-            if self.ended.done() or self._is_abandoned:
+            if self.is_over or self._is_abandoned:
                 return
         if self._exchange.ended:
             self._conclude(out)
@@ -197,6 +202,14 @@ class Relay(Ending):
             self._pause()
 
     # Time.
+
+    def wake(self) -> None:
+        if not self._is_abandoned:
+            self._tick()
+        elif self._time() >= self._give_up_at - SLACK_S:
+            self._give_up()
+        else:
+            self._alarm.by(self._give_up_at)
 
     @guarded
     def _tick(self) -> None:
@@ -218,8 +231,8 @@ class Relay(Ending):
             elif self._patience.is_quiet(look):
                 self._write(KEEP_ALIVE, look.now)
             self._check_allowance()  # a provider may report more than it has shown
-        if not self.ended.done() and not self._is_abandoned:
-            self._timer = self._loop.call_at(self._patience.next_look(self._look()), self._tick)
+        if not self.is_over and not self._is_abandoned:
+            self._alarm.by(self._patience.next_look(self._look()))
 
     def _look(self) -> Look:
         stream, record, source = self._stream, self._meter.record, self._source

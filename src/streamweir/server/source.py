@@ -44,11 +44,11 @@ class Source:
 
     def take_head(self, status: int, headers: Mapping[str, str]) -> StreamweirError | None:
         """What is wrong with it, where that can be said without a body."""
-        self.status, self._head = status, headers
+        self.status = status
         if 300 <= status < 400:
             return self._provider.read_error(status, headers, b"")
         if not 200 <= status < 300:
-            self._refusal = bytearray()
+            self._refusal, self._head = bytearray(), headers
         elif headers.get("content-encoding", "identity").lower() != "identity":
             return UpstreamError("upstream_bad_encoding", "The provider compressed its answer, unasked.")
         elif not _is_readable(headers.get("content-type", "")):

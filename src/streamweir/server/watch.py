@@ -2,8 +2,13 @@
 
 from typing import Protocol
 
+from streamweir.server.alarm import Clock
+
 
 class Watch(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+
     def chunk_gap(self, gap_s: float, /) -> None:
         """Called for every chunk."""
         ...

@@ -7,10 +7,11 @@ The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `rel
 anything may have been written (`committed`) and whether all is said (`ended`). A failure before
 the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
 elsewhere. Detached from its caller it reads on and writes nothing more: what is still to come is
-the usage. `WholeExchange` is the same for a caller who did not ask for a stream.
+the usage. `WholeExchange` is the same for a caller who did not ask for a stream; its short way, where
+a stream would pass, is `stages.canonical`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from streamweir.dialects.base import Dialect, Reply, identity_of
 from streamweir.dialects.chat import Encoder
 from streamweir.dialects.whole import encode_whole
 from streamweir.providers.base import Provider, truncated
+from streamweir.stages.canonical import take_canonical
 from streamweir.stages.commit import MOST_HELD, CommitGate
 from streamweir.stages.intake import Intake
 from streamweir.stages.meter import Meter
@@ -34,6 +36,10 @@ from streamweir.wire.sse import EventTooLarge, Frame
 class Exchange:
     """A streamed answer. One per attempt."""
 
+    # What translates is made when it is needed: most streams that may pass do so to their end.
+    _decode: Callable[[Frame], Sequence[Event]]
+    _encoder: Encoder
+
     def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.has_moved = False
         """An event was read since whoever looks at this has set it back."""
@@ -42,13 +48,14 @@ class Exchange:
         self._has_junk = False
         self._meter = meter
         self._deliver = meter.record.delivered.write  # all that the meter does with text
-        self._reply = structs.replace(reply, count_usage=meter.count_usage)
+        self._reply = reply
         self._dialect = dialect
         self._intake = Intake(provider)
-        self._split, self._decode = self._intake.split, self._intake.decode
+        self._split = self._intake.split
         self._gate = CommitGate()
-        self._encoder = Encoder(dialect, self._reply)
         self._tap = None if mode is Mode.TRANSLATE else Tap(meter.record, include_usage=reply.include_usage)
+        if self._tap is None:
+            self._begin_to_translate()
         # Frames that may pass, with the bytes that go out for them, until the commit.
         self._waiting: list[tuple[Frame, bytes]] = []
 
@@ -140,7 +147,9 @@ class Exchange:
     def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
         """In the place of the end of an answer that is whole, where that was not written: it is not for the caller."""
         self._meter.detach(error, delivered)
-        return b"".join(Encoder(self._dialect, self._reply).feed(StreamFailed(error)))
+        return b"".join(
+            Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter)).feed(StreamFailed(error))
+        )
 
     def release(self) -> bytes:
         """Commit now: the status cannot be held back any longer."""
@@ -183,6 +192,7 @@ class Exchange:
         if tap is None or tap.ended:
             return b""
         self._tap = None
+        self._begin_to_translate()
         waiting, self._waiting = self._waiting, []
         if self.committed:
             for frame in _traces(tap):
@@ -192,6 +202,13 @@ class Exchange:
         else:
             tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
         return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
+
+    def _begin_to_translate(self) -> None:
+        self._decode = self._intake.decode
+        self._encoder = self._new_encoder()
+
+    def _new_encoder(self) -> Encoder:
+        return Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter))
 
     def _write(self, events: Sequence[Event]) -> bytes:
         if self._is_flowing:
@@ -222,20 +239,27 @@ class Exchange:
 class WholeExchange:
     """A buffered answer: nothing goes out before the end, then one body, or a `failure`."""
 
-    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, meter: Meter) -> None:
+    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.ended = False
         self.failure: StreamweirError | None = None
         self._meter = meter
-        self._reply = structs.replace(reply, count_usage=meter.count_usage)
+        self._reply = reply
         self._dialect = dialect
         self._intake = Intake(provider)
         self._accumulator = Accumulator()
+        self._is_canonical = mode is not Mode.TRANSLATE
         self._is_detached = False
 
     def feed(self, chunk: bytes, /) -> bytes:
-        return self._take(self._intake.feed(chunk))
+        events = self._intake.feed(chunk)
+        return self._take(events) if events else b""
 
     def finish(self) -> bytes:
+        body = self._intake.whole if self._is_canonical and not self.ended else None
+        out = take_canonical(body, self._meter.record) if body is not None else None
+        if out is not None:
+            self.ended = True
+            return out
         out = self._take(self._intake.finish())
         self._meter.record.missing_done = self._intake.lacks_end
         return out
@@ -247,11 +271,14 @@ class WholeExchange:
         """See `Exchange.detach`. Of a whole answer nothing was delivered."""
         if not self.ended:
             self.failure = error
+            self._is_canonical = False  # the short way is for an answer that is delivered
             self._is_detached = True
             self._meter.detach(error, (0, 0))
         return b""
 
     def _take(self, events: Iterable[Event]) -> bytes:
+        if self.ended:
+            return b""
         for event in events:
             for passed in self._meter.feed(event):
                 self._accumulator.feed(passed)
@@ -259,13 +286,20 @@ class WholeExchange:
                 self.ended, self.failure = True, self.failure or event.error
             elif type(event) is StreamCompleted:
                 self.ended = True
-                if self._is_detached:
-                    return b""
-                completion = self._accumulator.fold()
-                identity = identity_of(completion.started, self._dialect, self._reply)
-                self._meter.record.completion_id = identity.id
-                return encode_whole(completion, self._dialect, self._reply)
+                return b"" if self._is_detached else self._write()
         return b""
+
+    def _write(self) -> bytes:
+        completion = self._accumulator.fold()
+        reply = _complete(self._reply, self._dialect, self._meter)
+        self._meter.record.completion_id = identity_of(completion.started, self._dialect, reply).id
+        return encode_whole(completion, self._dialect, reply)
+
+
+def _complete(reply: Reply, dialect: Dialect, meter: Meter) -> Reply:
+    """With our id, and our count: what is written anew may need both."""
+    id = reply.id or dialect.id_form.make(reply.entropy)
+    return structs.replace(reply, id=id, count_usage=meter.count_usage)
 
 
 def _traces(tap: Tap) -> Iterator[Frame]:

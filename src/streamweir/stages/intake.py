@@ -5,6 +5,7 @@ them (an event beyond the limit, an empty body, an answer that came whole) into 
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
@@ -23,9 +24,16 @@ class Intake:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._body = BodySplitter()
-        self._decoder: Decoder = provider.decoder()
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
-        self.decode = self._decoder.feed
+
+    @cached_property
+    def decode(self) -> Callable[[Frame], Sequence[Event]]:
+        return self._decoder.feed
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        """Made when it is needed: what passes, or comes whole, needs none."""
+        return self._provider.decoder()
 
     @property
     def may_end_in_silence(self) -> bool:
@@ -39,6 +47,11 @@ class Intake:
     @property
     def is_mid_event(self) -> bool:
         return self._body.is_mid_event
+
+    @property
+    def whole(self) -> bytes | None:
+        """The body, where it is a whole answer of which nothing was decoded yet."""
+        return self._body.whole if self._body.form is Form.WHOLE and not self._is_over else None
 
     @property
     def split(self) -> Callable[[bytes], list[Frame]]:

@@ -136,10 +136,14 @@ class Record(Struct):
             return False
         return self.completed or self.written <= self.usage_at
 
-    def believes(self, usage: Usage) -> bool:
-        return self.scope is None or is_possible(usage, self.scope, _MOST_BYTES_PER_CHARACTER * self.written)
+    def believes(self, usage: Usage, coming: int = 0) -> bool:
+        """`coming`: how many characters of the answer are not written here yet."""
+        written = self.written + coming
+        return self.scope is None or is_possible(usage, self.scope, _MOST_BYTES_PER_CHARACTER * written)
 
     def flags(self) -> tuple[str, ...]:
+        if not (self.anomaly or self.missing_done or self.junk_after_done):
+            return ()
         told = {
             "usage_anomaly": self.anomaly,
             "missing_done": self.missing_done,

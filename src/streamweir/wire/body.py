@@ -59,6 +59,7 @@ class BodySplitter:
                 return []
             self._is_past_bom = True
             chunk = bytes(self._start)
+            self._start.clear()  # else the first read is kept as long as the body lasts
         return self._feed_first(chunk)
 
     def finish(self) -> list[Frame]:

@@ -10,7 +10,7 @@ from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.providers import failure
 from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers
-from streamweir.providers.openai.chunk import read_chunk
+from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
 from streamweir.providers.openai.vendor import Vendor
@@ -37,13 +37,10 @@ class OpenAIProvider:
         if not body.strip():
             return _failed("upstream_empty_response", "The upstream's answer is empty.")
         try:
-            value = jsonio.decode(body)
+            chunk = decode_chunk(body)
         except jsonio.InvalidJson:
-            value = None
-        if not isinstance(value, Mapping):
             return _failed("upstream_bad_response", "The upstream's answer cannot be read.")
         decoder = OpenAIDecoder(self.vendor.sends_finish)
-        chunk = read_chunk(value)
         error = error_in(chunk)
         if error is None and not chunk.choices:
             return _failed("upstream_bad_response", "The upstream's answer holds no choices.")

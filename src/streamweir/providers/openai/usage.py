@@ -2,38 +2,95 @@
 
 Vendors agree on `prompt_tokens` and `completion_tokens` and on little else. A report without
 both is partial and says nothing. The derived totals are always those that were reported:
-what a vendor says of cached, audio or reasoning tokens is cut to fit inside them.
+what a vendor says of cached, audio or reasoning tokens is cut to fit inside them. One typed
+read per report; of one that does not fit the types, what can be a count is read alone.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from streamweir.core.usage import Usage, member_count, token_count, within
+import msgspec
+from msgspec import Meta, Struct
+
+from streamweir.core.usage import MOST_TOKENS, Usage, token_count, within
 
 Report = Mapping[str, Any]
 CORE = ("prompt_tokens", "completion_tokens")
 
+_Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None
+
+
+class _PromptDetails(Struct, frozen=True, gc=False):
+    cached_tokens: _Count = None
+    cache_creation_tokens: _Count = None
+    cache_write_tokens: _Count = None
+    audio_tokens: _Count = None
+
+
+class _CompletionDetails(Struct, frozen=True, gc=False):
+    reasoning_tokens: _Count = None
+    audio_tokens: _Count = None
+    accepted_prediction_tokens: _Count = None
+    rejected_prediction_tokens: _Count = None
+
+
+class _CacheCreation(Struct, frozen=True, gc=False):
+    ephemeral_1h_input_tokens: _Count = None
+
+
+class _Told(Struct, frozen=True, gc=False):
+    """Every name under which a vendor is known to report something that we count."""
+
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    total_tokens: _Count = None
+    reasoning_tokens: _Count = None
+    prompt_cache_hit_tokens: _Count = None
+    cached_tokens: _Count = None
+    num_cached_tokens: _Count = None
+    cache_read_input_tokens: _Count = None
+    cache_creation_input_tokens: _Count = None
+    prompt_tokens_details: _PromptDetails | None = None
+    prompt_token_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+    completion_token_details: _CompletionDetails | None = None
+    cache_creation: _CacheCreation | None = None
+
+
+_OBJECTS = (
+    "prompt_tokens_details",
+    "prompt_token_details",
+    "completion_tokens_details",
+    "completion_token_details",
+    "cache_creation",
+)
+_NO_PROMPT_DETAILS = _PromptDetails()
+_NO_COMPLETION_DETAILS = _CompletionDetails()
+
 
 def read_usage(report: Report) -> Usage | None:
     """The report, or None where its core counts are not valid."""
-    prompt = token_count(report.get("prompt_tokens"))
-    completion = token_count(report.get("completion_tokens"))
+    try:
+        told = msgspec.convert(report, _Told)
+    except msgspec.ValidationError:
+        told = msgspec.convert(_usable(report), _Told)
+    prompt, completion, total = told.prompt_tokens, told.completion_tokens, told.total_tokens
     if prompt is None or completion is None:
         return None
-    total = token_count(report.get("total_tokens"))
     if total is not None and total > prompt + completion:
         # quirk: xAI leaves reasoning out of completion_tokens (fixture xai/reasoning_beside_completion).
         completion = total - prompt
-    prompt_details = _object(report, "prompt_tokens_details", "prompt_token_details")
-    completion_details = _object(report, "completion_tokens_details", "completion_token_details")
+    in_prompt = told.prompt_tokens_details or told.prompt_token_details or _NO_PROMPT_DETAILS
+    in_completion = told.completion_tokens_details or told.completion_token_details or _NO_COMPLETION_DETAILS
 
-    cache_read, prompt_left = within(_cached(report, prompt_details), prompt)
-    written_1h, prompt_left = within(member_count(report, "cache_creation", "ephemeral_1h_input_tokens"), prompt_left)
-    written_5m, prompt_left = within(_written(report, prompt_details, written_1h), prompt_left)
-    audio_input, prompt_left = within(member_count(prompt_details or {}, "audio_tokens"), prompt_left)
+    cache_read, prompt_left = within(_cached(told, in_prompt), prompt)
+    written_1h = told.cache_creation.ephemeral_1h_input_tokens if told.cache_creation is not None else None
+    written_1h, prompt_left = within(written_1h, prompt_left)
+    written_5m, prompt_left = within(_written(told, in_prompt, written_1h), prompt_left)
+    audio_input, prompt_left = within(in_prompt.audio_tokens, prompt_left)
 
-    reasoning, completion_left = within(_reasoning(report, completion_details), completion)
-    audio_output, completion_left = within(member_count(completion_details or {}, "audio_tokens"), completion_left)
+    reasoning, completion_left = within(_first(in_completion.reasoning_tokens, told.reasoning_tokens), completion)
+    audio_output, completion_left = within(in_completion.audio_tokens, completion_left)
     return Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
@@ -43,45 +100,48 @@ def read_usage(report: Report) -> Usage | None:
         output=completion_left,
         reasoning=reasoning,
         audio_output=audio_output,
-        accepted_prediction=member_count(completion_details or {}, "accepted_prediction_tokens"),
-        rejected_prediction=member_count(completion_details or {}, "rejected_prediction_tokens"),
+        accepted_prediction=in_completion.accepted_prediction_tokens,
+        rejected_prediction=in_completion.rejected_prediction_tokens,
         openai_style=True,
-        prompt_details=prompt_details,
-        completion_details=completion_details,
+        prompt_details=_details(report, "prompt_tokens_details", "prompt_token_details"),
+        completion_details=_details(report, "completion_tokens_details", "completion_token_details"),
     )
 
 
-def _cached(report: Report, details: Report | None) -> int | None:
+def _cached(told: _Told, details: _PromptDetails) -> int | None:
+    if details.cached_tokens is not None:
+        return details.cached_tokens
     return _first(
-        member_count(details or {}, "cached_tokens"),
-        member_count(report, "prompt_cache_hit_tokens"),
-        member_count(report, "cached_tokens"),
-        member_count(report, "num_cached_tokens"),
-        member_count(report, "cache_read_input_tokens"),
+        told.prompt_cache_hit_tokens, told.cached_tokens, told.num_cached_tokens, told.cache_read_input_tokens
     )
 
 
-def _written(report: Report, details: Report | None, written_1h: int | None) -> int | None:
+def _written(told: _Told, details: _PromptDetails, written_1h: int | None) -> int | None:
     """Input written to the cache for five minutes: all of it, but what is known to be kept for an hour."""
-    written = _first(
-        member_count(details or {}, "cache_creation_tokens"),
-        member_count(details or {}, "cache_write_tokens"),
-        member_count(report, "cache_creation_input_tokens"),
-    )
+    written = _first(details.cache_creation_tokens, details.cache_write_tokens, told.cache_creation_input_tokens)
     return written if written is None else max(0, written - (written_1h or 0))
 
 
-def _reasoning(report: Report, details: Report | None) -> int | None:
-    return _first(member_count(details or {}, "reasoning_tokens"), member_count(report, "reasoning_tokens"))
-
-
 def _first(*counts: int | None) -> int | None:
-    return next((count for count in counts if count is not None), None)
-
-
-def _object(report: Report, *names: str) -> dict[str, Any] | None:
-    for name in names:
-        value = report.get(name)
-        if isinstance(value, dict):
-            return value
+    for count in counts:
+        if count is not None:
+            return count
     return None
+
+
+def _details(report: Report, name: str, other_name: str) -> dict[str, Any] | None:
+    details = report.get(name)
+    if not isinstance(details, dict):
+        details = report.get(other_name)
+    return details if isinstance(details, dict) else None
+
+
+def _usable(report: Report) -> dict[str, Any]:
+    """What of a report has its type: the counts that can be some, and those of its objects that are objects."""
+    objects = {name: _counts(report[name]) for name in _OBJECTS if isinstance(report.get(name), Mapping)}
+    counts = {name: count for name, count in _counts(report).items() if name not in _OBJECTS}
+    return {**counts, **objects}
+
+
+def _counts(members: Report) -> dict[str, int]:
+    return {name: count for name, value in members.items() if (count := token_count(value)) is not None}
