@@ -1,0 +1,85 @@
+"""What the mock provider of `bench.lockstep` sends: the frames of `bench.engine`, each text marked, and an end to them.
+
+The same four wires as the mock in C has (`wire.c`): OpenAI's own, one of its kind whose ids and models must
+be written anew, Anthropic's and Gemini's. A caller counts the marks to know what has come through.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.engine import anthropic_stream, gemini_stream, openai_stream
+
+MARK = b"~"
+"""In each text, and nowhere else."""
+MOST_TEXTS = 500
+
+
+@dataclass(frozen=True)
+class Wire:
+    path: str
+    """What the paths of its requests have in them."""
+    start: bytes
+    """What goes before the first text."""
+    texts: Sequence[bytes]
+    end: bytes
+
+
+def wires() -> list[Wire]:
+    """The first of them whose path fits is meant."""
+    start, frames = openai_stream()
+    own = Wire("", start, _marked(frames, b'"content":"'), _openai_end(start))
+    message, deltas = anthropic_stream()
+    first, candidates = gemini_stream()
+    return [
+        Wire("/messages", message, _marked(deltas, b'"text":"'), _ANTHROPIC_END),
+        Wire("GenerateContent", first, _marked(candidates, b'"text":"'), _gemini_end(first)),
+        Wire("/foreign/", _foreign(own.start), [_foreign(text) for text in own.texts], _foreign(own.end)),
+        own,
+    ]
+
+
+_ANTHROPIC_END = b"""\
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":9}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"""
+
+
+def _openai_end(start: bytes) -> bytes:
+    """Finish, usage and sentinel, with the head that its first frame has."""
+    head = start[: start.index(b',"choices"')]
+    finish = b'[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"usage":null'
+    usage = b'[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}'
+    frames = [b'%b,"choices":%b}\n\n' % (head, rest) for rest in (finish, usage)]
+    return b"".join([*frames, b"data: [DONE]\n\n"])
+
+
+def _gemini_end(first: bytes) -> bytes:
+    return first.replace(b'"index":0', b'"finishReason":"STOP","index":0')
+
+
+def _foreign(frames: bytes) -> bytes:
+    """Neither an id of OpenAI's form nor a model."""
+    return frames.replace(b'"id":"chatcmpl-', b'"id":"mock-').replace(
+        b'"model":"gpt-4o-mini-2024-07-18"', b'"model":""'
+    )
+
+
+def _marked(frames: Sequence[bytes], before: bytes) -> list[bytes]:
+    return [frame.replace(before, before + MARK, 1) for frame in frames[:MOST_TEXTS]]
+
+
+WHOLE = (
+    b'{"id":"chatcmpl-BKZP8Rm0Yl4ZVf8RWo2Ww4vQm8jPa","object":"chat.completion","created":1744220042,'
+    b'"model":"gpt-4o-mini-2024-07-18","choices":[{"index":0,"message":{"role":"assistant",'
+    b'"content":"A weir is a low wall across a river.","refusal":null,"annotations":[]},"logprobs":null,'
+    b'"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18},'
+    b'"service_tier":"default","system_fingerprint":"fp_44added55e"}'
+)
+"""An answer in one piece, on OpenAI's wire."""
