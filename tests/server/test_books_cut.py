@@ -142,6 +142,27 @@ async def test_a_whole_answer_beyond_hold_and_balance_is_refused(dialect: str, b
         assert row.cost == sum(USED) * MILLI
 
 
+async def test_a_whole_answer_that_comes_as_a_stream_is_cut_as_it_grows(tmp_path: Path) -> None:
+    """Not asked for, and told long before its end that it is longer than what is paid for."""
+    frames, sent = openai_frames(["word " * 50] * 400), list[int]()
+
+    def count(number: int) -> Step:
+        async def step(_: object) -> None:
+            sent.append(number)
+
+        return step
+
+    steps = [step for number, frame in enumerate(frames) for step in (Send(frame), count(number))]
+    async with keeping([Head(), *steps, End()], tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=2000 * MILLI)
+        reply = await desk.gate.ask(key=secret, model="m", max_tokens=20)
+        assert error_of(reply)["code"] == "budget_exceeded"
+        (facts,) = await desk.gate.settled()
+        assert facts.held is not None
+        assert (facts.cost or 0) <= facts.held <= 2000 * MILLI
+        assert len(sent) < len(frames) // 4
+
+
 SHORT = LONG[:20]
 """50 tokens, by the rule of thumb: few enough to be read at once."""
 

@@ -128,13 +128,14 @@ def large_bodies() -> dict[str, bytes]:
     message = {"role": "user", "content": [part] * 100}
     return {
         "small objects": start + b'{"a":1},' * (most // 8) + b"{}]}",
+        "nested objects": start + b'{"a":{}},' * (most // 9) + b"{}]}",
         "numbers": start + b"1," * (most // 2) + b"1]}",
         "text": json.dumps({"model": "sim/hello", "messages": [{"role": "user", "content": "x" * most}]}).encode(),
         "parts": json.dumps({"model": "sim/hello", "messages": [message] * 2000}).encode(),
     }
 
 
-@pytest.mark.parametrize("kind", ["small objects", "numbers", "text", "parts"])
+@pytest.mark.parametrize("kind", ["small objects", "nested objects", "numbers", "text", "parts"])
 async def test_g19_a_stream_flows_on_beside_large_bodies(tmp_path: Path, kind: str) -> None:
     body, gaps, is_over = large_bodies()[kind], list[float](), asyncio.Event()
     async with served(tmp_path, SIM) as program, await program.connect() as client:

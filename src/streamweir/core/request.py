@@ -195,7 +195,7 @@ class _Body(Struct, kw_only=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What the model is given to read: all that is kept of a request that is being answered, to count it at the end."""
+    """What the model is given to read: all that is needed of a request to count it when it is over."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()

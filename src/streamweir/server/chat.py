@@ -109,7 +109,7 @@ class Conversation:
         self._chat: ChatRequest | None = None
         self._meter: Meter | None = None
         self._prompt: Prompt | None = None
-        """All that is kept of the request, once there is an answer."""
+        """For a count of it, when it is over."""
         self._is_cut = False
         """The caller's answer was cut, though the upstream may be read on."""
         self._told: int | None = None

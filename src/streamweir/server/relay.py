@@ -163,8 +163,15 @@ class Relay(Ending):
             self._weigh(data, now)
 
     def _collect(self, data: bytes, now: float) -> None:
-        """A piece of a whole answer: nothing goes out, and nothing need be paid for, before its end."""
+        """A piece of a whole answer: nothing goes out before its end.
+
+        One that comes as a stream nevertheless shows how long it gets, and is held to what is paid for.
+        """
         out = self._feed(data)
+        if self.bytes_in > self._weigh_at and self._record.written:
+            self._check_allowance()
+            if self.is_over or self._is_abandoned:
+                return
         if self._exchange.ended:
             self._note_first_token(now)
             self._conclude(out)
