@@ -235,11 +235,13 @@ class Relay(Ending):
         if stream is not None:
             if not look.is_committed and look.now >= self._timing.commit_at:
                 self._write(stream.release(), look.now)
+                look = self._look()
             elif self._patience.is_quiet(look):
                 self._write(KEEP_ALIVE, look.now)
+                look = self._look()
             self._check_allowance()  # a provider may report more than it has shown
         if not self.is_over and not self._is_abandoned:
-            self._alarm.by(self._patience.next_look(self._look()))
+            self._alarm.by(self._patience.next_look(look))
 
     def _look(self) -> Look:
         stream, record, source = self._stream, self._meter.record, self._source
