@@ -1,4 +1,4 @@
-"""Other gateways of this field, each as its own documentation has it run in production, in one worker.
+"""Other gateways of this field, each set up as for production, in one worker.
 
 `make bench-peers` installs them into environments of their own under `.venv/peers`. What would make
 one of them slower is left off even where the others have it on: NOTES says so in the report.
@@ -27,7 +27,7 @@ NOTES = {
 
 
 def litellm(setting: Setting) -> System | None:
-    """Logs at ERROR and no .env file read, as LiteLLM's page on production has it; prices from its own package.
+    """Logs at ERROR alone (no access log), no .env file read, prices from its own package.
 
     Its Rust core is a beta that does not relay OpenAI's chat completions.
     """
