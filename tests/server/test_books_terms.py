@@ -1,20 +1,18 @@
 """What a request draws on: by the key, the workspace and the period of its moment, however often the key has asked."""
 
-from collections.abc import Iterable
-
 import pytest
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing
 from streamweir.policy.claim import Claim, Decision
 from streamweir.policy.prices import Quote, Rates
-from streamweir.server.arbiter import Ruling
+from streamweir.server.arbiter import MemoryArbiter
 from streamweir.server.booking import Asked
 from streamweir.server.books import Books
 from streamweir.server.directory import Directory
 from streamweir.server.respond import Refusal
 from streamweir.store.directory import Changes, WorkspaceState
-from streamweir.store.record import Extend, Hold
+from streamweir.store.record import Hold
 
 KEY = Key(name="ci", digest=bytes(32), id="k", workspace_id="w", budget_nano=5, budget_period="day")
 QUOTE = Quote("v", {"p/m": Rates(input=0, output=0)})
@@ -22,36 +20,19 @@ DAY_MS = 86_400_000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 
 
-class Listener:
-    """An arbiter who lets everybody in, and remembers what they wanted."""
-
-    is_degraded = False
+class Listener(MemoryArbiter):
+    """The real one, and it remembers what it was asked. There is no database: every account begins at nothing."""
 
     def __init__(self) -> None:
+        super().__init__(None, None)
         self.claims: list[Claim] = []
 
-    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:  # noqa: ARG002
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
         self.claims.append(claim)
-        return Decision()
-
-    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
-        raise NotImplementedError
-
-    async def extend(self, entry: Extend, claim: Claim) -> bool:
-        raise NotImplementedError
-
-    def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
-
-    def release(self, request_id: str) -> None: ...
-
-    def peek(self, key: Key) -> Decision | None:
-        raise NotImplementedError
-
-    def renew(self, request_ids: Iterable[str]) -> None: ...
-
-    async def correct(self) -> None: ...
-
-    async def close(self) -> None: ...
+        for draw in claim.draws:
+            if not self._limits.knows(draw.account):
+                self._limits.seed(draw.account, 0)
+        return super().reserve_at_once(claim, hold)
 
 
 class Asker:
@@ -66,7 +47,7 @@ class Asker:
 
     async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> Claim:
         asked = Asked(
-            request_id="r",
+            request_id=f"r{len(self.arbiter.claims)}",
             at_ms=at_ms,
             key=key,
             dialect="openai",
