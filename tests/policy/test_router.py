@@ -300,3 +300,17 @@ def test_what_is_known_can_be_looked_at() -> None:
         (C, State.WELL, True),
         (made_up, State.AWAY, False),
     ]
+
+
+def test_a_look_at_one_target_is_no_use_of_it() -> None:
+    looked_at = Router([route()], {"p", "q"}, most_others=2)
+    first, second, third = (TargetId("q", name) for name in ("first", "second", "third"))
+    eject(looked_at, first, second)
+    health = looked_at.health_of(first)
+    assert health is not None
+    assert health.state(1.0) is State.AWAY
+    eject(looked_at, third)
+    assert looked_at.health_of(first) is None, "it was used the longest ago"
+    own = looked_at.health_of(A)
+    assert own is not None
+    assert own.state(1.0) is State.WELL

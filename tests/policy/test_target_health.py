@@ -286,3 +286,17 @@ class Probing(RuleBasedStateMachine):
 
 
 TestProbing = Probing.TestCase
+
+
+def test_how_often_it_was_sent_away_is_counted_for_good() -> None:
+    health = Health()
+    assert health.times_ejected == 0
+    for number in range(3):
+        now = number * 1000.0
+        for _ in range(MOST_FAILURES):
+            health.failed(TARGET, now, BROKEN)
+        assert health.times_ejected == 2 * number + 1
+        health.failed(probe_of(health, now + 30), now + 30, BROKEN)
+        health.failed(TARGET, now + 31, BROKEN)
+        assert health.times_ejected == 2 * number + 2, "late news is none"
+        health.succeeded(now + 500, None)

@@ -263,6 +263,13 @@ def test_no_text_forges_a_frame(text: str) -> None:
     assert len(frames_of(sse.write_frame(jsonio.encode(text)) + sse.DONE)) == 2
 
 
+@given(st.text())
+def test_a_frame_with_a_name_can_be_read_again(text: str) -> None:
+    (read,) = frames_of(sse.write_event(b"live", jsonio.encode(text)))
+    assert read.data is not None
+    assert (read.event, jsonio.decode(read.data), read.is_plain) == (b"live", text, False)
+
+
 def test_a_comment_is_one_line_and_no_event() -> None:
     assert sse.write_comment(b"keep-alive") == b": keep-alive\n"
     assert sse.write_comment(b"a\r\nb\nc\rd") == b": a b c d\n"

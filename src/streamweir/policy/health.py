@@ -62,9 +62,21 @@ _NEVER = Span(0.0, 0.0)
 
 
 class Health:
-    __slots__ = ("_cooling", "_ejection", "_ejections", "_failures", "_measured_at", "_probe", "_probing", "ttft_s")
+    __slots__ = (
+        "_cooling",
+        "_ejection",
+        "_ejections",
+        "_failures",
+        "_measured_at",
+        "_probe",
+        "_probing",
+        "times_ejected",
+        "ttft_s",
+    )
 
     def __init__(self) -> None:
+        self.times_ejected = 0
+        """In all. What decides for how long it stays away (`_ejections`) begins anew with a success."""
         self.ttft_s: float | None = None
         """The recent time to the first token: a mean that old measurements fade from."""
         self._measured_at = 0.0
@@ -143,6 +155,7 @@ class Health:
         for_s = min(FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10), LONGEST_EJECTION_S)
         self._ejection = Span(now, for_s)
         self._ejections += 1
+        self.times_ejected += 1
         self._failures = 0
 
     def _is_probed(self, now: float) -> bool:

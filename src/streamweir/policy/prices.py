@@ -83,6 +83,11 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     def dearest_output(self) -> int:
         return max(self.output, self.of_audio_output(), self.of_reasoning())
 
+    @cached_property
+    def text(self) -> str:
+        """As JSON, for the row of every request that was settled by it. See `decode_rates`."""
+        return _encoder.encode(self).decode()
+
 
 class Tier(Struct, frozen=True):
     """The rates of requests whose prompt has more tokens than `above`."""
@@ -150,6 +155,7 @@ class Quote(Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Quote)
+_rates_decoder = msgspec.json.Decoder(Rates)
 
 
 def encode_quote(quote: Quote) -> str:
@@ -159,6 +165,11 @@ def encode_quote(quote: Quote) -> str:
 def decode_quote(text: str) -> Quote:
     """Raises `msgspec.DecodeError` for what `encode_quote` did not write."""
     return _decoder.decode(text)
+
+
+def decode_rates(text: str) -> Rates:
+    """Raises `msgspec.DecodeError` for what is not `Rates.text`."""
+    return _rates_decoder.decode(text)
 
 
 def cost(quote: Quote, target: str, usage: Usage, service_tier: str | None = None) -> int | None:

@@ -146,6 +146,10 @@ class Router:
         yield from ((target, health, True) for target, health in self._own.items())
         yield from ((target, health, False) for target, health in self._others.items())
 
+    def health_of(self, target: TargetId) -> Health | None:
+        """For a look, which is no use of it. None: nothing is known, so it is well."""
+        return self._own.get(target) or self._others.get(target)
+
     def is_away(self, target: TargetId, now: float) -> bool:
         return self._state(target, now) is State.AWAY
 

@@ -188,6 +188,11 @@ write_frame: Callable[[bytes], bytes] = b"data: %b\n\n".__mod__
 """One frame that holds one JSON document, which must be on one line: `jsonio.encode` sees to it."""
 
 
+def write_event(event: bytes, data: bytes) -> bytes:
+    """A frame with a name. Both are on one line: `data` as `jsonio.encode` writes it."""
+    return b"event: %b\ndata: %b\n\n" % (event, data)
+
+
 def write_comment(text: bytes) -> bytes:
     """A keep-alive. ONE newline: with a blank line after it, some clients take it for an empty event."""
     return b": %b\n" % _LINE_END.sub(b" ", text)

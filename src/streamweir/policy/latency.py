@@ -1,0 +1,45 @@
+"""Times to the first token, counted in buckets: sums that add up over any period, and quantiles of them.
+
+The bounds grow geometrically, from 10 ms to a minute. They are what the numbers in the database mean:
+they never change, and a test holds them. A quantile lies in the bucket that the true one lies in, so it
+is off by a factor of 1.5 at the most (below 10 ms, by 10 ms); beyond a minute, a minute is said. Between
+the bounds values are taken to be spread as the bounds are, evenly by their logarithm, which brings what
+real streams give much nearer than that.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+BOUNDS_MS = (
+    *(10, 15, 22, 33, 49, 72, 107, 159, 237, 351, 522, 775),
+    *(1150, 1708, 2537, 3767, 5594, 8308, 12337, 18321, 27207, 40403, 60000),
+)
+"""The largest value of each bucket but the last, which has no end."""
+BUCKETS = len(BOUNDS_MS) + 1
+
+
+def bucket_of(time_ms: int) -> int:
+    return bisect_left(BOUNDS_MS, time_ms)
+
+
+def quantile_ms(counts: Sequence[int], share: float) -> int | None:
+    """The time that this share of all stayed within. None of none."""
+    reached = list(accumulate(counts))
+    rank = share * reached[-1]
+    if rank <= 0:
+        return None
+    bucket = bisect_left(reached, rank)
+    if bucket >= len(BOUNDS_MS):
+        return BOUNDS_MS[-1]
+    return _between(bucket, 1 - (reached[bucket] - rank) / counts[bucket])
+
+
+def _between(bucket: int, part: float) -> int:
+    """So far into a bucket, from its lower bound."""
+    upper = BOUNDS_MS[bucket]
+    if bucket == 0:
+        return round(upper * part)
+    lower = BOUNDS_MS[bucket - 1]
+    return round(lower * math.pow(upper / lower, part))
