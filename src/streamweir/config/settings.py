@@ -1,0 +1,111 @@
+"""A configuration as it can be shown: every setting by its path, as text, and of a secret its end at the most.
+
+What is a secret stands in the types; an address is shown without its user and password, and a known
+secret is taken out wherever else it stands. A setting counts as set where it is not what it would be
+without a word of the operator's. Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from msgspec import NODEFAULT, Struct, inspect
+
+from streamweir.config.error import entry, member
+from streamweir.config.model import Config
+from streamweir.config.secret import MASK, masked, masked_url, secrets_of
+from streamweir.config.shape import default_of, field_of
+
+_ADDRESSES = frozenset({"proxy", "url"})
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    path: str
+    value: str
+    """Empty: there is none."""
+    is_secret: bool
+    is_set: bool
+    """It is not the default."""
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    name: str
+    """`server`, `providers.openai`: the table of the file."""
+    entries: list[Setting]
+
+
+def sections_of(config: Config) -> list[Section]:
+    known = secrets_of(config)
+    return [
+        Section(name=name, entries=[_without(known, setting) for setting in settings])
+        for name, settings in _sections(config)
+    ]
+
+
+def _sections(config: Config) -> Iterator[tuple[str, list[Setting]]]:
+    for field in _fields(Config):
+        value = getattr(config, field.name)
+        if isinstance(value, tuple):
+            for index, each in enumerate(value):
+                where = _entry(field.name, index, each)
+                yield where, list(_table(each, where))
+        else:
+            yield field.name, list(_settings(value, field, ""))
+
+
+def _table(struct: Struct, where: str) -> Iterator[Setting]:
+    for field in _fields(type(struct)):
+        yield from _settings(getattr(struct, field.name), field, where)
+
+
+def _settings(value: Any, field: inspect.Field, where: str) -> Iterator[Setting]:
+    path, default = member(where, field.name), default_of(field)
+    is_set = default is NODEFAULT or value != default
+    if isinstance(value, Struct):
+        yield from _table(value, path)
+    elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
+        for index, each in enumerate(value):
+            yield from _table(each, _entry(path, index, each))
+    elif isinstance(value, Mapping):
+        for name in value:  # headers, of which each may be a secret, and none is too short to be one
+            yield Setting(path=member(path, name), value=MASK, is_secret=True, is_set=True)
+    elif not field_of(field.type).is_secret:
+        yield Setting(path=path, value=_text(value), is_secret=False, is_set=is_set)
+    else:
+        mask = masked_url if field.name in _ADDRESSES else masked
+        yield Setting(path=path, value=mask(value or ""), is_secret=True, is_set=is_set)
+
+
+def _fields(model: type[Struct]) -> tuple[inspect.Field, ...]:
+    return cast(inspect.StructType, inspect.type_info(model)).fields
+
+
+def _entry(where: str, index: int, struct: Struct) -> str:
+    """By its name, where it has one."""
+    name = getattr(struct, "name", None) or getattr(struct, "id", None)
+    return member(where, name) if name is not None else entry(where, index)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return format(Decimal(repr(value)).normalize(), "f")
+        case datetime():
+            return value.isoformat()
+        case tuple():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _without(known: list[str], setting: Setting) -> Setting:
+    value = setting.value
+    for secret in known:
+        value = value.replace(secret, MASK)
+    if value == setting.value:
+        return setting
+    return Setting(path=setting.path, value=value, is_secret=True, is_set=setting.is_set)
