@@ -48,8 +48,12 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
     async with served(tmp_path) as program:
         key = (await program.tells(r"^  key +(sk-\S{16,})$"))[1]
         said = "\n".join(program.said)
-        for path in ("/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics"):
+        for path in ("/console", "/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics"):
             assert f"{program.base_url}{path}" in said
+        assert (await program.answer(get("/"))).header("location") == "/console"
+        admin = (await program.tells(r"^  admin +(sw-admin-\S+)$"))[1]
+        settings = json.loads((await program.answer(get("/api/settings", admin))).body)
+        assert (settings["file"], settings["store"]) == (None, "sqlite:///streamweir.db")
         line = (await program.tells(r"^  (curl .+)$"))[1]
         body = await run_as_typed(program, line)
         assert frames_of(body)[-1] == "[DONE]"
@@ -75,6 +79,8 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
         # With a file that names a key of its own the development key is of no use, and no secret is printed.
         assert (await program.answer(get("/v1/models", key))).status == 401
         assert (await program.tells(r"^  key +(.+)$"))[1] == "test"
+        settings = json.loads((await program.answer(get("/api/settings", admin))).body)
+        assert Path(settings["file"]).read_text().startswith('[[providers]]\nname = "other"')
         assert KEY not in "\n".join(program.said)
         assert "Bearer $KEY" in "\n".join(program.said)
     async with served(tmp_path, "[server]\n", keyed=False) as program:

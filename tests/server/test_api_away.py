@@ -16,7 +16,16 @@ from support.directory import dump
 from support.flakystore import FlakyStore
 
 T = TypeVar("T")
-WITHOUT_STORE = {"show_session", "close_session", "list_providers", "list_prices", "show_openapi"}
+WITHOUT_STORE = {
+    "show_session",
+    "close_session",
+    "list_providers",
+    "list_models",
+    "list_prices",
+    "watch_live",
+    "show_playground",
+    "show_openapi",
+}
 """Of a key: they are answered from memory."""
 
 

@@ -9,13 +9,13 @@ from sqlalchemy import update
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.health import MOST_FAILURES, TargetId
 from streamweir.store.tables import accounts, audit
-from support.api import HIDDEN, Api, Role, api_on, bearer
+from support.api import ADDRESSES, HIDDEN, Api, Role, api_on, bearer
 
 
 async def fetch(api: Api, path: str, role: Role, **params: Any) -> Any:
     reply = await api.ask("GET", path, params=params, **role)
     assert reply.status_code == 200, reply.text
-    for secret in HIDDEN:
+    for secret in (*HIDDEN, *ADDRESSES):
         assert secret not in reply.text
     return reply.json()
 
@@ -132,6 +132,7 @@ async def test_how_providers_do(tmp_path: Path) -> None:
             "is_limited": False,
             "away_for_s": 0.0,
             "ttft_s": None,
+            "ejections": 0,
         }
         gone, limited = TargetId("up", "gpt-4o"), TargetId("up", "a caller's choice")
         for _ in range(MOST_FAILURES):
@@ -146,6 +147,7 @@ async def test_how_providers_do(tmp_path: Path) -> None:
             assert [target["model"] for target in up["targets"]] == names
             assert (up["targets"][0]["state"], up["targets"][0]["is_limited"]) == ("away", False)
             assert 0 < up["targets"][0]["away_for_s"] <= 30
+            assert [target["ejections"] for target in up["targets"][:2]] == [1, 0]
             assert sim["targets"][0]["ttft_s"] == 0.25
         other = (await fetch(api, "/api/providers", api.operator))["data"][0]["targets"][-1]
         assert (other["state"], other["is_limited"], other["is_in_alias"]) == ("away", True, False)

@@ -7,7 +7,10 @@ import httpx2
 
 from streamweir.policy.secret import is_well_formed
 from streamweir.store import audit
+from streamweir.store.ledger import apply
+from streamweir.store.record import Entry
 from support.api import Api, Role, api_on, bearer
+from support.booked import hold, settle
 from support.directory import dump
 from support.stores import each_database
 
@@ -54,6 +57,8 @@ async def test_the_life_of_a_key(database: str, tmp_path: Path) -> None:
             "origin": "store",
             "last4": secret[-4:],
             **EVERYTHING,
+            "spent_usd": "0",
+            "held_usd": "0",
             "expires_ms": expires_ms,
             "created_ms": api.clock.at_ms,
             "revoked_ms": None,
@@ -298,3 +303,34 @@ async def test_all_that_was_kept_of_a_key_is_erased(tmp_path: Path) -> None:
         assert (await api.ask("GET", f"/api/requests/{id}/content", **admin)).status_code == 404
         newest = (await api.ask("GET", "/api/audit", **admin)).json()["data"][0]
         assert (newest["action"], newest["object"]) == ("content.erase", row["key_id"])
+
+
+@each_database
+async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        admin = bearer(api.one.admin.secret)
+        budget = {"budget_usd": "5", "budget_period": "month"}
+        key = (await create(api, admin, **budget)).json()
+        members: dict[str, Any] = {"workspace_id": key["workspace"], "key_id": key["id"], "at_ms": api.clock.at_ms}
+        entries: list[Entry] = [
+            hold("req_1", 2_000_000_000, **members),
+            settle("req_1", 1_500_000_000, **members),
+            hold("req_2", 70_000_000, **members),
+        ]
+        await api.room.store.write(lambda conn: apply(conn, entries))
+        spent = {**key, "spent_usd": "1.5", "held_usd": "0.07"}
+        secret = spent.pop("secret")
+        path = f"/api/keys/{key['id']}"
+        assert (await api.ask("GET", path, **admin)).json() == spent
+        listed = {each["id"]: each for each in (await api.ask("GET", "/api/keys", **admin)).json()["data"]}
+        assert listed[key["id"]] == spent
+        assert {each["spent_usd"] for id, each in listed.items() if id != key["id"]} == {None}
+        changed = (await change(api, admin, key["id"], budget_usd="9")).json()
+        assert changed == {**spent, "budget_usd": "9"}
+        rotated = (await api.ask("POST", f"{path}/rotate", **admin)).json()
+        assert (rotated["spent_usd"], rotated["held_usd"], rotated["secret"] != secret) == ("1.5", "0.07", True)
+        bare = (await change(api, admin, key["id"], budget_usd=None, budget_period=None)).json()
+        assert (bare["spent_usd"], bare["held_usd"]) == (None, None)
+        again = (await change(api, admin, key["id"], budget_usd=1)).json()
+        assert (again["spent_usd"], again["held_usd"]) == ("1.5", "0.07"), "a budget that comes later knows"
+        assert (await api.ask("POST", f"{path}/revoke", **admin)).json()["spent_usd"] == "1.5"

@@ -24,7 +24,12 @@ async def audited(api: Api, role: Role) -> list[tuple[str, str, str | None]]:
 
 
 def test_every_filter_can_be_asked_for() -> None:
-    renamed = {"workspace_id": "workspace", "key_id": "key"}
+    renamed = {
+        "workspace_id": "workspace",
+        "key_id": "key",
+        "min_cost": "min_cost_usd",
+        "max_cost": "max_cost_usd",
+    }
     wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__}
     assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
 
@@ -100,10 +105,23 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             ({"verdict": "truncated"}, []),
             ({"status_class": 2, "model": "m", "target": "sim", "limit": 1}, [foreign]),
             ({"status_class": 5}, []),
+            ({"provider": "sim", "dialect": "openai", "limit": 1}, [foreign]),
+            ({"provider": "up"}, []),
+            ({"dialect": "bitseek"}, []),
+            ({"min_cost_usd": "1.5", "max_cost_usd": "1.500000000", "limit": 1}, [foreign]),
+            ({"min_cost_usd": "1.500000001"}, []),
+            ({"max_cost_usd": "1.499999999"}, []),
         ):
             page = await fetch(api, "/api/requests", api.operator, **params)
             assert [row["request_id"] for row in page["data"]] == wanted, params
-        for params in ({"limit": 0}, {"limit": 1001}, {"cursor": "x"}, {"status_class": 10}, {"since_ms": -1}):
+        for params in (
+            {"limit": 0},
+            {"limit": 1001},
+            {"cursor": "x"},
+            {"status_class": 10},
+            {"since_ms": -1},
+            {"min_cost_usd": "x"},
+        ):
             reply = await api.ask("GET", "/api/requests", params=params, **api.operator)
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, next(iter(params)))
         for sent in ("limit=1&limit=2", "limit=x", "failed=perhaps", "offset=1", "workspace_id=one", "%00=1", "=1"):
@@ -161,9 +179,13 @@ async def test_usage(tmp_path: Path) -> None:
             (start + 30 * HOUR, "a", 1),
         ]
         assert [(each["group"], each["usage"]["cost_usd"]) for each in usage["groups"]] == [("a", "4.5"), ("b", "1.5")]
-        by_day = await fetch(api, "/api/usage", api.operator, since_ms=start, step="day", by="provider", groups=1)
+        midnight = start // (24 * HOUR) * 24 * HOUR
+        by_day = await fetch(api, "/api/usage", api.operator, since_ms=midnight, step="day", by="provider", groups=1)
         assert sum(point["usage"]["requests"] for point in by_day["series"]) == 5
         assert by_day["total"]["prompt_tokens"] == 40
+        for step in ("minute", "quarter"):
+            fine = await fetch(api, "/api/usage", admin, step=step)
+            assert [point["usage"]["requests"] for point in fine["series"]] == [1]
         key = await fetch(api, "/api/usage", admin, since_ms=start, by="key", model="b", provider="sim")
         assert len(key["groups"]) == 1
         assert (await fetch(api, "/api/usage", admin, since_ms=start, key=key["groups"][0]["group"]))["total"] == (

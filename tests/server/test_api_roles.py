@@ -11,10 +11,11 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
 from streamweir.server.api.gate import SAFE
-from streamweir.server.api.operation import Nothing, Operation
+from streamweir.server.api.operation import JSON, Nothing, Operation
 from streamweir.server.api.table import OPERATIONS, api_gates
 from streamweir.server.control import Access, OpenRoute
-from support.api import HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
+from streamweir.server.seal import SEAL
+from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
 from support.apicalls import make_call, name_of, named
 from support.directory import dump
 
@@ -46,21 +47,30 @@ EXPECTED = {
     "GET /api/credits": Expected(200, 200, 200),
     "POST /api/credits": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
     "GET /api/ledger": Expected(200, 200, 200),
+    "GET /api/requests/export": Expected(200, 200, 200),
     "GET /api/requests": Expected(200, 200, 200),
     "GET /api/requests/{id}": Expected(200, 404, 200),
     "GET /api/requests/{id}/content": Expected(200, 404, 200),
     "DELETE /api/requests/{id}/content": Expected(200, 404, 200),
     "GET /api/usage": Expected(200, 200, 200),
+    "GET /api/overview": Expected(200, 200, 200),
     "GET /api/live": Expected(200, 200, 200),
+    "GET /api/live/events": Expected(200, 200, 200),
     "POST /api/live/{id}/cancel": Expected(200, 404, 200),
+    "GET /api/playground": Expected(200, 200, 200),
+    "POST /api/playground/chat": Expected(200, 404, 200),
     "GET /api/providers": Expected(200, 200, 200),
+    "GET /api/models": Expected(200, 200, 200),
     "GET /api/prices": Expected(200, 200, 200),
     "GET /api/audit": Expected(200, 200, 200),
     "GET /api/audit/verify": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/check": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/settings": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/openapi.json": Expected(200, 200, 200),
 }
 ANYONE = {"POST /api/session"}
+TOLD = ("show_content", "export_requests")
+"""Of what changes nothing: the audit log hears of these."""
 
 
 async def roles_of(api: Api) -> dict[str, Role]:
@@ -80,6 +90,12 @@ async def roles_of(api: Api) -> dict[str, Role]:
         "session from elsewhere": await api.session(origin="https://evil.example"),
         "session from nowhere": await api.session(origin="null"),
         "session of no page": await api.session(origin=None),
+        "own session": await api.session(one.admin),
+        "own session without csrf": await api.session(one.admin, with_csrf=False),
+        "foreign session": await api.session(api.two.admin),
+        "chat key's session": await api.session(one.chat),
+        "expired key's session": await api.session(one.expired),
+        "revoked key's session": await api.session(one.revoked),
     }
 
 
@@ -101,6 +117,12 @@ def expected_of(operation: Operation, role: str) -> int:
         "session from elsewhere": 403,
         "session from nowhere": 403,
         "session of no page": row.operator if is_safe else 403,
+        "own session": row.own,
+        "own session without csrf": row.own if is_safe else 403,
+        "foreign session": row.foreign,
+        "chat key's session": 401,
+        "expired key's session": 401,
+        "revoked key's session": 401,
     }
     return by_role[role]
 
@@ -125,7 +147,7 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
                 continue
             expected = {role: expected_of(operation, role) for role in roles}
             made = await make_call(api, operation)
-            is_quiet = operation.method in SAFE and operation.name != "show_content"  # of which the audit log is told
+            is_quiet = operation.method in SAFE and operation.name not in TOLD
             quiet = [role for role, status in expected.items() if status >= 400 or is_quiet]
             before = await dump(api.room.store)
             for role in [*quiet, *(role for role in roles if role not in quiet)]:
@@ -144,9 +166,10 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
 
 def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> None:
     """What holds for every answer."""
-    assert reply.headers["content-type"] == "application/json"
-    assert reply.headers["cache-control"] == "no-store"
-    assert reply.headers["x-content-type-options"] == "nosniff"
+    kinds = operation.media if reply.status_code < 400 else (JSON,)
+    assert reply.headers["content-type"].partition(";")[0] in kinds
+    for name, value in SEAL:
+        assert reply.headers[name] == value
     assert not [name for name in reply.headers if name.startswith("access-control-")], "no page of others may read it"
     if reply.status_code >= 400:
         error = reply.json()["error"]
@@ -155,7 +178,7 @@ def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> Non
         assert ("www-authenticate" in reply.headers) == (reply.status_code == 401)
     tells_a_secret = operation.name in ("create_key", "rotate_key") and reply.status_code < 400
     assert ("sk-sw-" in reply.text) == tells_a_secret
-    for secret in (api.secret, *HIDDEN):
+    for secret in (api.secret, *HIDDEN, *(ADDRESSES if operation.name != "show_settings" else ())):
         assert secret not in reply.text
     if operation.name != "show_session":
         assert "sw-csrf-" not in reply.text

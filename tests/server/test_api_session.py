@@ -3,11 +3,10 @@
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
 
+from streamweir import __version__
 from streamweir.policy import secret as form
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
 from streamweir.server.admit import authenticate
@@ -15,30 +14,13 @@ from streamweir.server.api.session import Login
 from streamweir.server.api.tries import _MOST_PEERS, TRIES, WINDOW_MS, Tries
 from streamweir.server.respond import Refusal
 from streamweir.store.session import IDLE_MS, TOUCH_MS, reset_admin_secret
-from support.api import HOST, TOML, Api, Role, api_on, bearer
+from support.api import HOST, TOML, api_on, bearer
+from support.apipage import ORIGIN, log_in, make_workspace, page, token_of
 from support.directory import dump
 from support.foreign import FOREIGN
 from support.gateway import KEY
 
-ORIGIN = f"http://{HOST}"
 WRONG = make_admin_secret(bytes(32))
-
-
-async def log_in(api: Api, secret: str, **more: Any) -> httpx2.Response:
-    return await api.ask("POST", "/api/session", body={"secret": secret}, **more)
-
-
-def token_of(reply: httpx2.Response) -> str:
-    return reply.headers["set-cookie"].partition(";")[0].partition("=")[2]
-
-
-def page(token: str, csrf: str | None = None, origin: str = ORIGIN) -> Role:
-    headers = {"cookie": f"streamweir={token}", "origin": origin}
-    return {"headers": headers if csrf is None else {**headers, "x-csrf-token": csrf}}
-
-
-async def make_workspace(api: Api, role: Role, name: str = "made") -> int:
-    return (await api.ask("POST", "/api/workspaces", body={"name": name}, **role)).status_code
 
 
 async def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
@@ -54,6 +36,7 @@ async def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
             "workspace": None,
             "csrf": csrf_of(token),
             "idle_s": 43_200,
+            "version": __version__,
         }
         again = await api.ask("GET", "/api/session", **page(token))
         assert again.json() == opened.json(), "a page that is loaded again gets the same"
@@ -222,7 +205,9 @@ def test_what_is_kept_of_addresses_is_bounded() -> None:
 async def test_no_text_is_the_secret(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         before = await dump(api.room.store)
-        near = (api.secret[:-1], api.secret + " ", api.secret.upper(), form.ADMIN, api.one.admin.secret, "a" * 5000)
+        near = [api.secret[:-1], api.secret + " ", api.secret.upper(), form.ADMIN, "a" * 5000]
+        key = api.one.admin
+        near += [key.secret[:-1], key.secret + " ", key.secret.upper(), key.key.id, f"Bearer {key.secret}", KEY[:-1]]
         for number, text in enumerate((*FOREIGN, *near)):
             reply = await log_in(api, text, peer=f"198.51.100.{number}")
             assert reply.status_code in (400, 401, 413)
@@ -238,6 +223,7 @@ async def test_who_am_i(tmp_path: Path) -> None:
             "workspace": api.one.workspace.id,
             "csrf": None,
             "idle_s": None,
+            "version": __version__,
         }
         operator = (await api.ask("GET", "/api/session", **api.operator)).json()
         assert (operator["actor"], operator["is_operator"], operator["csrf"]) == ("admin", True, None)
@@ -261,14 +247,15 @@ async def test_neither_cookie_nor_admin_secret_is_anything_to_the_data_plane(tmp
     """Which asks `authenticate` alone (spec/security.md S16)."""
     async with api_on("sqlite", tmp_path) as api:
         directory, now = api.room.books.directory, api.clock.at_ms / 1000
-        token = token_of(await log_in(api, api.secret))
-        refused: list[tuple[dict[str, str], str]] = [
-            ({**page(token, csrf_of(token))["headers"]}, "missing_api_key"),
-            ({"cookie": f"__Host-streamweir={token}"}, "missing_api_key"),
-            ({"authorization": f"Bearer {token}"}, "invalid_api_key"),
-            ({"authorization": f"Bearer {csrf_of(token)}"}, "invalid_api_key"),
-            ({"authorization": f"Bearer {api.secret}"}, "invalid_api_key"),
-        ]
+        refused: list[tuple[dict[str, str], str]] = [({"authorization": f"Bearer {api.secret}"}, "invalid_api_key")]
+        for secret in (api.secret, api.one.admin.secret):  # of a key that may chat
+            token = token_of(await log_in(api, secret))
+            refused += [
+                ({**page(token, csrf_of(token))["headers"]}, "missing_api_key"),
+                ({"cookie": f"__Host-streamweir={token}"}, "missing_api_key"),
+                ({"authorization": f"Bearer {token}"}, "invalid_api_key"),
+                ({"authorization": f"Bearer {csrf_of(token)}"}, "invalid_api_key"),
+            ]
         for headers, code in refused:
             with pytest.raises(Refusal) as caught:
                 authenticate(headers, directory, now)

@@ -1,7 +1,7 @@
 """The bridge: what an ASGI application sees, what becomes of its answer, and who hears of its faults."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,8 +12,9 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.responses import Response as StarletteResponse
 from starlette.routing import Route
 
-from streamweir.core.errors import StreamweirError
-from streamweir.server.asgi import AsgiApp, Bridge
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.server.asgi import HANDOVER, AsgiApp, Bridge
+from streamweir.server.control import Access, OpenRoute, control_app, stream_response
 from streamweir.server.message import Answer, Request, Response
 from support.httpapp import Serving, SmallApp, get, post, serving
 from support.rawclient import PATIENCE_S, CutShort, RawClient
@@ -71,6 +72,7 @@ async def test_the_scope_and_the_body() -> None:
         await client.send(get("/"))
         await client.response()
     assert seen[0].pop("state") == {"request_id": reply.header("x-request-id")}
+    assert list(seen[0].pop("extensions")) == [HANDOVER]
     assert seen[0] == {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -247,7 +249,127 @@ async def test_closing_ends_what_is_under_way() -> None:
         assert bridged.faults == []
 
 
+def streaming(pieces: Callable[[], AsyncGenerator[bytes, None]]) -> Starlette:
+    """The control plane with one more route, which answers with them."""
+
+    async def endpoint(_: StarletteRequest) -> StarletteResponse:
+        return stream_response(pieces(), 201, (("content-type", "text/plain"),))
+
+    return control_app(
+        state=lambda: "ok",
+        metrics=no_metrics,
+        may_read_metrics=lambda _: None,
+        routes=[OpenRoute("/pieces", endpoint, access=Access.ANYONE)],
+    )
+
+
+async def no_metrics() -> bytes:
+    return b""
+
+
+async def test_an_answer_in_pieces() -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        yield b"two"
+
+    async with bridging(streaming(pieces)) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/pieces"))
+        reply = await client.response()
+        assert (reply.status, reply.chunks) == (201, (b"one", b"two"))
+        assert (reply.header("content-type"), reply.header("cache-control")) == ("text/plain", "no-store")
+        assert bridged.faults == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "faults"),
+    [(GatewayFault("ledger_unavailable", "It is away."), []), (ZeroDivisionError(), [ZeroDivisionError])],
+)
+async def test_an_answer_whose_pieces_fail_is_cut_off(reason: Exception, faults: list[type]) -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        raise reason
+
+    async with bridging(streaming(pieces)) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/pieces"))
+        with pytest.raises(CutShort):
+            await client.response()
+        assert [type(fault) for fault in bridged.faults] == faults
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_who_makes_the_pieces_is_done_with_when_the_caller_has_gone(is_full: bool) -> None:
+    over = asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+            while is_full:
+                yield bytes(100_000)
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+
+    async with bridging(streaming(pieces), grace_s=1000) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/pieces"))
+        await client.head()
+        client.close()
+        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await at.emptied()
+        assert bridged.faults == []
+
+
 async def test_a_websocket_is_refused() -> None:
     async with bridging(starlette()) as (at, _), await RawClient.open(at.address) as client:
         await client.send(get("/echo", "connection: upgrade", "upgrade: WebSocket", "sec-websocket-version: 13"))
         assert (await client.response()).status == 400
+
+
+async def test_what_is_handed_over_is_answered_by_whoever_took_it() -> None:
+    taken: list[tuple[Request, Response]] = []
+    seen: list[Any] = []
+    over = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        scope["extensions"][HANDOVER](lambda *both: taken.append(both))
+        await send(START)
+        await send({"type": "http.response.body", "body": b"abc"})
+        seen.append(await receive())
+        over.set()
+
+    async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(post("/", b"hello"))
+        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        ((request, response),) = taken
+        assert (request.body, seen) == (b"hello", [{"type": "http.disconnect"}])
+        assert (response.on_gone, response.on_drained, response.started) == (None, None, False)
+        await bridged.bridge.close()
+        response.start(202, (("x-a", "b"),), b"one")
+        head = await client.head()
+        assert (head.status, head.header("x-a"), await client.chunk()) == (202, "b", b"one")
+        response.on_gone = bridged.told("gone")
+        client.close()
+        await bridged.until(lambda: bridged.events == ["gone"])
+        assert bridged.faults == []
+
+
+@pytest.mark.parametrize("when", ["while it is taken", "after that", "after an answer"])
+async def test_a_fault_of_who_hands_over_is_told(when: str) -> None:
+    def take(_: Request, response: Response) -> None:
+        if when == "while it is taken":
+            raise ValueError("it")
+        response.send(Answer(status=200, body=b"taken"))
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if when == "after an answer":
+            await send(START)
+        scope["extensions"][HANDOVER](take)
+        raise ValueError("it")
+
+    async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
+        await client.send(get("/"))
+        reply = await client.response()
+        await bridged.until(lambda: bridged.events == ["fault"])
+        is_taken = when == "after that"
+        assert (reply.status, reply.body == b"taken") == ((200, True) if is_taken else (500, False))
+        assert [type(fault) for fault in bridged.faults] == [RuntimeError if when == "after an answer" else ValueError]

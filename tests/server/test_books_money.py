@@ -164,7 +164,8 @@ async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, i
 
     async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
         count = 0
-        desk.gate.gateway._vocabularies.load(choose("gpt-4o").vocabulary)  # else the first is an estimate
+        vocabularies = desk.gate.gateway._conversations._vocabularies
+        vocabularies.load(choose("gpt-4o").vocabulary)  # else the first is an estimate
         for is_streamed in (True, False) if dialect != "bitseek" else (True,):
             for model in ("m", "free"):
                 options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}

@@ -156,7 +156,7 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                 if how == "stopped":
                     running.end_streams(SHUTTING_DOWN)
                 elif how == "ends":
-                    for task in running._conversations.values():
+                    for task in running._conversations._tasks.values():
                         task.cancel()
                 if how != "leaves":
                     await until(lambda count=count: len(desk.gate.facts) == count)  # type: ignore[misc]
@@ -177,7 +177,7 @@ async def test_what_ends_with_the_process_is_billed_for_what_went_out(provider: 
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
         running = desk.gate.gateway
-        (task,) = running._conversations.values()
+        (task,) = running._conversations._tasks.values()
         if provider:
             client.close()
             await until(lambda: running.abandoned == 1)

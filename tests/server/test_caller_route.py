@@ -95,7 +95,7 @@ async def test_every_route_of_the_data_plane_asks_for_its_scope() -> None:
 
 
 async def test_every_route_of_the_control_plane_says_for_whom_it_is() -> None:
-    expected = {"/": 200, "/health": 200, "/ready": 200, "/metrics": None}
+    expected = {"/": 307, "/health": 200, "/ready": 200, "/metrics": None}
     assert {route.path for route in control_app_routes()} == set(expected)  # type: ignore[attr-defined]
     async with gateway_to(in_turn(), TOML) as (gate, _), await gate.connect() as client:
         for (path, status), (caller, key) in product(expected.items(), CALLERS.items()):
@@ -215,7 +215,7 @@ UNKNOWN = [
         "/metrics/",
         "/docs",
     ),
-    *("/openapi.json", "/console", "/api/keys", "/.env", "/favicon.ico", "/%2e%2e/etc/passwd", "/@evil/v1/models"),
+    *("/openapi.json", "/consoles", "/api/keys", "/.env", "/favicon.ico", "/%2e%2e/etc/passwd", "/@evil/v1/models"),
     *("//evil/v1/models", "/v1/models@evil", "/health@evil", "/\\evil", "/v1/chat/completions;x", "/v1/models%2f"),
 ]
 

@@ -12,7 +12,6 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Scope
 
-from streamweir import __version__
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.control import Access, OpenRoute, control_app
 from streamweir.server.message import Request
@@ -112,17 +111,15 @@ async def test_metrics_for_everyone_where_the_operator_says_so() -> None:
     assert (await ask(app_of("ok", lambda _: None), "/metrics")).status == 200
 
 
-async def test_the_index_says_what_is_here() -> None:
-    reply = await ask(app_of(), "/")
-    assert reply.document == {
-        "name": "streamweir",
-        "version": __version__,
-        "routes": ["/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics"],
-    }
+@pytest.mark.parametrize("host", [b"gateway", b"evil.example", b"evil.example/x", b""])
+async def test_the_root_leads_to_the_console_whatever_the_host(host: bytes) -> None:
+    for method in ("GET", "HEAD"):
+        reply = await ask(app_of(), "/", method, headers=[(b"host", host)])
+        assert (reply.status, reply.headers["location"], reply.body) == (307, "/console", b"")
 
 
 EXPECTED = {
-    "/": {"none": 200, "key": 200, "admin": 200},
+    "/": {"none": 307, "key": 307, "admin": 307},
     "/health": {"none": 200, "key": 200, "admin": 200},
     "/ready": {"none": 200, "key": 200, "admin": 200},
     "/metrics": {"none": 401, "key": 403, "admin": 200},

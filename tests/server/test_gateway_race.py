@@ -79,7 +79,7 @@ class Meddler:
         self.has_acted = bool(gateway._conversations)
         for way in self._ways:
             if way == "cancelled":
-                for task in gateway._conversations.values():
+                for task in gateway._conversations._tasks.values():
                     task.cancel()
             elif way == "stopped":
                 gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))

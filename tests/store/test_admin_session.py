@@ -8,13 +8,16 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from streamweir.policy import secret as form
+from streamweir.policy.access import digest_of
 from streamweir.policy.secret import csrf_of, is_well_formed
 from streamweir.store import audit
 from streamweir.store.base import Store
+from streamweir.store.keys import NewSecret
 from streamweir.store.session import (
     IDLE_MS,
     MOST_SESSIONS,
     TOUCH_MS,
+    Holder,
     create_session,
     end_session,
     end_sessions,
@@ -22,11 +25,12 @@ from streamweir.store.session import (
     find_session,
     is_admin_secret,
     log_in,
+    replace_session,
     reset_admin_secret,
     touch_session,
 )
 from streamweir.store.tables import sessions
-from support.directory import NOW, dump
+from support.directory import NOW, dump, new_key
 from support.foreign import FOREIGN
 from support.stores import each_database, store_on
 
@@ -165,3 +169,68 @@ async def test_what_is_kept_is_bounded(tmp_path: Path, unused: int, left: int) -
         assert await is_open(store, token, NOW + unused)
         count = await store.read(lambda conn: conn.execute(select(func.count()).select_from(sessions)).scalar_one())
         assert count == left
+
+
+def holder(key: NewSecret) -> Holder:
+    return Holder(key_id=key.key.id, key_digest=digest_of(key.secret), workspace_id=key.key.workspace_id)
+
+
+@each_database
+async def test_a_session_of_a_key_says_whose_it_is(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        key = await new_key(store, scopes=("admin",))
+        actor = f"key:{key.key.id}"
+        operator = await new_session(store)
+        token = await store.write(
+            partial(replace_session, old_token=operator, actor=actor, at_ms=NOW, holder=holder(key))
+        )
+        assert not await is_open(store, operator, NOW), "that before ends"
+        found = await store.read(partial(find_session, token=token, at_ms=NOW))
+        assert found is not None
+        assert (found.key_id, found.key_digest) == (key.key.id, digest_of(key.secret))
+        newest = await store.read(partial(find_session, token=await new_session(store), at_ms=NOW))
+        assert newest is not None
+        assert (newest.key_id, newest.key_digest) == (None, None)
+        assert await store.write(partial(end_session, token=token, actor=actor, at_ms=NOW))
+        told = [row for row in await store.read(audit.list_rows) if row.action.startswith("session.")][::-1]
+        assert [(row.action, row.actor, row.workspace_id) for row in told] == [
+            ("session.create", "admin", None),
+            ("session.end", actor, None),
+            ("session.create", actor, "default"),
+            ("session.create", "admin", None),
+            ("session.end", actor, "default"),
+        ]
+
+
+@each_database
+async def test_a_reset_of_the_admin_secret_ends_sessions_of_keys_too(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        key = await new_key(store, scopes=("admin",))
+        token = await store.write(partial(create_session, actor="x", at_ms=NOW, holder=holder(key)))
+        await store.write(partial(reset_admin_secret, actor="cli", at_ms=NOW))
+        assert not await is_open(store, token, NOW)
+
+
+async def test_nobodys_sessions_end_by_how_many_another_opens(tmp_path: Path) -> None:
+    def fill(conn: Connection) -> None:
+        rows = [
+            {"digest": number.to_bytes(32), "created_ms": NOW, "used_ms": NOW + number, "key_id": f"key_{number % 2}"}
+            for number in range(2 * MOST_SESSIONS)
+        ]
+        conn.execute(sessions.insert(), rows)
+
+    def count(conn: Connection) -> dict[str | None, int]:
+        found = conn.execute(select(sessions.c.key_id, func.count()).group_by(sessions.c.key_id))
+        return {key_id: number for key_id, number in found}  # noqa: C416 (rows are no pairs to the type checker)
+
+    async with store_on("sqlite", tmp_path) as store:
+        operators = await new_session(store)
+        await store.write(fill)
+        one = Holder(key_id="key_1", key_digest=b"", workspace_id="default")
+        token = await store.write(partial(create_session, actor="x", at_ms=NOW + 5000, holder=one))
+        await new_session(store, NOW + 5000)
+        assert await store.read(count) == {None: 2, "key_0": MOST_SESSIONS, "key_1": MOST_SESSIONS}
+        assert await is_open(store, operators, NOW)
+        assert await is_open(store, token, NOW + 5000)
+        oldest = select(func.min(sessions.c.used_ms)).where(sessions.c.key_id == "key_1")
+        assert await store.read(lambda conn: conn.execute(oldest).scalar_one()) == NOW + 3, "the longest unused went"

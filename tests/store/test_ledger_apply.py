@@ -14,7 +14,17 @@ from sqlalchemy.exc import IntegrityError
 from streamweir.store.engine import Store
 from streamweir.store.ledger import Applied, apply, balance_of
 from streamweir.store.record import Entry, Hold, Row, Settle
-from streamweir.store.tables import accounts, idempotency, ledger, open_requests, requests, usage_hours
+from streamweir.store.tables import (
+    accounts,
+    idempotency,
+    ledger,
+    open_requests,
+    requests,
+    usage_days,
+    usage_hours,
+    usage_minutes,
+    usage_quarters,
+)
 from support.entries import (
     DAY,
     NOW_MS,
@@ -34,7 +44,9 @@ from support.entries import (
 )
 from support.stores import each_database
 
-TABLES = (accounts, ledger, open_requests, requests, usage_hours, idempotency)
+USAGE_TABLES = (usage_minutes, usage_quarters, usage_hours, usage_days)
+TABLES = (accounts, ledger, open_requests, requests, *USAGE_TABLES, idempotency)
+DAY_MS = 86_400_000
 LIFE: list[Entry] = [
     hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"),
     progress(("a", "p/m", 3)),
@@ -255,7 +267,7 @@ async def test_refused_requests_are_logged_and_cost_nothing(database: str, tmp_p
     async with books_on(database, tmp_path) as store:
         await applied(store, [refused("a", workspace_id=None, key_id=None, model=None, target=None)])
         assert await store.read(logged) == {"a": ("rejected", None)}
-        assert await store.read(lambda conn: snapshot(conn, [ledger, usage_hours, accounts])) == [[], [], []]
+        assert await store.read(lambda conn: snapshot(conn, [ledger, *USAGE_TABLES, accounts])) == [[]] * 6
 
 
 @each_database
@@ -277,23 +289,73 @@ async def test_progress_is_kept_of_open_requests_and_never_goes_back(database: s
 
 
 @each_database
-async def test_usage_is_summed_up_by_the_hour_of_the_hold(database: str, tmp_path: Path) -> None:
-    hour = NOW_MS // 3_600_000
-    tokens = {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2, "reasoning_tokens": 3}
+async def test_when_the_first_token_and_the_last_piece_went_out_is_kept(database: str, tmp_path: Path) -> None:
+    columns = (open_requests.c.output_tokens, open_requests.c.first_ms, open_requests.c.last_ms)
+
+    def look(conn: Connection) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in conn.execute(select(*columns).order_by(open_requests.c.request_id))]
+
     async with books_on(database, tmp_path) as store:
-        late = NOW_MS + 3_599_999
-        batch: list[Entry] = [hold("a"), settle("a", 10, **tokens), hold("b", at_ms=late)]
+        asked = progress(("a", "p/m", 0), ("b", "p/m", 2), at_ms=1, times=[(None, None), (7, 8)])
+        await applied(store, [hold("a"), hold("b"), asked])
+        assert await store.read(look) == [(0, None, None), (2, 7, 8)]
+        await applied(store, [progress(("b", "p/m", 2), ("a", "p/m", 3), at_ms=2, times=[(7, 20), (21, 22)])])
+        assert await store.read(look) == [(3, 21, 22), (2, 7, 20)]
+        await applied(store, [progress(("a", "p/m", 1), at_ms=1, times=[(1, 1)])])
+        assert await store.read(look) == [(3, 21, 22), (2, 7, 20)], "an older word"
+        await applied(store, [progress(("a", "p/m", 4), at_ms=3)], careful=True)
+        assert await store.read(look) == [(4, None, None), (2, 7, 20)], "of a version that knows nothing of them"
+
+
+@each_database
+async def test_usage_is_summed_up_by_the_time_of_the_hold(database: str, tmp_path: Path) -> None:
+    start = NOW_MS // DAY_MS * DAY_MS
+    minute, quarter, hour, day = start // 60_000, start // 900_000, start // 3_600_000, start // DAY_MS
+    tokens = {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2, "reasoning_tokens": 3}
+    late = start + 3_599_999
+    async with books_on(database, tmp_path) as store:
+        batch: list[Entry] = [hold("a", at_ms=start), settle("a", 10, at_ms=start, **tokens), hold("b", at_ms=late)]
         batch.append(settle("b", None, at_ms=late, **tokens))
+        batch += [hold("e", at_ms=late - 60_000), settle("e", 0, at_ms=late)]
         await applied(store, batch, [hold("c", at_ms=late)], [settle("c", 0, at_ms=late + 1, error="upstream_error")])
         other = {"target": None, "model": None}
         await applied(store, [hold("d", at_ms=late + 1), settle("d", 1, at_ms=late + 1, **other)])
-        assert await store.read(lambda conn: snapshot(conn, [usage_hours])) == [
+        of_b_and_c = ("one", "k", "m", "p", 2, 1, 5, 2, 7, 3, 0, 1)
+        of_hour = ("one", "k", "m", "p", 4, 1, 10, 4, 14, 6, 10, 1)
+        of_d = ("one", "k", "", "", 1, 0, 0, 0, 0, 0, 1, 0)
+        found = await store.read(lambda conn: snapshot(conn, USAGE_TABLES))
+        assert [[row[:13] for row in rows] for rows in found] == [
             [
-                (hour, "one", "k", "m", "p", 3, 1, 10, 4, 14, 6, 10, 1),
-                (hour + 1, "one", "k", "", "", 1, 0, 0, 0, 0, 0, 1, 0),
-            ]
+                (minute, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0),
+                (minute + 58, "one", "k", "m", "p", 1, 0, 0, 0, 0, 0, 0, 0),
+                (minute + 59, *of_b_and_c),
+                (minute + 60, *of_d),
+            ],
+            [
+                (quarter, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0),
+                (quarter + 3, "one", "k", "m", "p", 3, 1, 5, 2, 7, 3, 0, 1),
+                (quarter + 4, *of_d),
+            ],
+            [(hour, *of_hour), (hour + 1, *of_d)],
+            [(day, *of_d), (day, *of_hour)],
         ]
+        assert all(not any(row[13:]) for rows in found for row in rows), "nothing was streamed"
         await store.read(assert_sound)
+
+
+@each_database
+async def test_streams_are_counted_by_the_time_to_their_first_token(database: str, tmp_path: Path) -> None:
+    streams = [("a", True, 10), ("b", True, 11), ("c", False, 11), ("d", True, None), ("e", True, 60_001)]
+    batch: list[Entry] = []
+    for id, stream, ttft_ms in streams:
+        batch += [hold(id), settle(id, 1, stream=stream, ttft_ms=ttft_ms)]
+    async with books_on(database, tmp_path) as store:
+        await applied(store, batch[:4], batch[4:])
+        await applied(store, batch, careful=True)  # again, and nothing is counted twice
+        for rows in await store.read(lambda conn: snapshot(conn, USAGE_TABLES)):
+            (row,) = rows
+            assert row[5] == 5
+            assert {bucket: count for bucket, count in enumerate(row[13:]) if count} == {0: 1, 1: 1, 23: 1}
 
 
 @each_database

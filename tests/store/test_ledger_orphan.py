@@ -103,7 +103,7 @@ async def test_the_orphans_of_the_dead_are_settled_once(database: str, tmp_path:
 async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, hold("a"), hold("b", workspace_id="two", account=DAY), hold("c", stream=False))
-        await applied(store, progress(("a", "p/m", 5)))
+        await applied(store, progress(("a", "p/m", 5), times=[(NOW_MS + 9, NOW_MS + 15)]))
 
         async def listed(workspace_id: str | None, limit: int = 10) -> list[str]:
             found = await store.read(partial(open_of, workspace_id=workspace_id, limit=limit))
@@ -132,6 +132,8 @@ async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Pa
             "output_tokens": 5,
             "progress_ms": NOW_MS + 20,
             "cancel_ms": None,
+            "first_ms": NOW_MS + 9,
+            "last_ms": NOW_MS + 15,
         }
 
 

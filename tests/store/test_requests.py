@@ -20,13 +20,13 @@ PAGINGS = 200 if SOAKS else 8
 VARIETY = (
     request_row(0),
     request_row(1, workspace_id="two", key_id="key_2", key_name="prod"),
-    request_row(2, model="claude", target="anthropic/claude", stream=False),
+    request_row(2, model="claude", target="anthropic/claude", stream=False, dialect="bitseek", cost=2 * 10**9),
     request_row(3, status=429, verdict="rejected", error="rate_limit_exceeded", target=None, model=None),
     request_row(4, status=502, verdict="upstream_error", error="upstream_timeout", target="openai-eu/gpt-4o"),
     request_row(
         5, workspace_id=None, key_id=None, key_name=None, status=401, verdict="rejected", error="missing_api_key"
     ),
-    request_row(6, completion_id="chatcmpl-same"),
+    request_row(6, completion_id="chatcmpl-same", cost=5),
     request_row(7, completion_id="chatcmpl-same", verdict="orphaned"),
     request_row(8, completion_id="chatcmpl-same", workspace_id="two"),
 )
@@ -44,6 +44,18 @@ FILTERS: tuple[tuple[RequestFilter, list[int]], ...] = (
     (RequestFilter(target="open"), []),
     (RequestFilter(target="OPENAI"), []),
     (RequestFilter(target="%"), []),
+    (RequestFilter(provider="openai"), [8, 7, 6, 5, 1, 0]),
+    (RequestFilter(provider="openai/gpt-4o"), []),
+    (RequestFilter(provider="openai-eu", failed=True), [4]),
+    (RequestFilter(provider="Openai"), []),
+    (RequestFilter(provider=""), []),
+    (RequestFilter(dialect="bitseek"), [2]),
+    (RequestFilter(dialect="bitseek", provider="openai"), []),
+    (RequestFilter(min_cost=5), [6, 2]),
+    (RequestFilter(min_cost=6), [2]),
+    (RequestFilter(max_cost=5), [6]),
+    (RequestFilter(min_cost=5, max_cost=2 * 10**9), [6, 2]),
+    (RequestFilter(min_cost=10**40), []),
     (RequestFilter(verdict="orphaned"), [7]),
     (RequestFilter(status_class=4), [5, 3]),
     (RequestFilter(status_class=10**30), []),
@@ -220,6 +232,7 @@ async def test_paging_loses_none_and_repeats_none_while_rows_come(database: str,
 async def test_a_page_holds_so_many_rows_and_looks_at_so_many_and_the_next_goes_on(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log, "FIRST_LOOKED_AT", 4)
     monkeypatch.setattr(log, "MOST_LOOKED_AT", 10)
     rows = [request_row(number, verdict="orphaned" if number in (3, 4, 35) else "completed") for number in range(40)]
     async with store_on(database, tmp_path) as store:

@@ -21,6 +21,8 @@ from streamweir.store.lease import release_lease, take_lease
 from streamweir.store.requests import RequestFilter, list_requests
 from streamweir.store.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from streamweir.store.tables import (
+    SUMS,
+    USAGE,
     audit,
     contents,
     idempotency,
@@ -30,6 +32,8 @@ from streamweir.store.tables import (
     requests,
     sessions,
     usage_hours,
+    usage_minutes,
+    usage_quarters,
 )
 from support.contents import dump, file_bytes, make_content
 from support.requestrows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
@@ -37,6 +41,7 @@ from support.stores import each_database, store_on
 
 OLD_MS = NOW_MS - 31 * DAY_MS
 YOUNG_MS = NOW_MS - 29 * DAY_MS
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 ROWS = 1_000_000 if SOAKS else 3_000
 
 
@@ -51,6 +56,11 @@ async def count(store: Store, table: Table) -> int:
 def packed(number: int, **more: Any) -> PackedContent:
     """Of words that do not compress, so that they are found in a file if they are there."""
     return pack(make_content(number, answer=f"words of {number} " + os.urandom(3000).hex(), **more), Redactor())
+
+
+def usage_of(table: Table, at: int, model: str = "x") -> dict[str, Any]:
+    unit = table.primary_key.columns.keys()[0]
+    return dict.fromkeys(SUMS, 1) | dict.fromkeys(USAGE, "x") | {unit: at, "model": model}
 
 
 def fill(conn: Connection) -> None:
@@ -76,9 +86,10 @@ def fill(conn: Connection) -> None:
             )
         )
         conn.execute(insert(sessions).values(digest=name.encode(), created_ms=OLD_MS, used_ms=at_ms))
-    texts = dict.fromkeys(("workspace_id", "key_id", "model", "provider"), "x")
-    numbers = {column.name: 1 for column in usage_hours.c if column.name not in texts}
-    conn.execute(insert(usage_hours).values(**numbers, **texts))
+    conn.execute(insert(usage_hours).values(**usage_of(usage_hours, 1)))
+    two_days = (NOW_MS - 50 * HOUR_MS) // MINUTE_MS
+    for table, first in ((usage_minutes, two_days), (usage_quarters, two_days // 15)):
+        conn.execute(insert(table), [usage_of(table, first - 1), usage_of(table, first)])
     for name, seen_ms, stopped_ms in (
         ("stopped", OLD_MS, OLD_MS),
         ("silent", OLD_MS, None),
@@ -101,7 +112,7 @@ async def test_what_is_old_goes_and_the_books_stay(database: str, tmp_path: Path
         gone = packed(2, at_ms=OLD_MS, request_id=request_row(2, at_ms=YOUNG_MS).request_id)
         await store.write_content(partial(write_contents, packed=[*kept, gone]))
         assert await purge(store, "me", now, pause_s=0) == Purged(
-            requests=1, contents=2, idempotency=1, sessions=1, instances=2
+            requests=1, contents=2, idempotency=1, sessions=1, instances=2, usage_minutes=1, usage_quarters=1
         )
         left = await store.read(partial(list_requests, wanted=RequestFilter()))
         assert [(row.at_ms, row.has_content) for row in left.rows] == [(YOUNG_MS, False)]
@@ -109,6 +120,8 @@ async def test_what_is_old_goes_and_the_books_stay(database: str, tmp_path: Path
             (ledger, 2),
             (audit, 2),
             (usage_hours, 1),
+            (usage_minutes, 1),
+            (usage_quarters, 1),
             (contents, 1),
             (idempotency, 1),
             (sessions, 1),
@@ -133,6 +146,11 @@ async def test_a_transaction_takes_no_more_than_it_may(
         await store.write(partial(insert_rows, rows=[request_row(number, at_ms=OLD_MS) for number in range(1100)]))
         step = partial(retention._purge_requests, _now_ms=NOW_MS, before_ms=NOW_MS)
         assert [await store.write(step) for _ in range(4)] == [500, 500, 100, 0]
+        # Of a minute nothing is left behind, so there may be more.
+        minutes = [usage_of(usage_minutes, minute, f"m{model}") for minute in range(10) for model in range(120)]
+        await store.write(lambda conn: conn.execute(insert(usage_minutes), minutes).rowcount)
+        forget = retention._STEPS["usage_minutes"]
+        assert [await store.write(lambda conn: forget(conn, NOW_MS, 0)) for _ in range(3)] == [600, 600, 0]
         rows = [packed(number) for number in range(10)]
         await store.write_content(partial(write_contents, packed=rows))
         size = len(rows[0].prompt) + len(rows[0].answer) + len(rows[0].upstream_frames) + len(rows[0].caller_frames)

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.command import upgrade as run_upgrade
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, select, text
 
 import streamweir.store.migrations
 from streamweir.store.engine import Store, StoreError, open_store
 from streamweir.store.migrations import HEAD, REVISIONS
 from streamweir.store.schema import found_revision, migrate
-from streamweir.store.tables import metadata
+from streamweir.store.statement import inserting
+from streamweir.store.tables import TTFT, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
 
@@ -56,6 +58,10 @@ def shape(conn: Connection) -> dict[str, Any]:
     }
 
 
+def without_rowid(conn: Connection) -> set[str]:
+    return set(conn.scalars(text("SELECT name FROM pragma_table_list WHERE wr")))
+
+
 def make_by_migrations(conn: Connection) -> dict[str, Any]:
     for table in shape(conn):
         conn.execute(text(f'DROP TABLE "{table}"'))
@@ -69,9 +75,46 @@ async def test_migrations_make_the_tables_as_they_are_described(database: str, t
     async with store_on(database, tmp_path) as store:
         described = await store.read(shape)
         migrated = await store.write(make_by_migrations)
+        if database == "sqlite":
+            usage = (usage_minutes, usage_quarters, usage_hours, usage_days)
+            assert await store.read(without_rowid) == {table.name for table in usage}
     assert set(migrated) == {*metadata.tables, "alembic_version"}
     for table in described:
         assert migrated[table] == described[table], table
+
+
+def make_first_books(conn: Connection) -> None:
+    """As the first revision has them, with usage in two hours of one day and in one of another."""
+    for table in shape(conn):
+        conn.execute(text(f'DROP TABLE "{table}"'))
+    config = Config()
+    config.set_main_option("script_location", str(Path(streamweir.store.migrations.__file__).parent))
+    config.attributes["connection"] = conn
+    run_upgrade(config, "0001")
+    names = [column.name for column in usage_hours.c if column.name not in TTFT]
+    rows = [("w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8)] * 3
+    values = [dict(zip(names, (hour, *row), strict=True)) for hour, row in zip((48, 71, 72), rows, strict=True)]
+    conn.execute(inserting(usage_hours, names), values)
+
+
+@each_database
+async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: str, tmp_path: Path) -> None:
+    def look(conn: Connection) -> list[list[tuple[Any, ...]]]:
+        return [[tuple(row) for row in conn.execute(select(table).order_by(table.c[0]))] for table in tables]
+
+    tables = (usage_minutes, usage_quarters, usage_hours, usage_days)
+    nothing = (0,) * len(TTFT)
+    async with store_on(database, tmp_path) as store:
+        await store.write(make_first_books)
+        await store.write(migrate)
+        assert await store.read(found_revision) == HEAD
+        minutes, quarters, hours, days = await store.read(look)
+    assert minutes == quarters == []
+    assert [(row[0], row[13:]) for row in hours] == [(48, nothing), (71, nothing), (72, nothing)]
+    assert days == [
+        (2, "w", "k", "m", "p", 2, 4, 6, 8, 10, 12, 2 * 10**15, 16, *nothing),
+        (3, "w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8, *nothing),
+    ]
 
 
 def test_the_constants_name_every_revision() -> None:

@@ -55,7 +55,12 @@ rows = st.builds(
 entries = st.one_of(
     holds,
     st.builds(Extend, request_id=texts, at_ms=numbers, number=numbers, amount=numbers),
-    st.builds(Progress, at_ms=numbers, rows=st.lists(st.tuples(texts, texts, numbers), max_size=3)),
+    st.builds(
+        Progress,
+        at_ms=numbers,
+        rows=st.lists(st.tuples(texts, texts, numbers), max_size=3),
+        times=st.lists(st.tuples(st.none() | numbers, st.none() | numbers), max_size=3),
+    ),
     st.builds(Settle, row=rows, account=st.none() | texts, frees_idempotency=st.booleans()),
     st.builds(Refused, row=rows),
 )
@@ -113,6 +118,13 @@ def test_a_whole_frame_that_is_not_understood_is_handed_out_and_the_reading_goes
     assert reading.entries == ENTRIES[:2]
     assert reading.unknown == [payload]
     assert reading.dropped_bytes == 0
+
+
+def test_a_frame_of_the_version_before_is_read() -> None:
+    """It did not tell when the pieces of an answer went out."""
+    payload = msgspec.msgpack.encode({"type": "progress", "at_ms": 5, "rows": [["r1", "p/m", 7]]})
+    frame = len(payload).to_bytes(4, "little") + zlib.crc32(payload, len(payload)).to_bytes(4, "little") + payload
+    assert read_frames(frame).entries == [progress(("r1", "p/m", 7), at_ms=5)]
 
 
 def test_an_entry_beyond_any_size_is_refused() -> None:

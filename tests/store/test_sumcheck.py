@@ -12,7 +12,7 @@ from streamweir.store.credit import add_credit
 from streamweir.store.ledger import apply
 from streamweir.store.record import Entry, Refused
 from streamweir.store.sumcheck import Fault, check_sums
-from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_hours
+from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
 from support.booked import hold, settle
 from support.directory import NOW, new_key
 from support.stores import each_database, store_on
@@ -76,6 +76,10 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
     "the usage": (
         lambda conn: conn.execute(update(usage_hours).values(cost=usage_hours.c.cost + 1)),
         [_fault("default", "usage", 8, 7)],
+    ),
+    "the usage of a day": (
+        lambda conn: conn.execute(delete(usage_days)),
+        [_fault("default", "usage by the day", 0, 7)],
     ),
     "the account of a budget": (
         lambda conn: conn.execute(update(accounts).where(accounts.c.key_id.is_not(None)).values(held=11)),

@@ -23,13 +23,20 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.policy.access import Key
+from streamweir.core.errors import StreamweirError
+from streamweir.dialects.base import Dialect
+from streamweir.policy.access import Key, digest_of
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
+from streamweir.server.admit import Admission
 from streamweir.server.api.context import Context
+from streamweir.server.api.feed import LiveFeed
 from streamweir.server.api.table import api_gates, api_routes
 from streamweir.server.control import Access, Gate, control_app
+from streamweir.server.message import Answer, Headers, Request, Response
 from streamweir.server.opening import Bookroom, open_books, prepare_books
+from streamweir.server.playground import Playground
+from streamweir.server.respond import failure_answer, json_answer
 from streamweir.server.setup import build_setup
 from streamweir.server.upkeep import Upkeep
 from streamweir.store.clock import now_ms
@@ -38,10 +45,11 @@ from streamweir.store.credit import add_credit
 from streamweir.store.keys import NewSecret, create_key, revoke_key
 from streamweir.store.keyspec import KeySpec
 from streamweir.store.ledger import apply
-from streamweir.store.session import create_session
+from streamweir.store.session import Holder, create_session
 from streamweir.store.workspace import Workspace, WorkspaceSpec, create_workspace
 from streamweir.upstream.base import Upstream
 from support.booked import hold, settle
+from support.bridged import bridged
 from support.contents import make_content
 from support.gateway import configured
 from support.stores import migrated_url
@@ -70,8 +78,10 @@ id = "own"
 targets = [{ provider = "up", model = "never-heard-of" }]
 price = { input = 0.1, output = 0.000000001 }
 """
-HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988", "api.example.test", "proxy.example.test")
+HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988")
 """What of the configuration no answer may hold."""
+ADDRESSES = ("api.example.test", "proxy.example.test")
+"""And what none but the operator's settings may."""
 WRONG_KEY = make_key(bytes(range(32)))
 Role = dict[str, Any]
 T = TypeVar("T")
@@ -119,7 +129,7 @@ class Api:
             raw = json.dumps(body).encode()
             headers.setdefault("content-type", "application/json")
         if peer not in self._clients:
-            transport = httpx2.ASGITransport(app=self.app, client=(peer, 1))
+            transport = httpx2.ASGITransport(app=bridged(self.app), client=(peer, 1))
             self._clients[peer] = httpx2.AsyncClient(transport=transport, base_url=f"http://{HOST}")
         reply = await self._clients[peer].request(method, path, content=raw, headers=headers, **more)
         self._clients[peer].cookies.clear()  # the test alone says what is sent
@@ -138,9 +148,17 @@ class Api:
     def operator(self) -> Role:
         return bearer(self.secret)
 
-    async def session(self, *, with_csrf: bool = True, origin: str | None = f"http://{HOST}") -> Role:
-        """As a page of the console asks."""
-        token = await self.room.store.write(lambda conn: create_session(conn, actor="admin", at_ms=self.clock.at_ms))
+    async def session(
+        self, key: NewSecret | None = None, *, with_csrf: bool = True, origin: str | None = f"http://{HOST}"
+    ) -> Role:
+        """As a page of the console asks. `key`: which it was opened with; None: with the admin secret."""
+        actor, holder = "admin", None
+        if key is not None:
+            actor, digest = f"key:{key.key.id}", digest_of(key.secret)
+            holder = Holder(key_id=key.key.id, key_digest=digest, workspace_id=key.key.workspace_id)
+        token = await self.room.store.write(
+            lambda conn: create_session(conn, actor=actor, at_ms=self.clock.at_ms, holder=holder)
+        )
         headers = {"cookie": f"other=1; streamweir={token}; more=2"}
         if with_csrf:
             headers["x-csrf-token"] = csrf_of(token)
@@ -258,6 +276,15 @@ async def api_on(
         books=room.books,
         setup=lambda: setup,
         is_secure=is_secure,
+        playground=Playground(
+            books=room.books,
+            setup=lambda: setup,
+            why_closed=lambda: None,
+            refuse=_refuse,
+            begin=_begin,
+            is_secure=is_secure,
+        ),
+        feed=LiveFeed(room.store, room.books, clock_ms=clock),
         look=upkeep.look,
         clock_ms=clock,
     )
@@ -271,6 +298,16 @@ async def api_on(
         await room.close()
         for place in setup.providers.values():
             await place.upstream.close()
+
+
+def _begin(request: Request, response: Response, admission: Admission) -> None:
+    """In the place of a conversation: says what it would have been."""
+    said = {"key": admission.key.id, "dialect": admission.dialect.name, "body": json.loads(request.body)}
+    response.send(json_answer({**said, "headers": request.headers}))
+
+
+def _refuse(_: Request, error: StreamweirError, headers: Headers, dialect: Dialect, _key: Key) -> Answer:
+    return failure_answer(error, dialect, headers)
 
 
 async def _no_metrics() -> bytes:

@@ -40,6 +40,11 @@ BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
         "budget_period": "day",
     },
     "rotate_key": lambda _: {"grace_s": 60},
+    "chat_as_key": lambda space: {
+        "key": space.chat.key.id,
+        "dialect": "openai",
+        "body": {"model": "smart", "messages": [{"role": "user", "content": "Say hello."}]},
+    },
     "add_credit": lambda space: {"workspace": space.workspace.id, "amount_usd": "0.000000001", "note": "a gift"},
 }
 

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from streamweir.cli.main import main
 from streamweir.server.api.context import Context
+from streamweir.server.api.feed import LiveFeed
 from streamweir.server.opening import prepare_books
 from streamweir.server.pace import Pace
 from support.answers import error_body, openai_stream
@@ -179,6 +180,8 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
             books=desk.room.books,
             setup=lambda: gate.gateway.setup,
             is_secure=False,
+            playground=gate.gateway._playground(),
+            feed=LiveFeed(desk.room.store, desk.room.books),
             look=desk.upkeep.look,
         )
         api = Api(desk.room, admin, context, Clock(), [])

@@ -72,8 +72,10 @@ def extend(request_id: str, number: int = 1, amount: int = 50) -> Extend:
     return Extend(request_id=request_id, at_ms=NOW_MS + 10, number=number, amount=amount)
 
 
-def progress(*rows: tuple[str, str, int], at_ms: int = NOW_MS + 20) -> Progress:
-    return Progress(at_ms=at_ms, rows=list(rows))
+def progress(
+    *rows: tuple[str, str, int], at_ms: int = NOW_MS + 20, times: Sequence[tuple[int | None, int | None]] = ()
+) -> Progress:
+    return Progress(at_ms=at_ms, rows=list(rows), times=list(times))
 
 
 def row(request_id: str, /, **more: Any) -> Row:

@@ -23,6 +23,7 @@ from typing import Any
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.console.assets import Assets
 from streamweir.server.app import Gateway
 from streamweir.server.facts import RequestFacts
 from streamweir.server.log import log_request
@@ -44,6 +45,8 @@ class Gate:
         self.gateway = running
         self.address = address
         self.facts = facts
+        self.secret: str | None = None
+        """The operator's, where there are books."""
         self._news = asyncio.Event()
 
     @property
@@ -161,29 +164,31 @@ async def gateway(
     data_dir: Path | None = None,
     node: str | None = None,
     pace: Pace = USUAL,
+    page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
 
     With a `[store]` it keeps books, in `data_dir`; `node` is what it has in common with other workers, `pace` how
-    long it waits for whom.
+    long it waits for whom. `page`: the console's, where it matters.
     """
     gate: Gate | None = None
     config = configured(toml, key=key)
-    room = None
+    room, secret = None, None
     if not config.store.is_none:
         assert data_dir is not None, "books need a place"
-        await prepare_books(config, data_dir, workers=1 if node is None else 2)
+        secret = await prepare_books(config, data_dir, workers=1 if node is None else 2)
         room = await open_books(config, data_dir, node=node, pace=pace)
 
     def told(facts: RequestFacts) -> None:
         assert gate is not None
         gate.told(facts)
 
-    running = Gateway(config, open_local or _no_local, told, room=room)
+    running = Gateway(config, open_local or _no_local, told, room=room, page=page)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     address: tuple[str, int] = listener.getsockname()
     gate = Gate(running, address, [])
+    gate.secret = secret
     await running.open()
     await running.listen(listener)
     try:

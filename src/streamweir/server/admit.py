@@ -83,14 +83,36 @@ def admit(
     if closed is not None:
         raise Refusal(closed)
     key = authenticate(request.headers, books.directory, now)
-    if where.resource not in key.scopes:
-        raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{where.resource}'."))
-    if where.resource is Resource.CHAT:
-        _check_form(request.headers)
+    return _enter(key, where.resource, where, request.headers, setup, books)
+
+
+def admit_as(
+    key: Key,
+    dialect: Dialect | None,
+    headers: Mapping[str, str],
+    setup: Setup,
+    books: Books,
+    closed: GatewayFault | None,
+    now: float,
+) -> Admission:
+    """To chat as a key, for somebody who has a say in it and need not know its secret. Raises `Refusal`, as `admit`."""
+    if closed is not None:
+        raise Refusal(closed)
+    _check_key(key, books.directory, now)
+    return _enter(key, Resource.CHAT, Where(dialect, Resource.CHAT), headers, setup, books)
+
+
+def _enter(
+    key: Key, resource: Resource, where: Where, headers: Mapping[str, str], setup: Setup, books: Books
+) -> Admission:
+    if resource not in key.scopes:
+        raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
+    if resource is Resource.CHAT:
+        _check_form(headers)
         books.peek(key)
     return Admission(
         setup=setup,
-        dialect=where.dialect or _own_dialect(key) or setup.dialect,
+        dialect=where.dialect or own_dialect(key) or setup.dialect,
         key=key,
         where=where,
         version=books.directory.version,
@@ -104,10 +126,14 @@ def authenticate(headers: Mapping[str, str], directory: Directory, now: float) -
     key = directory.find(secret, now)
     if key is None:
         raise Refusal(CallerError("invalid_api_key", "The API key is not valid."))
+    _check_key(key, directory, now)
+    return key
+
+
+def _check_key(key: Key, directory: Directory, now: float) -> None:
     error = check(key, now) or directory.why_unsure(key)
     if error is not None:
         raise Refusal(error)
-    return key
 
 
 def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: float) -> StreamweirError | None:
@@ -129,7 +155,7 @@ def dialect_of(request: Request, setup: Setup, directory: Directory) -> Dialect:
     if where is not None and where.dialect is not None:
         return where.dialect
     key = key_of(request, directory)
-    return (_own_dialect(key) if key is not None else None) or setup.dialect
+    return (own_dialect(key) if key is not None else None) or setup.dialect
 
 
 def key_of(request: Request, directory: Directory) -> Key | None:
@@ -186,6 +212,7 @@ def read_facts(request: Request, setup: Setup, dialect: Dialect, key: Key | None
         key_id=key.id if key is not None else None,
         workspace_id=key.workspace_id if key is not None else None,
         at_ms=now_ms() - round(age_s * 1000),
+        arrived_s=request.arrived_s,
         duration_s=age_s,
         bytes_in=len(request.body),
     )
@@ -201,7 +228,7 @@ def _check_form(headers: Mapping[str, str]) -> None:
         raise Refusal(CallerError("unsupported_media_type", message))
 
 
-def _own_dialect(key: Key) -> Dialect | None:
+def own_dialect(key: Key) -> Dialect | None:
     return DIALECTS[key.dialect] if key.dialect is not None else None
 
 

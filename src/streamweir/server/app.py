@@ -1,6 +1,6 @@
 """The gateway: the HTTP layer's application, with everything it needs wired together.
 
-    connection -> begin (route, key, limits) -> serve -> Conversation (a task) -> facts -> log, metrics
+    connection -> begin (route, key, limits) -> serve -> Conversations (a task each) -> facts -> log, metrics
                                                  \\--> models, and everything that is not hot: the ASGI bridge
 
 It owns what lives as long as the process: the listener, the conversations, the pools, the thread
@@ -13,14 +13,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from socket import socket
 from ssl import SSLContext
 from urllib.parse import unquote
 
+from msgspec import structs
 from starlette.applications import Starlette
 
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.console.assets import Assets
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.dialects.base import Dialect
@@ -38,12 +41,14 @@ from streamweir.server.admit import (
     read_facts,
 )
 from streamweir.server.api.context import Context
+from streamweir.server.api.feed import LiveFeed
 from streamweir.server.api.table import api_gates, api_routes
 from streamweir.server.asgi import Bridge
 from streamweir.server.books import without_store
 from streamweir.server.bound import http_limits_of, pressure_of
-from streamweir.server.chat import Conversation
+from streamweir.server.console import console_routes
 from streamweir.server.control import Access, Gate, OpenRoute, control_app
+from streamweir.server.conversations import Conversations
 from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
 from streamweir.server.http import HttpServer
@@ -52,8 +57,10 @@ from streamweir.server.message import UNREAD, Answer, Headers, Request, Response
 from streamweir.server.metrics import Metrics
 from streamweir.server.models import list_models, show_model
 from streamweir.server.opening import Bookroom, redactor_of
+from streamweir.server.playground import Playground
 from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
 from streamweir.server.respond import Refusal, failure_answer
+from streamweir.server.seal import sealed
 from streamweir.server.settle import Ended, Settlements
 from streamweir.server.setup import Setup, build_setup
 from streamweir.server.tokens import Vocabularies
@@ -74,37 +81,46 @@ class Gateway:
         workers: int = 1,
         room: Bookroom | None = None,
         prices: PriceBook | None = None,
+        file: Path | None = None,
+        page: Assets | None = None,
     ) -> None:
         """`report` is told of every request, once, when it is over. `workers` share the machine's memory.
 
-        `room` has the books, and is closed with the gateway; None: none are kept.
+        `room` has the books, and is closed with the gateway; None: none are kept. `file`: that of the configuration,
+        for whoever asks. `page`: the console's; None: as it was built.
         """
         self._report_facts = report
         self._open_local = open_local
         self._setup = build_setup(config, open_local, prices=prices)
         self.room = room
         self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
-        self._upkeep = self._keep_up(room, config) if room is not None else None
         self._retired: set[asyncio.Task[None]] = set()
-        self._conversations: dict[Conversation, asyncio.Task[None]] = {}
         self._abandoned = 0
         self._is_draining = False
-        self._all_over = asyncio.Event()
-        self._all_over.set()
         self._parser = ThreadPoolExecutor(2, "parse")
-        self._vocabularies = Vocabularies(self._parser)
         contents = room.contents if room is not None else None
         self._settlements = Settlements(self.books, contents, self._parser, self._tell, self.fault)
         self.metrics = Metrics(connections=self._connections, books=room.reading if room is not None else None)
+        self._conversations = Conversations(
+            books=self.books,
+            vocabularies=Vocabularies(self._parser),
+            parser=self._parser,
+            settlements=self._settlements,
+            metrics=self.metrics,
+            watch=self,
+        )
+        self._upkeep = self._keep_up(room, config) if room is not None else None
+        self._feed = LiveFeed(room.store, room.books, pace=room.pace) if room is not None else None
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
         self.chunk_gap = self.metrics.chunk_gap.observe
         self._tell_names()
+        self._is_secure = config.server.tls is not None
         self._bridge = Bridge(
-            self._control_app(config),
+            self._control_app(file, page if page is not None else Assets()),
             self._fault_answer,
             on_answer=self._bridge_answered,
-            scheme="https" if config.server.tls is not None else "http",
+            scheme="https" if self._is_secure else "http",
         )
         self._lag = LagProbe(self._sample)
         self._pressure = pressure_of(config, workers)
@@ -112,25 +128,39 @@ class Gateway:
         self.server = HttpServer(self, http_limits_of(config))
         self.clock = self.server.clock
 
-    def _control_app(self, config: Config) -> Starlette:
+    def _control_app(self, file: Path | None, page: Assets) -> Starlette:
         """With the API, where there are books to speak of."""
         routes: list[OpenRoute] = []
         gates: dict[Access, Gate] = {}
-        if self.room is not None and self._upkeep is not None:
+        if self.room is not None and self._upkeep is not None and self._feed is not None:
             context = Context(
                 store=self.room.store,
                 books=self.books,
                 setup=lambda: self._setup,
-                is_secure=config.server.tls is not None,
+                is_secure=self._is_secure,
+                playground=self._playground(),
+                feed=self._feed,
                 look=self._upkeep.look,
+                file=str(file.absolute()) if file is not None else None,
             )
             routes, gates = api_routes(context), api_gates(context)
         return control_app(
             state=self._state,
             metrics=self._all_metrics,
             may_read_metrics=self._may_read_metrics,
-            routes=routes,
+            routes=[*console_routes(page, has_books=self.room is not None), *routes],
             gates=gates,
+            is_secure=self._is_secure,
+        )
+
+    def _playground(self) -> Playground:
+        return Playground(
+            books=self.books,
+            setup=lambda: self._setup,
+            why_closed=self._why_closed,
+            refuse=self._refusal,
+            begin=self._conversations.begin,
+            is_secure=self._is_secure,
         )
 
     @property
@@ -166,8 +196,8 @@ class Gateway:
             room.store,
             room.books,
             room.node,
-            stop_key=self.stop_key,
-            stop_request=self.stop_request,
+            stop_key=self._conversations.stop_key,
+            stop_request=self._conversations.stop_request,
             retention_days=config.store.retention_days,
             pace=room.pace,
         )
@@ -198,52 +228,31 @@ class Gateway:
 
     def stop_admitting(self) -> None:
         self._is_draining = True
+        if self._feed is not None:
+            self._feed.end()
         self.server.stop_admitting()
 
     def stop_listening(self) -> None:
         self.server.close_listeners()
 
     async def drained(self) -> None:
-        await self._all_over.wait()
-        await self._settlements.over()
+        await self._conversations.over()
 
     def end_streams(self, error: StreamweirError) -> None:
-        for conversation in list(self._conversations):
-            conversation.stop(error)
-
-    def stop_key(self, key: Key) -> None:
-        """It was revoked: its streams end."""
-        error = CallerError("key_revoked", "The API key has been revoked.")
-        for conversation in list(self._conversations):
-            if conversation.key.id == key.id:
-                conversation.stop(error, reads_on=True)
-
-    def stop_request(self, request_id: str) -> None:
-        """An operator wants it to end."""
-        error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
-        for conversation in list(self._conversations):
-            if conversation.facts.id == request_id:
-                conversation.stop(error, reads_on=True)
+        self._conversations.stop(error)
 
     async def close(self, grace_s: float = 0.0, /) -> None:
         """Everything that is still open ends here; what callers have not read yet gets so long."""
         self._lag.stop()
-        await self._end_conversations()
+        await self._conversations.cancel()
         await self._bridge.close()
         await self.server.close(grace_s)
-        await self._end_conversations()  # that of a body which was on its way when no more were let in
+        await self._conversations.cancel()  # that of a body which was on its way when no more were let in
         for place in self._setup.providers.values():
             await place.upstream.close()
         await asyncio.gather(*self._retired)
         await self._close_books()
         self._parser.shutdown(wait=False, cancel_futures=True)
-
-    async def _end_conversations(self) -> None:
-        tasks = list(self._conversations.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._settlements.over()
 
     async def _close_books(self) -> None:
         if self._upkeep is not None:
@@ -278,7 +287,7 @@ class Gateway:
             elif admission.where.resource is Resource.CHAT:
                 if admission.version != self.books.directory.version:  # it may have been revoked within the body
                     admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
-                self._converse(request, response, admission)
+                self._conversations.begin(request, response, admission)
             else:
                 self._show_models(request, response, admission)
         except Refusal as refusal:
@@ -299,12 +308,21 @@ class Gateway:
         self._report(self._facts_of(request, admission.dialect, admission.key, status=499, verdict=Verdict.CLIENT_GONE))
 
     def _refusal(
-        self, request: Request, error: StreamweirError, headers: Headers, dialect: Dialect | None = None
+        self,
+        request: Request,
+        error: StreamweirError,
+        headers: Headers,
+        dialect: Dialect | None = None,
+        key: Key | None = None,
     ) -> Answer:
         directory = self.books.directory
-        key = key_of(request, directory) if dialect is None else None  # after a fault not even keys are asked
+        if dialect is None:  # after a fault not even keys are asked
+            key = key_of(request, directory)
         dialect = dialect or dialect_of(request, self._setup, directory)
         answer = failure_answer(error, dialect, headers)
+        answer = structs.replace(
+            answer, headers=sealed(unquote(request.path), answer.headers, is_secure=self._is_secure)
+        )
         # A revoked key stops what runs; here nothing does.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict)
@@ -338,39 +356,6 @@ class Gateway:
         facts.status, facts.verdict = status, verdict
         return facts
 
-    def _converse(self, request: Request, response: Response, admission: Admission) -> None:
-        conversation = Conversation(
-            admission.setup,
-            request,
-            response,
-            admission.dialect,
-            admission.key,
-            read_facts(request, admission.setup, admission.dialect, admission.key),
-            self.books,
-            self._vocabularies,
-            self,
-            self._parser,
-        )
-        task = asyncio.get_running_loop().create_task(conversation.run())
-        self._conversations[conversation] = task
-        self._all_over.clear()
-        self.metrics.stream_opened()
-        task.add_done_callback(partial(self._conversation_ended, conversation))
-
-    def _conversation_ended(self, conversation: Conversation, task: asyncio.Task[None]) -> None:
-        del self._conversations[conversation]
-        if not self._conversations:
-            self._all_over.set()
-        self.metrics.stream_closed()
-        facts = conversation.facts
-        if facts.verdict is None:  # the task itself was cancelled: only the end of the process does that
-            facts.verdict = Verdict.SHUTDOWN
-        if not task.cancelled() and (reason := task.exception()) is not None:
-            self.fault(reason, facts.id)
-            facts.verdict, facts.error = Verdict.GATEWAY_FAULT, "internal_error"
-            conversation.cut()
-        self._settlements.settle(conversation.ended())
-
     def _report(self, facts: RequestFacts) -> None:
         """Of a request that needed no conversation."""
         self._settlements.settle(Ended(facts=facts))
@@ -388,9 +373,9 @@ class Gateway:
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
-        if self._pressure.sample(used_memory_bytes(), lag_s) is Level.CUT and self._conversations:
-            largest = max(self._conversations, key=lambda conversation: conversation.held_bytes)
-            largest.stop(GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s()))
+        if self._pressure.sample(used_memory_bytes(), lag_s) is Level.CUT:
+            error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
+            self._conversations.stop_largest(error)
 
     # What relays ask and tell.
 

@@ -4,7 +4,9 @@ It hands a whole `Request` over as an http scope and turns what the application 
 `Response`: an answer that comes in one piece is sent with its length, anything else as a stream
 that waits for a slow caller. A caller that has gone is told by `http.disconnect`; an application
 that does not listen is cancelled after a grace. A fault of the application is never swallowed: it
-goes to `on_fault`, whose answer is sent where none has been started. No lifespan, no websockets.
+goes to `on_fault`, whose answer is sent where none has been started. A stream that ends with
+`Unfinished` is cut, and that is no fault. What the application does not want to answer itself it may
+hand over, request and response as they are (`HANDOVER`). No lifespan, no websockets.
 """
 
 import asyncio
@@ -20,6 +22,15 @@ Message = MutableMapping[str, Any]
 AsgiApp = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
+
+
+HANDOVER = "streamweir.handover"
+"""An extension of the scope: a function that takes a `Taker`."""
+Taker = Callable[[Request, Response], None]
+
+
+class Unfinished(Exception):
+    """The rest of a stream cannot be had: its caller must not take what it has for the whole."""
 
 
 class Bridge:
@@ -51,7 +62,7 @@ class Bridge:
             response.send(self._on_fault(request, error))
             return
         exchange = _Exchange(request, response)
-        scope = self._scope(request)
+        scope = {**self._scope(request), "extensions": {HANDOVER: exchange.hand_over}}
         task = asyncio.get_running_loop().create_task(_run(self._app, scope, exchange))
         self._tasks.add(task)
         task.add_done_callback(partial(self._finish, request, response, exchange))
@@ -70,8 +81,14 @@ class Bridge:
         self._tasks.discard(task)
         exchange.end()
         fault = None if task.cancelled() else task.exception()
+        if exchange.is_handed_over:
+            if fault is not None:
+                self._on_fault(request, fault)
+            return
         if fault is None and not response.over and not task.cancelled():
             fault = RuntimeError("the application returned before its answer was whole")
+        if response.started and isinstance(fault, Unfinished):
+            fault = None
         answer = None
         if fault is None and exchange.status:
             self._on_answer(request, exchange.status)
@@ -114,6 +131,7 @@ class _Exchange:
         self._body_is_given = False
         self._head: tuple[int, Headers] | None = None
         """Held back until the first piece of the body tells whether it is the only one."""
+        self.is_handed_over = False
         self._change = asyncio.Event()
         """The caller reads on, or has gone, or has all it asked for."""
         self._patience: asyncio.TimerHandle | None = None
@@ -127,13 +145,14 @@ class _Exchange:
         if not self._body_is_given:
             self._body_is_given = True
             return {"type": "http.request", "body": self._request.body, "more_body": False}
-        while not self._response.over:
+        while not self._response.over and not self.is_handed_over:
             await self._wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
         response = self._response
-        if response.over:
+        if response.over or self.is_handed_over:
+            await asyncio.sleep(0)  # one that sends on and on must let others tell it that nobody listens
             return
         kind = message["type"]
         if kind == "http.response.start":
@@ -157,6 +176,15 @@ class _Exchange:
             await self._wait()
         if response.over:
             self._change.set()
+
+    def hand_over(self, take: Taker) -> None:
+        """From now on `take` has it, whatever becomes of the application; where it raises, the answer is still ours."""
+        if self._head is not None:
+            raise RuntimeError("the application has answered already")
+        self._response.on_gone = self._response.on_drained = None
+        take(self._request, self._response)
+        self.is_handed_over = True
+        self._change.set()
 
     async def _wait(self) -> None:
         self._change.clear()

@@ -5,13 +5,14 @@ became of it. It knows the prices of the moment it was made; later prices do not
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
 from streamweir.policy.claim import Claim
-from streamweir.policy.prices import Quote, cost_of
+from streamweir.policy.prices import Quote, Rates, cost_of
 from streamweir.store.journal import Ticket
 from streamweir.store.record import Hold
 from streamweir.store.writer import DECISION_S
@@ -37,6 +38,19 @@ class Asked(Struct, frozen=True, kw_only=True):
     body_digest: bytes | None = None
 
 
+class Stand(NamedTuple):
+    """How far a request is."""
+
+    target: str
+    """That answers."""
+    tokens: int
+    """That it has answered with, by the rule of thumb."""
+    first_ms: int | None = None
+    """When the first token of a stream went out. None: none has."""
+    last_ms: int | None = None
+    """When the last piece of it did."""
+
+
 class Booking(Struct, eq=False):
     asked: Asked
     hold: Hold
@@ -49,9 +63,9 @@ class Booking(Struct, eq=False):
     """By how many tokens the hold was extended last."""
     ticket: Ticket | None = None
     """None: the hold is in the database, or there are no books."""
-    progress: Callable[[], tuple[str, int]] | None = None
-    """The target that answers, and how many tokens it has answered with, by the rule of thumb."""
-    told: int = 0
+    progress: Callable[[], Stand] | None = None
+    """None: no target was asked yet, or it is over."""
+    told: Stand | None = None
     """What of it stands in the journal."""
     is_settled: bool = False
 
@@ -65,9 +79,12 @@ class Booking(Struct, eq=False):
         if self.ticket is not None:
             await self.ticket.written(DECISION_S)
 
-    def cost_of(self, target: str | None, usage: Usage | None, service_tier: str | None) -> int | None:
-        """None: the model has no price. What was not used costs nothing, whatever its price."""
+    def reckon(
+        self, target: str | None, usage: Usage | None, service_tier: str | None
+    ) -> tuple[int | None, Rates | None]:
+        """What it costs, and the rates that say so. A model without a price costs None; what was not used costs
+        nothing, whatever its price."""
         if usage is None or target is None:
-            return 0
+            return 0, None
         rates = self.asked.quote.rates.get(target)
-        return cost_of(usage, rates, service_tier) if rates is not None else None
+        return (cost_of(usage, rates, service_tier), rates) if rates is not None else (None, None)

@@ -176,12 +176,16 @@ class Books:
         if booking.is_settled:
             return
         booking.is_settled = True
+        booking.progress = None  # it holds the attempt
         self._open.pop(booking.hold.request_id, None)
         usage = facts.usage
         facts.held = booking.held
         # What a provider could not be asked for it has not given; else it is what was asked, unless it says otherwise.
-        asked_tier = booking.asked.service_tier if "service_tier" not in facts.dropped else None
-        facts.cost = booking.cost_of(facts.target, usage, facts.service_tier or asked_tier)
+        if facts.service_tier is None and "service_tier" not in facts.dropped:
+            facts.service_tier = booking.asked.service_tier
+        facts.cost, rates = booking.reckon(facts.target, usage, facts.service_tier)
+        facts.rates = rates.text if rates is not None else None
+        facts.settled_s = time.monotonic() - facts.arrived_s
         facts.price_version = booking.asked.quote.version
         facts.workspace_id = booking.workspace_id
         self._arbiter.settle(booking.hold.request_id, usage.total_tokens if usage is not None else 0, facts.cost or 0)
@@ -202,18 +206,18 @@ class Books:
             self.refused_dropped += 1
 
     def note_progress(self) -> None:
-        """Once a second: what an orphan would be settled by."""
-        rows = []
+        """Once a second: what an orphan would be settled by, and what operators see of it. Of a request that stands
+        still nothing is written."""
+        rows, times = [], []
         for request_id, booking in self._open.items():
-            if booking.progress is None:
-                continue
-            target, tokens = booking.progress()
-            if tokens > booking.told:
-                booking.told = tokens
-                rows.append((request_id, short(target), tokens))
+            stand = booking.progress() if booking.progress is not None else None
+            if stand is not None and stand != booking.told:
+                booking.told = stand
+                rows.append((request_id, short(stand.target), stand.tokens))
+                times.append((stand.first_ms, stand.last_ms))
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
-                self.writer.put(Progress(at_ms=now_ms(), rows=rows))
+                self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
         if time.monotonic() - self._renewed_at >= self._renew_s:
             self._renewed_at = time.monotonic()
             self._arbiter.renew(self._open)

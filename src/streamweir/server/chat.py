@@ -282,7 +282,8 @@ class Conversation:
             raise Refusal(unavailable(), headers) from None
         except TimeoutError:
             raise Refusal(unavailable(), headers) from None
-        self._payment = Payment(self._books, self.booking, self._watch, self._cut)
+        self.facts.admitted_s = time.monotonic() - self._request.arrived_s
+        self._payment = Payment(self._books, self.booking, self._watch, self._cut, self._request.arrived_s)
 
     async def _read(self) -> ChatRequest:
         request = self._request
@@ -331,7 +332,7 @@ class Conversation:
 
     async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
         began_at = time.monotonic()
-        attempt = Attempt(target=str(target))
+        attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
         self.facts.attempts.append(attempt)
         try:
             relay, meter, running = self._begin(target, attempt, is_last)
@@ -433,10 +434,7 @@ class Conversation:
         elif relay.is_billable:
             facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
         facts.finish = next(iter(settlement.finishes.values()), None)
-        facts.bytes_out = relay.bytes_out
-        facts.gaps = relay.gaps()
-        if facts.stream and relay.first_token_at is not None:
-            facts.ttft_s = relay.first_token_at - self._request.arrived_s
+        relay.tell(facts)
         facts.duration_s = time.monotonic() - self._request.arrived_s
 
 

@@ -6,22 +6,27 @@ the path that was matched, the headers and the peer, never by a URL that was put
 the caller sent. What the answers hold is handed in; the gateway behind them is not known here.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from enum import StrEnum
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
+from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamweir import __version__
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.dialects.openai import OPENAI
+from streamweir.server.asgi import HANDOVER, Taker, Unfinished
+from streamweir.server.log import logger
 from streamweir.server.message import Headers, Request
 from streamweir.server.respond import failure_answer
+from streamweir.server.seal import is_sealed, sealed
 from streamweir.wire import jsonio
 
 State = Callable[[], str]
@@ -30,7 +35,6 @@ Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
 """Why somebody may not, or None. Who it is that may is left in the scope's state, for the endpoint."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ROUTES = ("/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics")
 _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
 
 
@@ -40,6 +44,8 @@ class Access(StrEnum):
     """This machine, a key with the scope `admin`, or anyone where the operator says so."""
     ADMIN = "admin"
     """The operator, and keys with the scope `admin` within their workspace."""
+    ONLOOKER = "onlooker"
+    """As `ADMIN`, for what goes on by itself: a session does not last longer for it."""
     OPERATOR = "operator"
     """The operator alone."""
 
@@ -66,11 +72,12 @@ def control_app(
     may_read_metrics: Callable[[Request], StreamweirError | None],
     routes: Sequence[BaseRoute] = (),
     gates: Mapping[Access, Gate] = {},
+    is_secure: bool = False,
 ) -> Starlette:
-    """`routes`: further ones, with `gates` for those who may use them."""
+    """`routes`: further ones, with `gates` for those who may use them. `is_secure`: callers come by TLS."""
 
     async def index(_: HttpRequest) -> HttpResponse:
-        return json_response({"name": "streamweir", "version": __version__, "routes": _ROUTES})
+        return _response(307, b"", (("location", "/console"),))  # without a host: a caller's word for it is not taken
 
     async def health(_: HttpRequest) -> HttpResponse:
         return json_response({"status": "ok"})
@@ -97,13 +104,34 @@ def control_app(
         return may_read_metrics(request)
 
     every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
-    app = Starlette(
+    app = _SealedApp(
+        is_secure=is_secure,
         middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
         exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
     )
     # Without redirects to a path with or without a slash: they are made from the caller's own Host.
     app.router = Router(every, redirect_slashes=False)
     return app
+
+
+class _SealedApp(Starlette):
+    """Around all of it, the answer to a fault included: no answer of the console goes without its headers."""
+
+    def __init__(self, *, is_secure: bool, **more: Any) -> None:
+        super().__init__(**more)
+        self._is_secure = is_secure
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+
+        async def send_sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
+                headers = sealed(path, said, is_secure=self._is_secure)
+                message["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+            await send(message)
+
+        await super().__call__(scope, receive, send_sealed if is_sealed(path) else send)
 
 
 class _Guard:
@@ -148,7 +176,7 @@ def request_of(scope: Scope) -> Request:
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     client = scope.get("client")
     return Request(
-        id="",
+        id=scope.get("state", {}).get("request_id", ""),
         method=scope["method"],
         path=scope["path"],
         headers=headers,
@@ -190,6 +218,52 @@ async def _fault(request: HttpRequest, _: Exception) -> HttpResponse:
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> HttpResponse:
     return _response(status, jsonio.encode(document), (("content-type", "application/json"), *headers))
+
+
+def plain_response(text: str, status: int = 200) -> HttpResponse:
+    return _response(status, text.encode(), (("content-type", "text/plain; charset=utf-8"),))
+
+
+def stream_response(pieces: AsyncGenerator[bytes, None], status: int = 200, headers: Headers = ()) -> HttpResponse:
+    """Its pieces are not asked for where only its head is."""
+    return _Streamed(pieces, status, headers)
+
+
+class _Streamed(StreamingResponse):
+    """An answer in pieces. Whoever makes them is done with when the caller has gone; where no more can be had, for a
+    reason that is known, the connection is cut."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], status: int, headers: Headers) -> None:
+        super().__init__(pieces, status, dict(headers + _EVERYWHERE))
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await self._pieces.aclose()  # there is nothing more of it then
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self._pieces):
+            try:
+                await super().stream_response(send)
+            except StreamweirError as error:
+                logger.warning("an answer was cut off", code=error.code, reason=error.message)
+                raise Unfinished(error.code) from error
+
+
+def handed_over(take: Taker) -> HttpResponse:
+    return _HandedOver(take)
+
+
+class _HandedOver(HttpResponse):
+    """Somebody else answers: see `server.asgi.HANDOVER`."""
+
+    def __init__(self, take: Taker) -> None:
+        super().__init__()
+        self._take = take
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        scope["extensions"][HANDOVER](self._take)
 
 
 def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:

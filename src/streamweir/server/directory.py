@@ -7,6 +7,7 @@ them may have been revoked meanwhile. Those of the file need no store to be beli
 """
 
 import time
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -58,7 +59,10 @@ class Directory:
 
     def find(self, secret: str, now: float | None = None) -> Key | None:
         """By its secret. `now` in Unix seconds: whether a rotated one is still good; None: whosever it was."""
-        digest = digest_of(secret)
+        return self.find_digest(digest_of(secret), now)
+
+    def find_digest(self, digest: bytes, now: float | None = None) -> Key | None:
+        """By the digest of its secret, as `find`."""
         key = self._file.of_digest(digest)
         if key is not None:
             return key
@@ -66,6 +70,25 @@ class Directory:
         if entry is None or (entry.until is not None and now is not None and now >= entry.until):
             return None
         return entry.key
+
+    def find_id(self, id: str) -> Key | None:
+        """By what the books know it by, whether or not it may be used."""
+        for key in self._file:
+            if key.id == id:
+                return key
+        digests = self._digests.get(id)
+        return self._stored[digests[0]].key if digests else None
+
+    def __iter__(self) -> Iterator[Key]:
+        """All that are known: those of the file, then those of the store, the last that changed first.
+
+        There may be very many: this may be done in a thread, and then leaves out what changes meanwhile.
+        """
+        yield from self._file
+        for digests in list(reversed(self._digests.values())):
+            entry = self._stored.get(digests[0])
+            if entry is not None:
+                yield entry.key
 
     def newest(self, key: Key) -> Key:
         """As it is known now."""

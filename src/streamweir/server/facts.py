@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
+from streamweir.server.strip import Strip
 from streamweir.stages.meter import UsageSource
 
 
@@ -14,6 +15,8 @@ class Attempt(Struct, kw_only=True, gc=False):
     """`{provider}/{model}`."""
     error: str | None = None
     """The code it failed with before the commit."""
+    start_s: float = 0.0
+    """Since the arrival of the request."""
     duration_s: float = 0.0
     resends: int = 0
 
@@ -53,13 +56,21 @@ class RequestFacts(Struct, kw_only=True, gc=False):
     completion_id: str | None = None
     at_ms: int = 0
     """When it arrived, by the world's clock."""
+    arrived_s: float = 0.0
+    """The same by the loop's clock, which all that follows is told by."""
+    admitted_s: float | None = None
+    """From its arrival until the hold for it was written down."""
     ttft_s: float | None = None
     """From the arrival of the request to the first token written."""
     duration_s: float = 0.0
+    settled_s: float | None = None
+    """From its arrival until the books were told what it cost."""
     bytes_in: int = 0
     """Of the request's body."""
     bytes_out: int = 0
     gaps: Gaps | None = None
+    strip: Strip | None = None
+    """Of a stream: when its pieces went out."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
@@ -68,8 +79,10 @@ class RequestFacts(Struct, kw_only=True, gc=False):
     cost: int | None = None
     """Nano-dollars. None: nothing was booked, or the model has no price."""
     price_version: str | None = None
+    rates: str | None = None
+    """What the cost was reckoned by: `policy.prices.Rates`, as JSON."""
     service_tier: str | None = None
-    """As the provider reported it."""
+    """As the provider reported it; from the settlement on, else as it was asked for."""
     finish: str | None = None
     dropped: tuple[str, ...] = ()
     """JSON paths that the provider could not take. Callers choose some of these names: clean before printing."""

@@ -29,6 +29,11 @@ def list_models(setup: Setup, key: Key, at_ms: int) -> Answer:
     return json_answer({"object": "list", "data": rows})
 
 
+def model_ids(setup: Setup) -> list[str]:
+    """Those that are listed to a key which may use every model."""
+    return [model for model, _ in _models(setup) if setup.router.resolve(model) is not None]
+
+
 def show_model(setup: Setup, key: Key, model: str, at_ms: int) -> Answer:
     """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
     route = setup.router.resolve(model)

@@ -28,6 +28,10 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Nor does a process that ends, for the database to have all; the journal has it."""
     unseen_s: float = 60.0
     """So long after the last look the keys of the store are still good."""
+    live_s: float = 1.0
+    """Between two looks at what runs, for those who look on."""
+    onlooker_s: float = 10.0
+    """Between two looks at whether they still may; they get a sign of life with it."""
     lease_s: float = LEASE_S
     """What a process has reserved in Valkey is given back when it was not renewed for so long."""
     shared_timeout_s: float = TIMEOUT_S

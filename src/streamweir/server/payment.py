@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.booking import Booking
+from streamweir.server.booking import Booking, Stand
 from streamweir.server.books import Books
 from streamweir.server.relay import Relay, Watch
 from streamweir.stages.meter import Meter
@@ -22,18 +22,25 @@ class Payment:
     """Of one request, through all its attempts."""
 
     def __init__(
-        self, books: Books, booking: Booking, watch: Watch, cut: Callable[[Relay, StreamweirError], None]
+        self,
+        books: Books,
+        booking: Booking,
+        watch: Watch,
+        cut: Callable[[Relay, StreamweirError], None],
+        arrived_s: float,
     ) -> None:
+        """`arrived_s`: when the request did, by the relay's clock."""
         self._books = books
         self._booking = booking
         self._watch = watch
         self._cut = cut
+        self._epoch_ms = booking.asked.at_ms - arrived_s * 1000
         self._extending: asyncio.Task[None] | None = None
 
     def bind(self, relay: Relay, meter: Meter, target: str) -> None:
         """Before the attempt begins."""
         booking = self._booking
-        booking.progress = lambda: (target, meter.tokens_so_far())
+        booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
         ticket = booking.ticket
         if ticket is not None and not ticket.is_durable:
             relay.hold_back()
@@ -64,3 +71,14 @@ class Payment:
         if not task.cancelled() and (reason := task.exception()) is not None:
             self._watch.fault(reason, self._booking.hold.request_id)
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
+
+
+def _stand(relay: Relay, meter: Meter, target: str, epoch_ms: float) -> Stand:
+    """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
+    first_at, sent_at = relay.first_token_at, relay.sent_at
+    return Stand(
+        target,
+        meter.tokens_so_far(),
+        round(epoch_ms + first_at * 1000) if first_at is not None and sent_at is not None else None,
+        round(epoch_ms + sent_at * 1000) if sent_at is not None else None,
+    )

@@ -86,6 +86,11 @@ class RecordedOutlet(Outlet):
             self._tape.add(out, now)
         return super().write(out, now)
 
+    def keep_alive(self, comment: bytes, now: float) -> bool:
+        if not self._is_mute:
+            self._tape.add(comment, now)
+        return super().keep_alive(comment, now)
+
     def finish(self, out: bytes, now: float) -> None:
         last = b"".join([*self.take(), out])
         self._tape.add(last, now)

@@ -14,9 +14,10 @@ from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.alarm import SLACK_S
 from streamweir.server.ending import Ending, Parts, guarded
-from streamweir.server.facts import Gaps
+from streamweir.server.facts import Gaps, RequestFacts
 from streamweir.server.gap import BOUNDS_S, no_gaps, read_gaps
 from streamweir.server.patience import Look, Patience, too_large
+from streamweir.server.strip import Strip
 from streamweir.server.watch import Watch as Watch
 from streamweir.upstream.base import Upstream
 from streamweir.wire import sse
@@ -54,6 +55,16 @@ class Relay(Ending):
         return self._outlet.bytes_out
 
     @property
+    def sent_at(self) -> float | None:
+        """When the last piece of a stream went out. None: none has."""
+        return self._outlet.wrote_at if self._outlet.strip is not None else None
+
+    @property
+    def strip(self) -> Strip | None:
+        """When the pieces of a stream went out. None: none has."""
+        return self._outlet.strip
+
+    @property
     def held_bytes(self) -> int:
         kept = self._meter.record.written + self._outlet.kept_bytes
         return kept if self._stream is not None else kept + self.bytes_in
@@ -61,6 +72,12 @@ class Relay(Ending):
     def gaps(self) -> Gaps | None:
         """Between the pieces of the answer so far; None where none has come."""
         return read_gaps(self._gaps, self._longest_gap_s) if self.bytes_in else None
+
+    def tell(self, facts: RequestFacts) -> None:
+        """How its answer went out."""
+        facts.bytes_out, facts.strip, facts.gaps = self.bytes_out, self.strip, self.gaps()
+        if self._stream is not None and self.first_token_at is not None:
+            facts.ttft_s = self.first_token_at - facts.arrived_s
 
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response
@@ -237,7 +254,8 @@ class Relay(Ending):
                 self._write(stream.release(), look.now)
                 look = self._look()
             elif self._patience.is_quiet(look):
-                self._write(KEEP_ALIVE, look.now)
+                if self._outlet.keep_alive(KEEP_ALIVE, look.now) and not self._source.is_paused:
+                    self._pause()
                 look = self._look()
             self._check_allowance()  # a provider may report more than it has shown
         if not self.is_over and not self._is_abandoned:
@@ -250,7 +268,7 @@ class Relay(Ending):
             is_paused=source.is_paused,
             has_first_event=self._has_spoken() if stream is not None else source.status != 0,
             read_at=self._read_at if self.bytes_in or source.has_refused else None,
-            wrote_at=self._outlet.wrote_at if self._response.started else None,
+            wrote_at=max(self._outlet.wrote_at, self._outlet.spoke_at) if self._response.started else None,
             is_committed=stream is None or stream.committed,
             has_moved=stream.has_moved if stream is not None and not source.has_refused else None,
             is_mid_event=stream is not None and stream.is_mid_event,

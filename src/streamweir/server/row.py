@@ -11,6 +11,7 @@ from msgspec import Struct
 from streamweir.core.usage import Usage
 from streamweir.server.clean import clean, clean_id
 from streamweir.server.facts import RequestFacts
+from streamweir.server.strip import read_strip
 from streamweir.store.record import LONGEST_NAME, Row, short
 from streamweir.wire import jsonio
 
@@ -70,6 +71,11 @@ def row_of(facts: RequestFacts, instance: str) -> Row:
         client_id=clean_id(facts.client_id) if facts.client_id is not None else None,
         dropped=_json([clean(name, LONGEST_NAME) for name in facts.dropped[:_MOST_DROPPED]]) if facts.dropped else None,
         has_content=facts.has_content,
+        service_tier=clean(facts.service_tier, LONGEST_NAME) if facts.service_tier is not None else None,
+        rates=facts.rates,
+        admitted_ms=round(facts.admitted_s * 1000) if facts.admitted_s is not None else None,
+        settled_ms=round(facts.settled_s * 1000) if facts.settled_s is not None else None,
+        strip=_json(read_strip(facts.strip, facts.arrived_s)) if facts.strip is not None else None,
     )
 
 
@@ -85,6 +91,7 @@ def _attempts(facts: RequestFacts) -> str:
         {
             "target": short(attempt.target),
             "error": attempt.error,
+            "start_s": round(attempt.start_s, 6),
             "duration_s": round(attempt.duration_s, 6),
             "resends": attempt.resends,
         }

@@ -96,7 +96,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     embedded = embedded or EmbeddedModel(start.local, is_ours=False)
     prices = _open_prices(start.data_dir)
     room = None if config.store.is_none else await open_books(config, start.data_dir, node=start.node)
-    gateway = Gateway(config, embedded.open, workers=start.workers, room=room, prices=prices)
+    gateway = Gateway(config, embedded.open, workers=start.workers, room=room, prices=prices, file=start.config_path)
     gateway.gather_metrics = start.metrics_of_all
     await gateway.open()
     _spare_collector()
@@ -229,6 +229,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     lines = [
         f"Streamweir {__version__} is listening on {base}",
         "",
+        *([f"  console  {base}/console"] if not config.store.is_none else []),
         f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
         f"  models   {base}/v1/models",
         f"  health   {base}/health   {base}/ready   {base}/metrics",
@@ -237,7 +238,9 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     ]
     if admin_secret is not None:
         lines.append(f"  admin    {admin_secret}")
-        lines.append("           for /api; shown only now, `streamweir admin reset-secret` makes another")
+        lines.append(
+            "           signs in to the console; shown only now, `streamweir admin reset-secret` makes another"
+        )
     reason = why_unavailable()
     if reason is not None and start.config_path is None:
         lines += ["", f"  {reason}"]

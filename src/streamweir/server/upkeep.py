@@ -220,6 +220,7 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         status=0,
         verdict=Verdict.ORPHANED.value,
         duration_ms=max(0, (request.progress_ms or request.at_ms) - request.at_ms),
+        ttft_ms=max(0, request.first_ms - request.at_ms) if request.first_ms is not None else None,
         workspace_id=request.workspace_id,
         key_id=request.key_id,
         key_name=request.key_name,
@@ -232,6 +233,7 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         usage_source=UsageSource.ESTIMATE.value,
         held=request.held,
         cost=cost,
+        rates=rates.text if rates is not None else None,
         price_version=quote.version or None,
     )
     return Settle(row=row, account=request.account)

@@ -123,6 +123,12 @@ def change(conn: Connection, changes: Mapping[str, Sequence[int]]) -> None:
     _changing.run(conn, [(spent, held, id) for id, (spent, held) in sorted(changes.items()) if spent or held])
 
 
+def sums_of_keys(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
+    """Of accounts of as many keys, by a few look-ups for all. Writes nothing: what has no row yet is summed up."""
+    found = _by_id(_reading.run(conn, account_ids))
+    return found | _key_sums(conn, [id for id in account_ids if id not in found])[0]
+
+
 def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
     """What is spent and held of each. Writes nothing: what has no row yet is summed up."""
     found = _by_id(_reading.run(conn, account_ids))
@@ -198,6 +204,10 @@ def _key_of(account_id: str) -> str:
     return account_id.removeprefix("key:").rpartition(":")[0]
 
 
+def _period_of(account_id: str) -> str:
+    return account_id.rpartition(":")[2]
+
+
 def _workspace_row(conn: Connection, id: str, workspace_id: str) -> tuple[Any, ...]:
     sums = _workspace_sums(conn, workspace_id)
     return (id, workspace_id, None, sums.granted, sums.spent, sums.held)
@@ -221,14 +231,28 @@ def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, S
         opened[row.key_id].append(row)
     sums: dict[str, Sums] = {}
     taken: dict[str, str] = {}
-    hours = usage_hours.c
+    spent = _spent(conn, keys)
     for id, key_id in keys.items():
-        first, end = span_of(id.rpartition(":")[2])
+        first, end = span_of(_period_of(id))
         held = 0
         for row in opened[key_id]:
             is_free = row.account is None and first <= row.at_ms // HOUR_MS < end
             if row.account == id or (is_free and taken.setdefault(row.request_id, id) == id):
                 held += row.held
-        statement = select(func.sum(hours.cost)).where(hours.key_id == key_id, hours.hour >= first, hours.hour < end)
-        sums[id] = Sums(0, int(conn.execute(statement).scalar_one() or 0), held)
+        sums[id] = Sums(0, spent.get(id, 0), held)
     return sums, [(account, request) for request, account in taken.items()]
+
+
+def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:
+    """By accounts, of which `keys` says whose each is: one question for all of a period."""
+    periods: dict[str, dict[str, str]] = defaultdict(dict)
+    for id, key_id in keys.items():
+        periods[_period_of(id)][key_id] = id
+    spent: dict[str, int] = {}
+    hours = usage_hours.c
+    for period, accounts_of in periods.items():
+        first, end = span_of(period)
+        within = (hours.key_id.in_(list(accounts_of)), hours.hour >= first, hours.hour < end)
+        statement = select(hours.key_id, func.sum(hours.cost)).where(*within).group_by(hours.key_id)
+        spent |= {accounts_of[key_id]: int(cost) for key_id, cost in conn.execute(statement)}
+    return spent

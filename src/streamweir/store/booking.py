@@ -3,11 +3,36 @@
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import BigInteger, Connection, Insert, LargeBinary, String, bindparam, delete, false, or_, true, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    delete,
+    false,
+    or_,
+    true,
+    update,
+)
 
 from streamweir.store.record import Row
 from streamweir.store.statement import Many, inserting
-from streamweir.store.tables import idempotency, ledger, open_requests, requests, usage_hours
+from streamweir.store.tables import (
+    SUMS,
+    TTFT,
+    USAGE,
+    idempotency,
+    ledger,
+    open_requests,
+    requests,
+    usage_days,
+    usage_hours,
+    usage_minutes,
+    usage_quarters,
+)
 from streamweir.store.upsert import upsert
 
 Rows = list[tuple[Any, ...]]
@@ -31,26 +56,22 @@ _OPEN = (
     "output_tokens",
     "progress_ms",
     "idempotency",
+    "first_ms",
+    "last_ms",
 )
 _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost")
-_HOUR = ("hour", "workspace_id", "key_id", "model", "provider")
-_SUMS = (
-    "requests",
-    "errors",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "reasoning_tokens",
-    "cost",
-    "unpriced",
-)
 _PROMISE = ("key_id", "digest", "body_digest", "request_id", "until_ms")
 
 
-def _adding_up(conn: Connection) -> Insert:
-    statement = upsert(conn, usage_hours)
-    sums = {name: usage_hours.c[name] + statement.excluded[name] for name in _SUMS}
-    return statement.on_conflict_do_update(index_elements=_HOUR, set_=sums)
+def _adding_up(table: Table) -> Many:
+    unit = table.primary_key.columns.keys()[0]
+
+    def build(conn: Connection) -> Insert:
+        statement = upsert(conn, table)
+        sums = {name: table.c[name] + statement.excluded[name] for name in (*SUMS, *TTFT)}
+        return statement.on_conflict_do_update(index_elements=(unit, *USAGE), set_=sums)
+
+    return Many(build, (unit, *USAGE, *SUMS, *TTFT))
 
 
 def _promising(conn: Connection) -> Insert:
@@ -94,11 +115,13 @@ _advanced = Many(
             target=bindparam("now_target", type_=String),
             output_tokens=bindparam("now_tokens", type_=BigInteger),
             progress_ms=bindparam("now", type_=BigInteger),
+            first_ms=bindparam("now_first", type_=BigInteger),
+            last_ms=bindparam("now_last", type_=BigInteger),
         )
     ),
-    ("now_target", "now_tokens", "now", "at", "request"),
+    ("now_target", "now_tokens", "now", "now_first", "now_last", "at", "request"),
 )
-_hours = Many(_adding_up, (*_HOUR, *_SUMS))
+_minutes, _quarters, _hours, _days = map(_adding_up, (usage_minutes, usage_quarters, usage_hours, usage_days))
 _promised = Many(_promising, (*_PROMISE, "at"))
 _kept = Many(lambda _: update(idempotency).where(*_is_promise).values(is_over=true()), ("key", "of_key", "request"))
 _freed = Many(lambda _: delete(idempotency).where(*_is_promise), ("key", "of_key", "request"))
@@ -114,7 +137,10 @@ class Book(Struct):
     over: Rows = []
     replaced: Rows = []
     requests: Rows = []
+    minutes: Rows = []
+    quarters: Rows = []
     hours: Rows = []
+    days: Rows = []
     promised: Rows = []
     kept: Rows = []
     freed: Rows = []
@@ -127,7 +153,10 @@ class Book(Struct):
         _over.run(conn, sorted(self.over))
         _replaced.run(conn, self.replaced)
         _requests.run(conn, self.requests)
+        _minutes.run(conn, sorted(self.minutes))
+        _quarters.run(conn, sorted(self.quarters))
         _hours.run(conn, sorted(self.hours))
+        _days.run(conn, sorted(self.days))
         _promised.run(conn, self.promised)
         _kept.run(conn, self.kept)
         _freed.run(conn, self.freed)

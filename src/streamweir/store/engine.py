@@ -16,7 +16,8 @@ from streamweir.store.migrations import HEAD
 
 __all__ = ["Store", "StoreError", "StoreUnavailable", "first_line", "open_store", "sqlite_path"]
 
-_MIGRATION_S = 300.0
+_MIGRATION_S = 3600.0
+"""Indexes of a log of many million rows are made anew; what is not done by then is undone, and is to be begun anew."""
 _OPEN_S = 10.0
 
 

@@ -6,7 +6,7 @@ asked for within a workspace or, by None, within all: a key out of reach is not 
 were not there. Keys of the operator's file are shown, and changed in that file alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from secrets import token_bytes
 from typing import Any
 
@@ -15,9 +15,10 @@ from msgspec import Struct, structs
 from sqlalchemy import Connection, RowMapping, insert, or_, select, tuple_, update
 
 from streamweir.policy.access import digest_of
+from streamweir.policy.budget import key_account, period_of
 from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, last4, make_id, make_key
 from streamweir.store import audit
-from streamweir.store.account import forget_accounts, lock
+from streamweir.store.account import Sums, forget_accounts, lock, sums_of_keys
 from streamweir.store.counter import CHANGES, advance
 from streamweir.store.keyspec import KeyChange, KeySpec, changed, checked, differences, told
 from streamweir.store.objection import Conflict, Invalid, NotFound, quoted
@@ -118,6 +119,16 @@ def show_key(conn: Connection, key_id: str, workspace_id: str | None = None) -> 
     if row is None:
         raise NotFound(f"there is no key {quoted(key_id)}")
     return read_key(row)
+
+
+def budget_sums(conn: Connection, found: Sequence[KeyRecord], at_ms: int) -> dict[str, Sums]:
+    """What was spent and is held of each key's budget in the period that runs, by the ids of those that have one."""
+    accounts = {
+        key_account(key.id, period_of(key.budget_period or "total", at_ms / 1000)): key.id
+        for key in found
+        if key.budget_nano is not None
+    }
+    return {accounts[id]: sums for id, sums in sums_of_keys(conn, list(accounts)).items()}
 
 
 def find_key(conn: Connection, name_or_id: str, workspace_id: str | None = None) -> KeyRecord:

@@ -28,7 +28,12 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     output_tokens: int
     progress_ms: int | None
+    """When it was last seen to have moved."""
     cancel_ms: int | None
+    first_ms: int | None
+    """When the first token of a stream went out."""
+    last_ms: int | None
+    """When its last piece did, as far as that is known: within a second of the truth."""
 
 
 _columns = open_requests.c
@@ -41,6 +46,14 @@ def open_of(conn: Connection, workspace_id: str | None, limit: int) -> list[Open
     if workspace_id is not None:
         statement = statement.where(_columns.workspace_id == plain(workspace_id))
     return _load(conn, statement)
+
+
+def count_open(conn: Connection, workspace_id: str | None) -> int:
+    """None: of all workspaces."""
+    statement = select(func.count()).select_from(open_requests)
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return conn.execute(statement).scalar_one()
 
 
 def find_open(conn: Connection, request_id: str, workspace_id: str | None = None) -> OpenRequest | None:

@@ -11,19 +11,30 @@ That also makes all text plain once more: it is the way of a batch that was refu
 """
 
 from collections.abc import Collection, Sequence
+from itertools import repeat
+from operator import add
 from typing import Any
 
 from msgspec import Struct, structs
 from sqlalchemy import Connection
 
 from streamweir.policy.budget import workspace_account
+from streamweir.policy.latency import bucket_of
 from streamweir.store import account
 from streamweir.store.account import HOUR_MS
-from streamweir.store.booking import Book
+from streamweir.store.booking import Book, Rows
 from streamweir.store.case import Case, find_logged, find_open, find_posted
 from streamweir.store.record import Entry, Extend, Hold, Progress, Row, Settle
+from streamweir.store.tables import SUMS, TTFT
 from streamweir.store.tidy import tidied
 
+Counts = dict[tuple[Any, ...], list[int]]
+"""Of a time, workspace, key, model and provider: the sums and buckets of the tables of usage."""
+_Stand = tuple[str | None, int, int | None, int | None, int | None]
+"""How far a request is: target, tokens, the moment that this is known of, of the first token, of the last piece."""
+_UNKNOWN: _Stand = (None, 0, None, None, None)
+MINUTE_MS = 60_000
+_COUNTED = len(SUMS) + len(TTFT)
 PROMISE_MS = 24 * HOUR_MS
 """How long an Idempotency-Key is remembered."""
 
@@ -107,10 +118,10 @@ class _Batch:
         self._cases: dict[str, Case] = {}
         self._rows: dict[str, Row] = {}
         self._logged: set[str] = set()
-        self._progress: dict[str, tuple[str, int, int]] = {}
+        self._progress: dict[str, _Stand] = {}
         self._changes: dict[tuple[str, str | None], list[int]] = {}
         """Spent and held, of a workspace by way of an account of a key, or of none."""
-        self._hours: dict[tuple[int, str, str, str, str], list[int]] = {}
+        self._minutes: Counts = {}
         self._book = Book()
 
     def read(self, conn: Connection, careful: bool) -> None:
@@ -154,9 +165,9 @@ class _Batch:
             elif isinstance(entry, Hold):
                 self._hold(entry)
             elif isinstance(entry, Progress):
-                for id, target, tokens in entry.rows:
-                    if entry.at_ms >= self._progress.get(id, (0, 0, 0))[2]:
-                        self._progress[id] = (target, tokens, entry.at_ms)
+                for (id, target, tokens), times in zip(entry.rows, entry.times or repeat((None, None)), strict=False):
+                    if entry.at_ms >= (self._progress.get(id, _UNKNOWN)[2] or 0):
+                        self._progress[id] = (target or None, tokens, entry.at_ms, *times)
             elif isinstance(entry, Extend):
                 self._extend(entry)
             elif entry.row.request_id in self._logged or entry.row.request_id in self._rows:
@@ -239,10 +250,10 @@ class _Batch:
     def _count(self, entry: Settle, case: Case) -> None:
         row = entry.row
         provider = row.target.partition("/")[0] if row.target is not None else ""
-        hour = (case.at_ms // HOUR_MS, case.workspace_id, case.key_id or "", row.model or "", provider)
-        sums = self._hours.get(hour)
+        minute = (case.at_ms // MINUTE_MS, case.workspace_id, case.key_id or "", row.model or "", provider)
+        sums = self._minutes.get(minute)
         if sums is None:
-            sums = self._hours[hour] = [0] * 8
+            sums = self._minutes[minute] = [0] * _COUNTED
         sums[0] += 1
         sums[1] += row.error is not None
         sums[2] += row.prompt_tokens or 0
@@ -251,18 +262,23 @@ class _Batch:
         sums[5] += entry.reasoning_tokens
         sums[6] += row.cost or 0
         sums[7] += row.cost is None
+        if row.stream and row.ttft_ms is not None:
+            sums[8 + bucket_of(row.ttft_ms)] += 1
 
     def write(self, conn: Connection) -> None:
         book = self._book
         book.requests = [structs.astuple(row) for row in self._rows.values()]
-        book.hours = [(*hour, *sums) for hour, sums in self._hours.items()]
+        quarters = _coarser(self._minutes, 15)
+        hours = _coarser(quarters, 4)
+        book.minutes, book.quarters = _usage_rows(self._minutes), _usage_rows(quarters)
+        book.hours, book.days = _usage_rows(hours), _usage_rows(_coarser(hours, 24))
         for id, case in self._cases.items():
             if case.hold is not None and case.ending is None:
-                book.opened.append(_open_row(case, case.hold, self._progress.pop(id, (None, 0, None))))
-        for id, (target, tokens, at_ms) in self._progress.items():
+                book.opened.append(_open_row(case, case.hold, self._progress.pop(id, _UNKNOWN)))
+        for id, stand in self._progress.items():
             known = self._cases.get(id)
             if known is None or known.ending is None:
-                book.advanced.append((target or None, tokens, at_ms, at_ms, id))
+                book.advanced.append((*stand, stand[2], id))
         book.write(conn)
         account.change(conn, self._account_changes())
 
@@ -276,8 +292,22 @@ class _Batch:
         return changes
 
 
-def _open_row(case: Case, hold: Hold, progress: tuple[str | None, int, int | None]) -> tuple[Any, ...]:
-    target, tokens, progress_ms = progress
+def _coarser(counts: Counts, times: int) -> Counts:
+    """The same by units that are so many times as long."""
+    found: Counts = {}
+    for (at, *which), sums in counts.items():
+        place = (at // times, *which)
+        before = found.get(place)
+        found[place] = sums if before is None else list(map(add, before, sums))
+    return found
+
+
+def _usage_rows(counts: Counts) -> Rows:
+    return [(*place, *sums) for place, sums in counts.items()]
+
+
+def _open_row(case: Case, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
+    target, tokens, progress_ms, first_ms, last_ms = stand
     return (
         hold.request_id,
         hold.instance,
@@ -287,7 +317,7 @@ def _open_row(case: Case, hold: Hold, progress: tuple[str | None, int, int | Non
         hold.key_name,
         hold.dialect,
         hold.model,
-        target or None,
+        target,
         hold.stream,
         case.held,
         hold.account,
@@ -296,4 +326,6 @@ def _open_row(case: Case, hold: Hold, progress: tuple[str | None, int, int | Non
         tokens,
         progress_ms,
         hold.idempotency,
+        first_ms,
+        last_ms,
     )

@@ -61,11 +61,14 @@ class Extend(Struct, frozen=True, kw_only=True, tag="extend", omit_defaults=True
 
 
 class Progress(Struct, frozen=True, kw_only=True, tag="progress", omit_defaults=True):
-    """How far the open requests of a process are: what an orphan is settled by."""
+    """How far the open requests of a process are: what an orphan is settled by, and what operators see of them."""
 
     at_ms: int
     rows: list[tuple[str, str, int]]
     """Request id, target, output tokens delivered so far."""
+    times: list[tuple[int | None, int | None]] = []
+    """Of each of them: when the first token went out, and the last piece. Empty: they are not known, as in a journal
+    from before they were told."""
 
 
 class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,6 +111,11 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_id: str | None = None
     dropped: str | None = None
     has_content: bool = False
+    service_tier: str | None = None
+    rates: str | None = None
+    admitted_ms: int | None = None
+    settled_ms: int | None = None
+    strip: str | None = None
 
 
 class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True):

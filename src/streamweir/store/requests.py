@@ -2,9 +2,9 @@
 
 A reader is bound to a workspace by what it is handed: another's id is not found, as one that does
 not exist. Pages go from the newest arrival back, each from where the last one ended, so that rows
-which come meanwhile neither shift nor repeat any. A filter by an index (time, workspace, key, id) is
-cheap however long the log is; for the others rows are looked at one by one, so many for a page and not
-more. Nothing is written here, and content is not known.
+which come meanwhile neither shift nor repeat any. A filter by time, workspace, key or id is cheap however
+long the log is; the others are held against one entry of an index after the other (`tables.requests`),
+so many for a page and not more. Nothing is written here, and content is not known.
 """
 
 import base64
@@ -21,12 +21,16 @@ from streamweir.store.tables import open_requests, requests
 
 MOST_ROWS = 1000
 """On a page."""
-MOST_LOOKED_AT = 50_000
+FIRST_LOOKED_AT = 5_000
+"""Rows, before it is asked where the next ones end: most filters have filled their page by then."""
+MOST_LOOKED_AT = 200_000
 """Rows, for a page: a twentieth of a second."""
 SHORTEST_BEGINNING = 12
 """Of a request id: what it says is the minute."""
 _LARGEST = 2**63 - 1
 _columns = requests.c
+_Place = tuple[int, int]
+"""In the order of pages: the moment and the number of a row."""
 _newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
 
 
@@ -71,6 +75,12 @@ class RequestRow(Struct, frozen=True, kw_only=True):
     dropped: list[Any]
     instance: str
     has_content: bool
+    service_tier: str | None
+    rates: str | None
+    """JSON: `policy.prices.Rates`, which it was settled by."""
+    admitted_ms: int | None
+    settled_ms: int | None
+    strip: dict[str, Any] | None
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
@@ -83,6 +93,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     """As asked for."""
     target: str | None = None
     """`{provider}/{model}`, or a provider."""
+    provider: str | None = None
+    dialect: str | None = None
     verdict: str | None = None
     status_class: int | None = None
     """2, 4, 5."""
@@ -91,6 +103,9 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     failed: bool | None = None
     """Whether it has a code at all."""
     stream: bool | None = None
+    min_cost: int | None = None
+    """Nano-dollars. What has no cost is neither above nor below."""
+    max_cost: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     """The first moment that is too late."""
@@ -129,46 +144,78 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
     A page may hold fewer rows than were asked for, or none, and have a next one: it has looked at `MOST_LOOKED_AT`.
     """
     limit = max(1, min(limit, MOST_ROWS))
-    place = tuple_(_columns.at_ms, _columns.seq)
-    after = [] if cursor is None else [place < tuple_(*_decode_cursor(cursor))]
-    others = _other_conditions(wanted)
-    last = None
-    if others and wanted.id is None:
-        looked_at = select(_columns.at_ms, _columns.seq).where(*_indexed_conditions(wanted), *after)
-        last = conn.execute(looked_at.order_by(*_newest_first).offset(MOST_LOOKED_AT - 1).limit(1)).first()
-    statement = select(requests).where(*conditions(wanted), *after).order_by(*_newest_first).limit(limit + 1)
-    if last is not None:
-        statement = statement.where(place >= tuple_(*last))
-    rows = read_rows(conn, statement)
-    if len(rows) <= limit:
-        return Page(rows, None if last is None else _encode_cursor(*last))
-    rows.pop()
-    return Page(rows, _encode_cursor(rows[-1].at_ms, rows[-1].seq))
+    after = None if cursor is None else _decode_cursor(cursor)
+    rows: list[RequestRow] = []
+    is_bounded = wanted.id is None and bool(_other_conditions(wanted))
+    for count in (FIRST_LOOKED_AT, MOST_LOOKED_AT - FIRST_LOOKED_AT) if is_bounded else (None,):
+        last = None if count is None else _place_after(conn, wanted, after, count)
+        statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
+        rows += read_rows(conn, statement.limit(limit + 1 - len(rows)))
+        if len(rows) > limit:
+            rows.pop()
+            return Page(rows, _encode_cursor(rows[-1].at_ms, rows[-1].seq))
+        after = last
+        if last is None:
+            return Page(rows, None)
+    return Page(rows, None if after is None else _encode_cursor(*after))
 
 
-def conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    found = [*_indexed_conditions(wanted), *_other_conditions(wanted)]
+def _place_after(conn: Connection, wanted: RequestFilter, after: _Place | None, count: int) -> _Place | None:
+    """Of so many rows from there on the last, if there are as many: where the filters without an index stop."""
+    looked_at = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
+    found = conn.execute(looked_at.order_by(*_newest_first).offset(count - 1).limit(1)).first()
+    return None if found is None else (found.at_ms, found.seq)
+
+
+def conditions(
+    wanted: RequestFilter, after: _Place | None = None, last: _Place | None = None
+) -> list[ColumnElement[bool]]:
+    """Of rows behind `after`, up to `last`."""
+    # Those that few rows meet come first, for SQLite asks in this order.
+    found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last)]
     if wanted.id is None:
         return found
     # Few have the id: no other index is to be chosen, as SQLite would for the order's sake.
     return [_of_id(plain(wanted.id)), case((and_(true(), *found), 1), else_=0) == 1]
 
 
-def _indexed_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    found = _equal({_columns.workspace_id: wanted.workspace_id, _columns.key_id: wanted.key_id})
-    if wanted.since_ms is not None:
-        found.append(_columns.at_ms >= _bounded(wanted.since_ms))
-    if wanted.until_ms is not None:
-        found.append(_columns.at_ms < _bounded(wanted.until_ms))
+def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
+    within = _equal({_columns.workspace_id: wanted.workspace_id})
+    if wanted.key_id is None:
+        return within
+    # A key has fewer rows than its workspace: the index of that one is not to be chosen.
+    return [_columns.key_id == plain(wanted.key_id), *(case((each, 1), else_=0) == 1 for each in within)]
+
+
+def _span(wanted: RequestFilter, after: _Place | None, last: _Place | None = None) -> list[ColumnElement[bool]]:
+    """One bound at each end: SQLite goes along an index between two, and holds any other against every row."""
+    place = tuple_(_columns.at_ms, _columns.seq)
+    since, until = wanted.since_ms, wanted.until_ms
+    found: list[ColumnElement[bool]] = []
+    if after is not None and (until is None or after[0] < until):
+        found.append(place < tuple_(*after))
+    elif until is not None:
+        found.append(_columns.at_ms < _bounded(until))
+    if last is not None and (since is None or last[0] >= since):
+        found.append(place >= tuple_(*last))
+    elif since is not None:
+        found.append(_columns.at_ms >= _bounded(since))
     return found
 
 
 def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    found = _equal({_columns.model: wanted.model, _columns.verdict: wanted.verdict, _columns.error: wanted.error})
+    equal: dict[ColumnElement[Any], str | None] = {
+        _columns.model: wanted.model,
+        _columns.verdict: wanted.verdict,
+        _columns.dialect: wanted.dialect,
+        _columns.error: wanted.error,
+    }
+    found = _equal(equal)
     if wanted.target is not None:
-        provider = plain(wanted.target) + "/"
-        of_provider = func.substr(_columns.target, 1, len(provider)) == provider
-        found.append(or_(_columns.target == plain(wanted.target), of_provider))
+        is_whole = "/" in wanted.target
+        found.append(_columns.target == plain(wanted.target) if is_whole else _of_provider(wanted.target))
+    if wanted.provider is not None:
+        found.append(_of_provider(wanted.provider))
     if wanted.status_class is not None:
         first = 100 * _bounded(wanted.status_class, 0, 9)
         found.append(_columns.status.between(first, first + 99))
@@ -176,7 +223,16 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         found.append(_columns.error.is_not(None) if wanted.failed else _columns.error.is_(None))
     if wanted.stream is not None:
         found.append(_columns.stream.is_(wanted.stream))
+    if wanted.min_cost is not None:
+        found.append(_columns.cost >= _bounded(wanted.min_cost))
+    if wanted.max_cost is not None:
+        found.append(_columns.cost <= _bounded(wanted.max_cost))
     return found
+
+
+def _of_provider(name: str) -> ColumnElement[bool]:
+    beginning = plain(name) + "/"
+    return func.substr(_columns.target, 1, len(beginning)) == beginning
 
 
 def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElement[bool]]:
@@ -197,7 +253,7 @@ def _encode_cursor(at_ms: int, seq: int) -> str:
     return base64.urlsafe_b64encode(f"{at_ms}.{seq}".encode()).decode().rstrip("=")
 
 
-def _decode_cursor(cursor: str) -> tuple[int, int]:
+def _decode_cursor(cursor: str) -> _Place:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         at_ms, seq = base64.b64decode(padded, b"-_", validate=True).split(b".")
@@ -220,6 +276,7 @@ def _read(row: dict[str, Any]) -> RequestRow:
     for name in ("attempts", "flags", "dropped"):
         row[name] = _json(row[name], list) or []
     row["usage"] = _json(row["usage"], dict)
+    row["strip"] = _json(row["strip"], dict)
     return RequestRow(**row)
 
 

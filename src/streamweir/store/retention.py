@@ -1,9 +1,10 @@
 """What is taken out of the database again: by its age, and all that was kept of a key.
 
 One process purges at a time, in small transactions with pauses between them, so that whoever else
-writes waits for one of them at the most. Requests, their contents, used-up idempotency keys, sessions
-and the names of processes go; the ledger, the sums of usage and the audit log stay for good. Erasing a
-key leaves its requests, without what tells about the person: who asked, from where, and what was said.
+writes waits for one of them at the most. Requests, their contents, used-up idempotency keys, sessions,
+the names of processes and the sums of usage by the minute and by the quarter of an hour go; the ledger,
+the sums by the hour and by the day and the audit log stay for good. Erasing a key leaves its requests,
+without what tells about the person: who asked, from where, and what was said.
 """
 
 import asyncio
@@ -14,16 +15,28 @@ from itertools import accumulate
 from typing import NoReturn
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
 from streamweir.store.base import Store, StoreUnavailable
 from streamweir.store.content import forget_contents, mark_erasure
 from streamweir.store.instance import now_of
 from streamweir.store.lease import release_lease, take_lease
 from streamweir.store.record import plain
-from streamweir.store.tables import contents, idempotency, instances, open_requests, requests, sessions
+from streamweir.store.tables import (
+    contents,
+    idempotency,
+    instances,
+    open_requests,
+    requests,
+    sessions,
+    usage_minutes,
+    usage_quarters,
+)
 
 DAY_MS = 86_400_000
+FINE_MS = 50 * 3_600_000
+"""How long usage is kept by the minute and the quarter: a day, the day before it for comparison, and what lies between
+two purges."""
 MOST_ROWS = 500
 MOST_CONTENT_BYTES = 4 << 20
 """In one transaction; at least one content is."""
@@ -40,6 +53,8 @@ class Purged(Struct, frozen=True, kw_only=True):
     idempotency: int = 0
     sessions: int = 0
     instances: int = 0
+    usage_minutes: int = 0
+    usage_quarters: int = 0
 
 
 class Erased(Struct, frozen=True, kw_only=True):
@@ -144,6 +159,13 @@ def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
     return conn.execute(delete(instances).where(instances.c.id.in_(gone))).rowcount
 
 
+def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[int], unit_ms: int) -> int:
+    """Whole units, so that none is left in part: the last of them may make it more rows than usual."""
+    is_old = unit < (now_ms - FINE_MS) // unit_ms
+    last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MOST_ROWS - 1).limit(1))
+    return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
+
+
 _Step = Callable[[Connection, int, int], int]
 _STEPS: dict[str, _Step] = {
     "requests": _purge_requests,
@@ -151,6 +173,8 @@ _STEPS: dict[str, _Step] = {
     "idempotency": _purge_idempotency,
     "sessions": _purge_sessions,
     "instances": _purge_instances,
+    "usage_minutes": partial(_purge_usage, unit=usage_minutes.c.minute, unit_ms=60_000),
+    "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),
 }
 
 

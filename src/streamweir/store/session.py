@@ -2,9 +2,11 @@
 
 There is one admin secret. It is made at the first start, by whichever process comes first, and shown
 by that one; a new one ends every session. A session ends by itself when it was not used for twelve
-hours. Secrets and tokens are compared by their whole digests in constant time, and what is not
-known is answered like what is wrong. Cookies and headers are not known here, and what guards a
-session against other sites' pages (`policy.secret.csrf_of`) is made of its token, not kept.
+hours. It is the operator's, or that of the key it was opened with: then it says by which secret, and
+whether that is still good is for whoever uses it to ask. Secrets and tokens are compared by their whole
+digests in constant time, and what is not known is answered like what is wrong. Cookies and headers
+are not known here, and what guards a session against other sites' pages (`policy.secret.csrf_of`) is
+made of its token, not kept.
 """
 
 import hmac
@@ -17,22 +19,35 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import RANDOM_BYTES, make_admin_secret, make_session_token
 from streamweir.store import audit, tables
-from streamweir.store.tables import sessions
+from streamweir.store.tables import keys, sessions
 from streamweir.store.upsert import upsert
 
 IDLE_MS = 12 * 3_600_000
 TOUCH_MS = 60_000
 """A use is noted once a minute at the most: not every look at the console is a write."""
 MOST_SESSIONS = 1000
+"""Of the operator, and of each key: however many one opens, no other's end by it."""
 
 _ADMIN = "admin"
 _NO_DIGEST = bytes(32)
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A key that opens a session for itself."""
+
+    key_id: str
+    key_digest: bytes
+    """Of the secret that it did so with: a key may have two for a while."""
+    workspace_id: str
 
 
 class Session(Struct, frozen=True, kw_only=True):
     digest: bytes
     created_ms: int
     used_ms: int
+    key_id: str | None
+    """None: the operator's."""
+    key_digest: bytes | None
 
     def needs_touch(self, at_ms: int) -> bool:
         return at_ms - self.used_ms >= TOUCH_MS
@@ -79,21 +94,31 @@ def log_in(conn: Connection, secret: str, *, old_token: str | None, actor: str, 
     """
     if not is_admin_secret(conn, secret, until_the_end=True):
         return None
+    return replace_session(conn, old_token, actor=actor, at_ms=at_ms)
+
+
+def replace_session(
+    conn: Connection, old_token: str | None, *, actor: str, at_ms: int, holder: Holder | None = None
+) -> str:
+    """The token of a new session. That of `old_token`, if there is one, ends."""
     if old_token is not None:
         end_session(conn, old_token, actor=actor, at_ms=at_ms)
-    return create_session(conn, actor=actor, at_ms=at_ms)
+    return create_session(conn, actor=actor, at_ms=at_ms, holder=holder)
 
 
-def create_session(conn: Connection, *, actor: str, at_ms: int) -> str:
+def create_session(conn: Connection, *, actor: str, at_ms: int, holder: Holder | None = None) -> str:
     """Its token. Those that are over are removed on the way, and the longest unused beyond `MOST_SESSIONS`."""
     conn.execute(delete(sessions).where(sessions.c.used_ms <= at_ms - IDLE_MS))
-    kept = select(sessions.c.digest).order_by(sessions.c.used_ms.desc(), sessions.c.digest).limit(MOST_SESSIONS - 1)
-    if conn.execute(select(func.count()).select_from(sessions)).scalar_one() >= MOST_SESSIONS:
-        conn.execute(delete(sessions).where(sessions.c.digest.not_in(kept)))
+    is_own = sessions.c.key_id.is_(None) if holder is None else sessions.c.key_id == holder.key_id
+    if conn.execute(select(func.count()).select_from(sessions).where(is_own)).scalar_one() >= MOST_SESSIONS:
+        in_order = select(sessions.c.digest).where(is_own).order_by(sessions.c.used_ms.desc(), sessions.c.digest)
+        conn.execute(delete(sessions).where(is_own, sessions.c.digest.not_in(in_order.limit(MOST_SESSIONS - 1))))
     token = make_session_token(token_bytes(RANDOM_BYTES))
     digest = digest_of(token)
-    conn.execute(insert(sessions).values(digest=digest, created_ms=at_ms, used_ms=at_ms))
-    audit.append(conn, actor, "session.create", _name(digest), {}, None, at_ms)
+    owner = {} if holder is None else {"key_id": holder.key_id, "key_digest": holder.key_digest}
+    conn.execute(insert(sessions).values(digest=digest, created_ms=at_ms, used_ms=at_ms, **owner))
+    workspace_id = holder.workspace_id if holder is not None else None
+    audit.append(conn, actor, "session.create", _name(digest), {}, workspace_id, at_ms)
     return token
 
 
@@ -111,11 +136,13 @@ def touch_session(conn: Connection, digest: bytes, at_ms: int) -> None:
 
 
 def end_session(conn: Connection, token: str, *, actor: str, at_ms: int) -> bool:
-    """False: there was none."""
+    """False: there was none. The audit log is told of it where it was told of its beginning."""
     digest = digest_of(token)
+    of_key = select(keys.c.workspace_id).join(sessions, sessions.c.key_id == keys.c.id)
+    workspace_id = conn.execute(of_key.where(sessions.c.digest == digest)).scalar_one_or_none()
     if conn.execute(delete(sessions).where(sessions.c.digest == digest)).rowcount == 0:
         return False
-    audit.append(conn, actor, "session.end", _name(digest), {}, None, at_ms)
+    audit.append(conn, actor, "session.end", _name(digest), {}, workspace_id, at_ms)
     return True
 
 

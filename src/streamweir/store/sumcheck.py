@@ -1,8 +1,8 @@
 """Whether the books agree with themselves: every sum that is kept, made anew from the rows.
 
 What must hold, for each workspace: granted is the sum of its credits, spent that of its settlements'
-costs and of its usage by the hour, held that of its open requests, and granted - spent - held the sum
-of all its ledger rows. For the account of a key's budget: it holds what is open on it. For each
+costs and of its usage by the hour and by the day, held that of its open requests, and granted - spent -
+held the sum of all its ledger rows. For the account of a key's budget: it holds what is open on it. For each
 request: nothing is charged without a hold, a hold is open or settled, an open request holds what its
 ledger rows say, and its terminal row, while it is kept, costs what the settlement says. Reads one
 state of the database, all of it, and changes nothing.
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Select, and_, case, func, select
+from sqlalchemy import Connection, Select, Table, and_, case, func, select
 
-from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_hours
+from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -42,17 +42,20 @@ def check_sums(conn: Connection) -> Report:
     kept = {row.workspace_id: row for row in conn.execute(select(accounts).where(accounts.c.key_id.is_(None)))}
     summed = {row.workspace_id: row for row in conn.execute(_ledger_sums())}
     held = {id: int(total) for id, total in conn.execute(_held_sums())}
-    used = {id: int(total) for id, total in conn.execute(_usage_sums())}
+    hours, days = (
+        {id: int(total) for id, total in conn.execute(_usage_sums(table))} for table in (usage_hours, usage_days)
+    )
     faults: list[Fault] = []
-    for id in sorted(kept.keys() | summed.keys() | held.keys() | used.keys()):
-        faults += _of_workspace(id, kept.get(id), summed.get(id), held.get(id, 0), used.get(id, 0))
+    for id in sorted(kept.keys() | summed.keys() | held.keys() | hours.keys() | days.keys()):
+        used = (hours.get(id, 0), days.get(id, 0))
+        faults += _of_workspace(id, kept.get(id), summed.get(id), held.get(id, 0), used)
     for found in (_budgets, _lost_holds, _charges_without_hold, _open_holds, _costs, _costs_without_settlement):
         faults += found(conn)
     rows = sum(row.number for row in summed.values())
     return Report(workspaces=len(kept.keys() | summed.keys()), rows=rows, faults=faults[:_MOST_FAULTS])
 
 
-def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: int) -> Iterator[Fault]:
+def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: tuple[int, int]) -> Iterator[Fault]:
     granted, spent, in_hold = (kept.granted, kept.spent, kept.held) if kept is not None else (0, 0, 0)
     credits, costs, total = (int(summed.credits), int(summed.costs), int(summed.total)) if summed else (0, 0, 0)
     for what, expected, found in (
@@ -60,7 +63,8 @@ def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: int) -> Iter
         ("spent", spent, costs),
         ("held", in_hold, held),
         ("balance", granted - spent - in_hold, total),
-        ("usage", used, costs),
+        ("usage", used[0], costs),
+        ("usage by the day", used[1], costs),
     ):
         if expected != found:
             yield Fault(object=id, what=what, kept=expected, found=found)
@@ -157,6 +161,6 @@ def _held_sums() -> Select[Any]:
     return select(columns.workspace_id, func.sum(columns.held).label("held")).group_by(columns.workspace_id)
 
 
-def _usage_sums() -> Select[Any]:
-    columns = usage_hours.c
+def _usage_sums(table: Table) -> Select[Any]:
+    columns = table.c
     return select(columns.workspace_id, func.sum(columns.cost)).group_by(columns.workspace_id)

@@ -22,6 +22,8 @@ from sqlalchemy import (
     text,
 )
 
+from streamweir.policy.latency import BUCKETS
+
 metadata = MetaData()
 
 _Sequence = BigInteger().with_variant(Integer, "sqlite")
@@ -120,6 +122,8 @@ open_requests = Table(
     Column("progress_ms", BigInteger),
     Column("cancel_ms", BigInteger),  # an operator wants it stopped
     Column("idempotency", LargeBinary),  # the digest by which `idempotency` knows it
+    Column("first_ms", BigInteger),  # when the first token went out
+    Column("last_ms", BigInteger),  # when the last piece went out, as far as is known
     # What is asked every second. All else is asked seldom, of a table that is as short as the traffic is high.
     Index(
         "open_requests_cancelled",
@@ -128,6 +132,8 @@ open_requests = Table(
         postgresql_where=text("cancel_ms IS NOT NULL"),
     ),
 )
+
+_FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost")
 
 requests = Table(
     "requests",
@@ -143,7 +149,7 @@ requests = Table(
     Column("dialect", String),
     Column("model", String),
     Column("target", String),
-    Column("attempts", Text, nullable=False),  # JSON list of {target, error, duration_s, resends}
+    Column("attempts", Text, nullable=False),  # JSON list of {target, error, start_s, duration_s, resends}
     Column("stream", Boolean, nullable=False),
     Column("status", Integer, nullable=False),
     Column("verdict", String, nullable=False),
@@ -171,32 +177,64 @@ requests = Table(
     Column("dropped", Text),  # JSON list
     Column("instance", String, nullable=False),
     Column("has_content", Boolean, nullable=False),
-    Index("requests_by_time", "at_ms", "seq"),
-    Index("requests_of_workspace", "workspace_id", "at_ms", "seq"),
-    Index("requests_of_key", "key_id", "at_ms", "seq"),
+    Column("service_tier", String),  # as the provider reported it, else as it was asked for
+    Column("rates", Text),  # JSON: what it was settled by, `policy.prices.Rates`
+    Column("admitted_ms", Integer),  # since its arrival, as the next: its hold was written
+    Column("settled_ms", Integer),
+    Column("strip", Text),  # JSON: when the pieces of its answer went out, `server.strip`
+    # Pages, the newest first: of all, of a workspace, of a key. Behind the order each has all that can be filtered by,
+    # so a filter is held against the index alone, whatever is combined with what: of a million rows that nothing
+    # matches a tenth of a second, by the rows themselves half a second. The three take 400 MB for a million rows, and
+    # to be written no more than without (an index of a filter's own, as on the model: 5 % each).
+    Index("requests_by_time", "at_ms", "seq", "workspace_id", "key_id", *_FILTERED),
+    Index("requests_of_workspace", "workspace_id", "at_ms", "seq", "key_id", *_FILTERED),
+    Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
+    # The id that stands in the chunks. Of the request's own id, whole or its beginning, the unique one above.
     Index("requests_of_completion", "completion_id", "seq"),
     sqlite_autoincrement=True,
 )
 
-usage_hours = Table(
-    "usage_hours",
-    metadata,
-    # Sums that outlive the rows they were made of. `hour`: Unix hours.
-    Column("hour", BigInteger, primary_key=True),
-    Column("workspace_id", String, primary_key=True),
-    Column("key_id", String, primary_key=True),
-    Column("model", String, primary_key=True),
-    Column("provider", String, primary_key=True),
-    Column("requests", BigInteger, nullable=False),
-    Column("errors", BigInteger, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("reasoning_tokens", BigInteger, nullable=False),
-    Column("cost", BigInteger, nullable=False),
-    Column("unpriced", BigInteger, nullable=False),  # requests without a price, which `cost` leaves out
-    Index("usage_of_key", "key_id", "hour"),  # what a key has spent in a period
+USAGE = ("workspace_id", "key_id", "model", "provider")
+"""What usage is counted by, besides the time."""
+SUMS = (
+    "requests",
+    "errors",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cost",
+    "unpriced",  # requests without a price, which `cost` leaves out
 )
+TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
+"""How many streams had their first token within each of the buckets of `policy.latency`."""
+
+
+def _usage(name: str, unit: str, *more: Index) -> Table:
+    """Sums of requests by the time at which they were held, in `unit`s since 1970.
+
+    There are four of them because of what is read: whatever the length of a row, it costs 3 us, and there is one for
+    each key, model and provider that came together in it. So a period of any length is read from rows as long as its
+    steps, and not from sixty times as many.
+    """
+    return Table(
+        name,
+        metadata,
+        Column(unit, BigInteger, primary_key=True),
+        *(Column(each, String, primary_key=True) for each in USAGE),
+        *(Column(each, BigInteger, nullable=False) for each in SUMS),
+        *(Column(each, BigInteger, nullable=False, server_default=text("0")) for each in TTFT),
+        *more,
+        sqlite_with_rowid=False,  # so that a period lies in one piece: a quarter faster
+    )
+
+
+# Kept for two days, as the next.
+usage_minutes = _usage("usage_minutes", "minute")
+usage_quarters = _usage("usage_quarters", "quarter")
+# These outlive the requests they were made of. The index: what a key has spent in a period.
+usage_hours = _usage("usage_hours", "hour", Index("usage_of_key", "key_id", "hour"))
+usage_days = _usage("usage_days", "day")
 
 idempotency = Table(
     "idempotency",
@@ -252,6 +290,8 @@ sessions = Table(
     Column("digest", LargeBinary, primary_key=True),  # of the cookie
     Column("created_ms", BigInteger, nullable=False),
     Column("used_ms", BigInteger, nullable=False),
+    Column("key_id", String),  # that it was opened with; NULL: the admin secret
+    Column("key_digest", LargeBinary),  # of that key's secret: it ends with it
 )
 
 instances = Table(

@@ -9,8 +9,17 @@ from msgspec import structs
 from streamweir.store.record import Entry, Progress, Refused, Row, Settle, plain
 
 LONGEST = 256
-"""Characters, where a text is part of an index: PostgreSQL takes no more than 2.7 kB there."""
-_INDEXED = frozenset(("completion_id", "model", "target"))
+"""Characters, where a text is part of an index: PostgreSQL takes no more than 2.7 kB for an entry of one."""
+LONGEST_WORD = 40
+"""As long as none of our own words is: what is longer came from elsewhere."""
+INDEXED = {
+    "completion_id": LONGEST,
+    "model": LONGEST,
+    "target": LONGEST,
+    "dialect": LONGEST_WORD,
+    "verdict": LONGEST_WORD,
+    "error": LONGEST_WORD,
+}
 
 
 def tidied(entry: Entry) -> Entry:
@@ -31,4 +40,4 @@ def _row(row: Row) -> Row:
 
 def _texts(entry: Entry | Row) -> dict[str, str]:
     texts = {name: value for name, value in structs.asdict(entry).items() if isinstance(value, str)}
-    return {name: plain(text[:LONGEST] if name in _INDEXED else text) for name, text in texts.items()}
+    return {name: plain(text[: INDEXED.get(name)]) for name, text in texts.items()}

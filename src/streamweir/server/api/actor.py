@@ -1,8 +1,8 @@
 """Who asks the API: the operator, or a key that is the admin of its own workspace.
 
-There are no user accounts. The operator has the admin secret, or a session of the console that was
-opened with it; a key with the scope `admin` acts within its workspace; every other key may nothing
-here. A foreign workspace is as good as none: what is out of reach is not found, in the same words.
+There are no user accounts. The operator has the admin secret; a key with the scope `admin` acts within
+its workspace; every other key may nothing here. A session of the console acts as the one that opened
+it. A foreign workspace is as good as none: what is out of reach is not found, in the same words.
 """
 
 from msgspec import Struct

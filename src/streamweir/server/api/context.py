@@ -13,8 +13,10 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.api.feed import LiveFeed
 from streamweir.server.api.tries import Tries
 from streamweir.server.books import Books
+from streamweir.server.playground import Playground
 from streamweir.server.setup import Setup
 from streamweir.store.clock import now_ms
 from streamweir.store.engine import Store, StoreUnavailable
@@ -43,8 +45,13 @@ class Context(Struct, frozen=True, kw_only=True):
     setup: Callable[[], Setup]
     is_secure: bool
     """Callers come by TLS."""
+    playground: Playground
+    feed: LiveFeed
     look: Callable[[], Awaitable[None]] = _no_look
     """Takes up what has changed in the store now, not in a second: `Upkeep.look`."""
+    file: str | None = None
+    """Of the configuration. None: it was started without one."""
+    started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
     tries: Tries = msgspec.field(default_factory=Tries)
 

@@ -1,8 +1,8 @@
 """Who may use the API, told by the head of a request: a secret in it, or the cookie of a session.
 
     Authorization: Bearer    the admin secret, or a key with the scope `admin`; it goes before any cookie
-    the session's cookie     opened with the admin secret; what changes something needs its token too, and
-                             must come from a page of this server (spec/security.md S15, S16)
+    the session's cookie     opened with either, and good for as long as that is; what changes something needs
+                             its token too, and must come from a page of this server (spec/security.md S15, S16)
 
 A wrong secret and an unknown one are answered alike, and counted (`api.tries`). Nothing here looks at
 a URL that the caller put together; `Host` is held against `Origin` and used for nothing else.
@@ -14,15 +14,16 @@ from contextlib import suppress
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.policy.access import check, read_secret
+from streamweir.policy.access import Key, check, read_secret
 from streamweir.policy.secret import ADMIN, csrf_of
 from streamweir.server.admit import peer_of
 from streamweir.server.api.actor import NOBODY, OPERATOR, Actor, forbidden
 from streamweir.server.api.context import Context
 from streamweir.server.control import Access, Gate
+from streamweir.server.directory import Directory
 from streamweir.server.message import Request
 from streamweir.store.engine import StoreUnavailable
-from streamweir.store.session import find_session, is_admin_secret, touch_session
+from streamweir.store.session import Session, find_session, is_admin_secret, touch_session
 
 COOKIE = "streamweir"
 SECURE_COOKIE = "__Host-streamweir"
@@ -34,13 +35,7 @@ _BY_SESSION = Actor(name=OPERATOR.name, is_operator=True, by_session=True)
 
 
 def api_gates(context: Context) -> dict[Access, Gate]:
-    async def admin(request: Request, scope: Scope) -> StreamweirError | None:
-        try:
-            actor = await _actor(context, request)
-        except StreamweirError as error:
-            return error
-        scope.setdefault("state", {})["actor"] = actor
-        return None
+    admin = _gate(context, is_use=True)
 
     async def operator(request: Request, scope: Scope) -> StreamweirError | None:
         error = await admin(request, scope)
@@ -48,7 +43,19 @@ def api_gates(context: Context) -> dict[Access, Gate]:
             return forbidden("This is for the operator alone.")
         return error
 
-    return {Access.ADMIN: admin, Access.OPERATOR: operator}
+    return {Access.ADMIN: admin, Access.ONLOOKER: _gate(context, is_use=False), Access.OPERATOR: operator}
+
+
+def _gate(context: Context, *, is_use: bool) -> Gate:
+    async def gate(request: Request, scope: Scope) -> StreamweirError | None:
+        try:
+            actor = await recognize(context, request, is_use=is_use)
+        except StreamweirError as error:
+            return error
+        scope.setdefault("state", {})["actor"] = actor
+        return None
+
+    return gate
 
 
 def actor_of(scope: Scope) -> Actor:
@@ -56,6 +63,18 @@ def actor_of(scope: Scope) -> Actor:
     actor = scope.get("state", {}).get("actor", NOBODY)
     assert isinstance(actor, Actor)  # noqa: S101 (for the type checker)
     return actor
+
+
+async def find_actor(context: Context, secret: str, request: Request) -> Actor:
+    """Who logs in. Raises `StreamweirError` where nobody may with this, or too many secrets were wrong."""
+    if secret.startswith(ADMIN):
+        await check_admin(context, secret, request)
+        return OPERATOR
+    peer, at_ms = peer_of(request, context.setup()), context.clock_ms()
+    context.tries.check(peer, at_ms)
+    if context.books.directory.find(secret, at_ms / 1000) is None:
+        context.tries.failed(peer, at_ms)
+    return _by_key(context, secret)
 
 
 async def check_admin(context: Context, secret: str, request: Request) -> None:
@@ -98,14 +117,22 @@ def check_origin(request: Request) -> None:
         raise forbidden("This does not come from a page of this server.")
 
 
-async def _actor(context: Context, request: Request) -> Actor:
+async def recognize(context: Context, request: Request, *, is_use: bool = True, is_guess: bool = True) -> Actor:
+    """Who asks. Raises `StreamweirError` where nobody may.
+
+    `is_use`: a session lasts longer for it. `is_guess`: False of a secret that was right before, which is looked at
+    however many wrong ones came from there, and is none of them.
+    """
     secret = read_secret(request.headers)
     if secret is None:
-        return await _by_session(context, request)
-    if secret.startswith(ADMIN):
+        return await _by_session(context, request, is_use)
+    if not secret.startswith(ADMIN):
+        return _by_key(context, secret)
+    if is_guess:
         await check_admin(context, secret, request)
-        return OPERATOR
-    return _by_key(context, secret)
+    elif not await context.read(lambda conn: is_admin_secret(conn, secret)):
+        raise wrong_secret()
+    return OPERATOR
 
 
 def _by_key(context: Context, secret: str) -> Actor:
@@ -118,22 +145,42 @@ def _by_key(context: Context, secret: str) -> Actor:
         raise error
     if "admin" not in key.scopes:
         raise forbidden("This key has no scope 'admin'.")
-    return Actor(name=f"key:{key.id}", workspace_id=directory.workspace_of(key).id, key_id=key.id)
+    return _actor_of(directory, key)
 
 
-async def _by_session(context: Context, request: Request) -> Actor:
+async def _by_session(context: Context, request: Request, is_use: bool) -> Actor:
     token = cookie_of(request, context.is_secure)
     if token is None:
         raise CallerError("missing_api_key", "No secret was sent: use 'Authorization: Bearer SECRET'.")
     at_ms = context.clock_ms()
     session = await context.read(lambda conn: find_session(conn, token, at_ms))
-    if session is None:
+    actor = _holder_of(context, session, at_ms) if session is not None else None
+    if session is None or actor is None:
         raise CallerError("invalid_api_key", "The session is over.")
     check_origin(request)
     sent = request.headers.get(CSRF, "").encode("latin-1")
     if request.method not in SAFE and not hmac.compare_digest(sent, csrf_of(token).encode()):
         raise forbidden(f"What changes something needs the session's token in '{CSRF}'.")
-    if session.needs_touch(at_ms):
+    if is_use and session.needs_touch(at_ms):
         with suppress(StoreUnavailable):  # it then ends a little earlier
             await context.store.write(lambda conn: touch_session(conn, session.digest, at_ms))
-    return _BY_SESSION
+    return actor
+
+
+def _holder_of(context: Context, session: Session, at_ms: int) -> Actor | None:
+    """Who it was opened by. None: by a key that may no more, or with a secret that is no longer that key's."""
+    if session.key_id is None:
+        return _BY_SESSION
+    directory, now = context.books.directory, at_ms / 1000
+    key = directory.find_digest(session.key_digest or b"", now)
+    if key is None or key.id != session.key_id or check(key, now) is not None or "admin" not in key.scopes:
+        return None
+    error = directory.why_unsure(key)
+    if error is not None:
+        raise error
+    return _actor_of(directory, key, by_session=True)
+
+
+def _actor_of(directory: Directory, key: Key, *, by_session: bool = False) -> Actor:
+    workspace_id = directory.workspace_of(key).id
+    return Actor(name=f"key:{key.id}", workspace_id=workspace_id, key_id=key.id, by_session=by_session)

@@ -33,6 +33,7 @@ from streamweir.server.api.view import KeyView, NewKeyView, view_key, view_new_k
 from streamweir.server.api.workspace import check_limits_are_kept
 from streamweir.server.control import Access
 from streamweir.store import audit, keys, retention
+from streamweir.store.account import Sums
 from streamweir.store.content import mark_erasure
 from streamweir.store.counter import CHANGES, advance
 from streamweir.store.keys import MOST_GRACE_MS, KeyRecord, NewSecret
@@ -87,18 +88,21 @@ class Rotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
-    query, actor = call.query, call.actor
+    query, actor, at_ms = call.query, call.actor, call.at_ms
 
-    def work(conn: Connection) -> list[KeyRecord]:
-        return keys.list_keys(
+    def work(conn: Connection) -> tuple[list[KeyRecord], dict[str, Sums]]:
+        found = keys.list_keys(
             conn,
             actor.within(conn, query.workspace),
             revoked=query.revoked,
             after=query.cursor,
             limit=query.limit + 1,
         )
+        return found, keys.budget_sums(conn, found, at_ms)
 
-    return page_of(await call.context.read(work), query.limit, view_key, lambda last: last.id)
+    await call.context.caught_up()
+    found, sums = await call.context.read(work)
+    return page_of(found, query.limit, lambda key: view_key(key, sums.get(key.id)), lambda last: last.id)
 
 
 async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
@@ -107,49 +111,51 @@ async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
     members.pop("workspace")
     spec = KeySpec(**members)
 
-    def work(conn: Connection) -> NewSecret:
+    def work(conn: Connection) -> NewKeyView:
         workspace = actor.within(conn, body.workspace) or DEFAULT_WORKSPACE
-        return keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms)
+        return _seen_new(conn, keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms), at_ms)
 
-    new = await call.context.change(work)
-    return view_new_key(new.key, new.secret)
+    return await call.context.change(work)
 
 
 async def show_key(call: Call[Nothing, Nothing]) -> KeyView:
-    id, reach = call.path["id"], call.actor.reach
-    return view_key(await call.context.read(lambda conn: keys.show_key(conn, id, reach)))
+    id, reach, at_ms = call.path["id"], call.actor.reach, call.at_ms
+    await call.context.caught_up()
+    return await call.context.read(lambda conn: _seen(conn, keys.show_key(conn, id, reach), at_ms))
 
 
 async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
     actor, at_ms = call.actor, call.at_ms
     change = KeyChange(**_members(call, call.body))
 
-    def work(conn: Connection) -> KeyRecord:
+    def work(conn: Connection) -> KeyView:
         key = _at_hand(conn, actor, call.path["id"])
-        return keys.change_key(conn, key.id, change, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        changed = keys.change_key(conn, key.id, change, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen(conn, changed, at_ms)
 
-    return view_key(await call.context.change(work))
+    return await call.context.change(work)
 
 
 async def revoke_key(call: Call[Nothing, Nothing]) -> KeyView:
     actor, at_ms = call.actor, call.at_ms
 
-    def work(conn: Connection) -> KeyRecord:
+    def work(conn: Connection) -> KeyView:
         key = _at_hand(conn, actor, call.path["id"])
-        return keys.revoke_key(conn, key.id, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        revoked = keys.revoke_key(conn, key.id, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen(conn, revoked, at_ms)
 
-    return view_key(await call.context.change(work))
+    return await call.context.change(work)
 
 
 async def rotate_key(call: Call[Nothing, Rotation]) -> NewKeyView:
     actor, at_ms, grace_ms = call.actor, call.at_ms, call.body.grace_s * 1000
 
-    def work(conn: Connection) -> NewSecret:
+    def work(conn: Connection) -> NewKeyView:
         key = _at_hand(conn, actor, call.path["id"])
-        return keys.rotate_key(conn, key.id, grace_ms=grace_ms, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        new = keys.rotate_key(conn, key.id, grace_ms=grace_ms, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen_new(conn, new, at_ms)
 
-    new = await call.context.change(work)
-    return view_new_key(new.key, new.secret)
+    return await call.context.change(work)
 
 
 async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
@@ -166,6 +172,14 @@ async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
     key_id = await context.write(work)
     with objections_told():
         return await retention.erase_key(context.store, key_id, at_ms)
+
+
+def _seen(conn: Connection, key: KeyRecord, at_ms: int) -> KeyView:
+    return view_key(key, keys.budget_sums(conn, [key], at_ms).get(key.id))
+
+
+def _seen_new(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
+    return view_new_key(new.key, keys.budget_sums(conn, [new.key], at_ms).get(new.key.id), new.secret)
 
 
 def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:

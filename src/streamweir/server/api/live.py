@@ -1,16 +1,23 @@
 """The requests that run, over the API, and how to stop one.
 
 Whichever process has it ends it: this one at once, another within a second or two. A stop is told to
-the audit log in the transaction that asks for it, once however often it is asked for.
+the audit log in the transaction that asks for it, once however often it is asked for. Who looks on
+(`api.feed`) does so for as long as he may; that he does keeps no session alive.
 """
+
+from collections.abc import AsyncGenerator
 
 from msgspec import Struct, structs
 from sqlalchemy import Connection
 
+from streamweir.core.errors import CallerError, GatewayFault
+from streamweir.server.api.feed import LiveEvent
+from streamweir.server.api.gate import recognize
 from streamweir.server.api.member import PAGE, Limit, WorkspaceName
-from streamweir.server.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.api.operation import Call, Nothing, Operation, Page, Stream
 from streamweir.server.api.view import LiveView, view_live
 from streamweir.server.control import Access
+from streamweir.server.respond import EVENT_STREAM
 from streamweir.store import audit
 from streamweir.store.live import OpenRequest, cancel, find_open, open_of
 from streamweir.store.objection import NotFound, quoted
@@ -29,6 +36,29 @@ async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
 
     await call.context.caught_up()
     return Page(data=[view_live(row) for row in await call.context.read(work)])
+
+
+async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
+    context, actor, request = call.context, call.actor, call.request
+    closed = context.feed.why_closed()
+    if closed is not None:
+        raise closed
+
+    async def is_good() -> bool:
+        try:
+            return await recognize(context, request, is_use=False, is_guess=False) == actor
+        except CallerError:
+            return False
+        except GatewayFault:  # nobody can tell at the moment, nor is there anything to be seen
+            return True
+
+    is_read = request.method != "HEAD"
+    return Stream(pieces=context.feed.watch(actor.reach, is_good) if is_read else _nothing(), headers=EVENT_STREAM)
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    for nothing in list[bytes]():
+        yield nothing
 
 
 async def cancel_request(call: Call[Nothing, Nothing]) -> LiveView:
@@ -55,6 +85,15 @@ OPERATIONS = (
         handler=list_live,
         query=LiveQuery,
         answer=Page[LiveView],
+    ),
+    Operation(
+        method="GET",
+        path="/api/live/events",
+        access=Access.ONLOOKER,
+        about="The requests that run, as events: at once, and whenever they have changed",
+        handler=watch_live,
+        answer=LiveEvent,
+        media=("text/event-stream",),
     ),
     Operation(
         method="POST",

@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from streamweir import __version__
 from streamweir.server.api.gate import COOKIE, CSRF, SAFE, SECURE_COOKIE
-from streamweir.server.api.operation import Nothing, Operation
+from streamweir.server.api.operation import JSON, Nothing, Operation
 from streamweir.server.control import Access
 
 _TEMPLATE = "#/components/schemas/{name}"
-_JSON = "application/json"
+_ADMINS = "The operator may, and keys with the scope `admin` within their workspace."
 _WHO = {
     Access.ANYONE: "Anyone may.",
-    Access.ADMIN: "The operator may, and keys with the scope `admin` within their workspace.",
+    Access.ADMIN: _ADMINS,
+    Access.ONLOOKER: f"{_ADMINS} It does not keep a session alive.",
     Access.OPERATOR: "The operator alone may.",
 }
 
@@ -64,14 +65,18 @@ def _operation(
         "security": _security(operation),
         "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
         "responses": {
-            str(operation.status): {"description": "Done.", "content": {_JSON: {"schema": answer}}},
-            "default": {"description": "An error.", "content": {_JSON: {"schema": error}}},
+            str(operation.status): {"description": "Done.", "content": _content(operation, answer)},
+            "default": {"description": "An error.", "content": {JSON: {"schema": error}}},
         },
     }
     if body is not None:
         is_required = any(field.required for field in msgspec.structs.fields(operation.body))
-        made["requestBody"] = {"required": is_required, "content": {_JSON: {"schema": body}}}
+        made["requestBody"] = {"required": is_required, "content": {JSON: {"schema": body}}}
     return made
+
+
+def _content(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
+    return {kind: {"schema": answer if kind == JSON else {"type": "string"}} for kind in operation.media}
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:

@@ -1,12 +1,13 @@
 """What an operation of the API is: a value that says everything about it, for the router and the document alike.
 
 A handler gets what was sent as types, already held against them: an unknown member is an error, not
-a surprise (spec/security.md S19). It gives a value, which becomes JSON. Who may call it stands on the
-operation, and has no default.
+a surprise (spec/security.md S19). It gives a value, which becomes JSON, or a `Stream`, or hands the answer
+over to somebody else. Who may call it stands on the operation, and has no default.
 """
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -18,7 +19,9 @@ from streamweir.core.errors import CallerError
 from streamweir.server.api.actor import Actor
 from streamweir.server.api.context import Context
 from streamweir.server.api.gate import actor_of
-from streamweir.server.control import Access, OpenRoute, json_response, request_of
+from streamweir.server.asgi import Taker
+from streamweir.server.chat import LARGEST_ON_LOOP
+from streamweir.server.control import Access, OpenRoute, handed_over, json_response, request_of, stream_response
 from streamweir.server.message import Headers, Request
 from streamweir.wire.jsonio import decode_body
 
@@ -28,6 +31,7 @@ B = TypeVar("B")
 R = TypeVar("R")
 T = TypeVar("T")
 
+JSON = "application/json"
 MOST_BODY_BYTES = 1 << 20
 _LONGEST_TEXT = 160
 """Of what a message repeats."""
@@ -69,6 +73,27 @@ class Reply(Struct, frozen=True, kw_only=True):
     headers: Headers = ()
 
 
+class Stream(Struct, frozen=True, kw_only=True):
+    """For an answer in pieces. What can be refused is refused before there is one: an error after that can only cut it
+    off."""
+
+    pieces: AsyncGenerator[bytes, None]
+    headers: Headers
+    """Its `content-type` among them."""
+    status: int = 200
+
+
+class Handover(Struct, frozen=True, kw_only=True):
+    """For what somebody else answers, with the request and the response as they are."""
+
+    take: Taker
+
+
+def read_members(body: bytes, kind: type[S]) -> S:
+    decode_body(body)  # refuses what two readers could read in two ways
+    return decode_members(body, kind)
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     method: str
     path: str
@@ -78,9 +103,14 @@ class Operation(Struct, frozen=True, kw_only=True):
     query: type[Struct] = Nothing
     body: type[Struct] = Nothing
     answer: Any
-    """The type of what it gives."""
+    """The type of what it gives as JSON."""
+    media: tuple[str, ...] = (JSON,)
+    """What its answer may be. All but JSON is text, whatever `answer` is."""
     status: int = 200
-    most_bytes: int = MOST_BODY_BYTES
+    most_bytes: int | None = MOST_BODY_BYTES
+    """None: as many as any request may have."""
+    read: Callable[[bytes, type[Struct]], Struct] = read_members
+    """What makes members of its body; in a thread where it is large."""
 
     @property
     def name(self) -> str:
@@ -96,10 +126,14 @@ def route_of(operation: Operation, context: Context) -> OpenRoute:
             request=request_of(http.scope),
             path=dict(http.path_params),
             query=read_query(operation.query, http.query_params.multi_items()),
-            body=read_body(operation, body, http.headers.get("content-type", "")),
+            body=await read_body(operation, body, http.headers.get("content-type", "")),
             at_ms=context.clock_ms(),
         )
         answer = await operation.handler(call)
+        if isinstance(answer, Stream):
+            return stream_response(answer.pieces, answer.status, answer.headers)
+        if isinstance(answer, Handover):
+            return handed_over(answer.take)
         reply = answer if isinstance(answer, Reply) else Reply(value=answer)
         return json_response(reply.value, operation.status, reply.headers)
 
@@ -119,20 +153,25 @@ def read_query(kind: type[S], sent: list[tuple[str, str]]) -> S:
         raise complaint(str(reason)) from None
 
 
-def read_body(operation: Operation, body: bytes, content_type: str) -> Struct:
+async def read_body(operation: Operation, body: bytes, content_type: str) -> Struct:
     """A body that is empty is one without members."""
-    if len(body) > operation.most_bytes:
+    if operation.most_bytes is not None and len(body) > operation.most_bytes:
         raise CallerError("request_too_large", f"The body is larger than {operation.most_bytes} bytes.")
-    if body and content_type.partition(";")[0].strip().lower() != "application/json":
+    if body and content_type.partition(";")[0].strip().lower() != JSON:
         message = "The request body must be JSON: send 'Content-Type: application/json'."
         raise CallerError("unsupported_media_type", message)
-    decode_body(body or b"{}")  # refuses what two readers could read in two ways
+    if len(body) <= LARGEST_ON_LOOP:
+        return operation.read(body or b"{}", operation.body)
+    return await asyncio.to_thread(operation.read, body, operation.body)
+
+
+def decode_members(body: bytes, kind: type[S]) -> S:
     try:
         # From the text itself, for it says an amount of money exactly.
-        return msgspec.json.decode(body or b"{}", type=operation.body)
+        return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as reason:
         raise complaint(str(reason)) from None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise CallerError("invalid_json", "The request body is not valid JSON.") from None
 
 

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from streamweir.policy.prices import Rates, dearest
 from streamweir.policy.pricetable import PROVIDER_IDS, Row
+from streamweir.policy.route import Route
 from streamweir.server.api.member import Limit
 from streamweir.server.api.operation import Call, Nothing, Operation
 from streamweir.server.api.view import usd, usd_or_none
@@ -105,15 +106,16 @@ def _aliases(setup: Setup, at_ms: int) -> Iterator[PriceView]:
     for alias in setup.config.models:
         route = setup.router.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
-        quote, _ = setup.quotes.of(route, at_ms)
-        known = [rates for rates in quote.rates.values() if rates is not None]
-        yield PriceView(
-            provider=_ALIAS,
-            model=alias.id,
-            source=_source(quote.version),
-            context_window=None,
-            rates=view_rates(dearest(known)) if known and len(known) == len(quote.rates) else None,
-        )
+        source, rates = price_of(setup, route, at_ms)
+        yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
+
+
+def price_of(setup: Setup, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
+    """What it costs here, at the dearest of its targets, and who says so. None: one of them has no price."""
+    quote, _ = setup.quotes.of(route, at_ms)
+    known = [rates for rates in quote.rates.values() if rates is not None]
+    is_known = known and len(known) == len(quote.rates)
+    return _source(quote.version), view_rates(dearest(known)) if is_known else None
 
 
 def _source(version: str) -> Source:

@@ -18,15 +18,21 @@ _MOST_OTHERS = 200
 """Of a provider: those that failed last."""
 
 
+Word = Literal["well", "probation", "away"]
+WORDS: dict[State, Word] = {State.WELL: "well", State.PROBATION: "probation", State.AWAY: "away"}
+
+
 class TargetView(Struct, kw_only=True):
     model: str
     is_in_alias: bool
-    state: Literal["well", "probation", "away"]
+    state: Word
     is_limited: bool
     """Away only because it asked for a pause."""
     away_for_s: float
     ttft_s: float | None
     """The recent time to the first token."""
+    ejections: int
+    """How often it was sent away since this process began."""
 
 
 class ProviderView(Struct, kw_only=True):
@@ -54,18 +60,13 @@ def _view(target: TargetId, health: Health, now: float, is_own: bool) -> TargetV
     return TargetView(
         model=target.model,
         is_in_alias=is_own,
-        state=_WORDS[health.state(now)],
+        state=WORDS[health.state(now)],
         is_limited=health.is_limited(now),
         away_for_s=round(health.rest_s(now), 3),
         ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
+        ejections=health.times_ejected,
     )
 
-
-_WORDS: dict[State, Literal["well", "probation", "away"]] = {
-    State.WELL: "well",
-    State.PROBATION: "probation",
-    State.AWAY: "away",
-}
 
 OPERATIONS = (
     Operation(

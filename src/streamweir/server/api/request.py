@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.redact import Frame
-from streamweir.server.api.member import PAGE, Cursor, Limit, Moment, WorkspaceName
+from streamweir.server.api.detail import RequestDetail, view_detail
+from streamweir.server.api.member import PAGE, Cursor, Dollars, Limit, Moment, WorkspaceName, nano
 from streamweir.server.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.api.view import LiveView, RequestView, view_live, view_request
 from streamweir.server.control import Access
@@ -24,31 +25,38 @@ from streamweir.store.objection import NotFound, quoted
 from streamweir.store.requests import RequestFilter, RequestRow, find_request
 
 
-class RequestQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """As `store.requests.RequestFilter`."""
 
     workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
     model: Annotated[str, Meta(description="As it was asked for.")] | None = None
     target: Annotated[str, Meta(description="`{provider}/{model}`, or a provider.")] | None = None
+    provider: str | None = None
+    dialect: str | None = None
     verdict: str | None = None
     status_class: Annotated[int, Meta(ge=0, le=9, description="The first digit of the status.")] | None = None
     error: Annotated[str, Meta(description="A code.")] | None = None
     failed: Annotated[bool, Meta(description="Whether it ended with an error.")] | None = None
     stream: bool | None = None
+    min_cost_usd: Dollars | None = None
+    max_cost_usd: Dollars | None = None
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     id: (
         Annotated[str, Meta(description="A request id or the beginning of one, or the id that stands in the chunks.")]
         | None
     ) = None
+
+
+class RequestQuery(RequestMembers, frozen=True, kw_only=True):
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
 
 class FoundRequest(Struct, kw_only=True):
     state: Literal["over", "running"]
-    request: RequestView | None
+    request: RequestDetail | None
     """Of one that is over."""
     live: LiveView | None
     """Of one that runs."""
@@ -76,24 +84,34 @@ class Deleted(Struct, kw_only=True):
     deleted: bool
 
 
+def filter_of(query: RequestMembers, workspace_id: str | None) -> RequestFilter:
+    """Within a workspace. None: within all."""
+    least, most = query.min_cost_usd, query.max_cost_usd
+    return RequestFilter(
+        workspace_id=workspace_id,
+        key_id=query.key,
+        model=query.model,
+        target=query.target,
+        provider=query.provider,
+        dialect=query.dialect,
+        verdict=query.verdict,
+        status_class=query.status_class,
+        error=query.error,
+        failed=query.failed,
+        stream=query.stream,
+        min_cost=nano(least, "min_cost_usd") if least is not None else None,
+        max_cost=nano(most, "max_cost_usd") if most is not None else None,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+        id=query.id,
+    )
+
+
 async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
     query, actor = call.query, call.actor
 
     def work(conn: Connection) -> requests.Page:
-        wanted = RequestFilter(
-            workspace_id=actor.within(conn, query.workspace),
-            key_id=query.key,
-            model=query.model,
-            target=query.target,
-            verdict=query.verdict,
-            status_class=query.status_class,
-            error=query.error,
-            failed=query.failed,
-            stream=query.stream,
-            since_ms=query.since_ms,
-            until_ms=query.until_ms,
-            id=query.id,
-        )
+        wanted = filter_of(query, actor.within(conn, query.workspace))
         return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
 
     await call.context.caught_up()
@@ -114,7 +132,7 @@ async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
     found = await call.context.read(work)
     if isinstance(found, OpenRequest):
         return FoundRequest(state="running", request=None, live=view_live(found))
-    return FoundRequest(state="over", request=view_request(found), live=None)
+    return FoundRequest(state="over", request=view_detail(found), live=None)
 
 
 async def show_content(call: Call[Nothing, Nothing]) -> ContentView:

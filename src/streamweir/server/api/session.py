@@ -1,4 +1,6 @@
-"""Sessions of the console: opened with the admin secret, ended by hand, by twelve idle hours or by a new secret.
+"""Sessions of the console: opened with the admin secret or with a key that has the scope `admin`.
+
+One ends by hand, by twelve idle hours, and with the secret that it was opened with (`api.gate`).
 
 The token of a session is in a cookie that no script can read; what its page must send along with a
 change is made of it (`policy.secret.csrf_of`), so a page that is loaded again can ask for it. Every
@@ -8,19 +10,22 @@ login makes a new session and ends the one whose cookie came with it.
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from sqlalchemy import Connection
 
+from streamweir import __version__
+from streamweir.policy.access import digest_of
 from streamweir.policy.secret import csrf_of
-from streamweir.server.api.actor import OPERATOR, Actor
-from streamweir.server.api.gate import check_admin, check_origin, cookie_of, session_cookie, wrong_secret
+from streamweir.server.api.actor import Actor
+from streamweir.server.api.gate import check_origin, cookie_of, find_actor, session_cookie, wrong_secret
 from streamweir.server.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control import Access
-from streamweir.store.session import IDLE_MS, end_session, log_in
+from streamweir.store.session import IDLE_MS, Holder, end_session, log_in, replace_session
 
 _MOST_BODY_BYTES = 4096
 
 
 class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    secret: Annotated[str, Meta(max_length=256)]
+    secret: Annotated[str, Meta(max_length=512, description="The admin secret, or that of a key.")]
 
     def __repr__(self) -> str:
         return "Login('****')"
@@ -35,6 +40,8 @@ class SessionView(Struct, kw_only=True):
     """To be sent with what changes something, in `x-csrf-token`. None: no session was asked with."""
     idle_s: int | None
     """How long a session lasts without being used."""
+    version: str
+    """Of the program."""
 
 
 class Ended(Struct, kw_only=True):
@@ -42,16 +49,23 @@ class Ended(Struct, kw_only=True):
 
 
 async def open_session(call: Call[Nothing, Login]) -> Reply:
-    context, request, secret = call.context, call.request, call.body.secret
+    context, request, secret, at_ms = call.context, call.request, call.body.secret, call.at_ms
     if "origin" in request.headers:
         check_origin(request)
-    await check_admin(context, secret, request)
+    actor = await find_actor(context, secret, request)
     old = cookie_of(request, context.is_secure)
-    token = await context.write(lambda conn: log_in(conn, secret, old_token=old, actor=OPERATOR.name, at_ms=call.at_ms))
+
+    def work(conn: Connection) -> str | None:
+        if actor.is_operator:
+            return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms)
+        holder = Holder(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
+        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
+
+    token = await context.write(work)
     if token is None:  # it was reset in this very moment
         raise wrong_secret()
     cookie = session_cookie(token, context.is_secure)
-    return Reply(value=_view(OPERATOR, csrf_of(token)), headers=(("set-cookie", cookie),))
+    return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
 
 
 async def show_session(call: Call[Nothing, Nothing]) -> SessionView:
@@ -75,6 +89,7 @@ def _view(actor: Actor, csrf: str | None) -> SessionView:
         workspace=actor.reach,
         csrf=csrf,
         idle_s=IDLE_MS // 1000 if csrf is not None else None,
+        version=__version__,
     )
 
 
@@ -83,7 +98,7 @@ OPERATIONS = (
         method="POST",
         path="/api/session",
         access=Access.ANYONE,
-        about="Open a session with the admin secret: sets a cookie",
+        about="Open a session with the admin secret or an admin key: sets a cookie",
         handler=open_session,
         body=Login,
         answer=SessionView,

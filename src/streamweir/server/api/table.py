@@ -7,7 +7,23 @@ of askers are `api.gate`'s.
 from functools import cache
 from typing import Any
 
-from streamweir.server.api import audit, credit, key, live, price, provider, request, session, usage, workspace
+from streamweir.server.api import (
+    audit,
+    credit,
+    export,
+    key,
+    live,
+    model,
+    overview,
+    playground,
+    price,
+    provider,
+    request,
+    session,
+    settings,
+    usage,
+    workspace,
+)
 from streamweir.server.api.context import Context
 from streamweir.server.api.gate import api_gates
 from streamweir.server.api.openapi import document
@@ -31,12 +47,17 @@ OPERATIONS: tuple[Operation, ...] = (
     *workspace.OPERATIONS,
     *key.OPERATIONS,
     *credit.OPERATIONS,
+    *export.OPERATIONS,  # before `/api/requests/{id}`, which would take its name for an id
     *request.OPERATIONS,
     *usage.OPERATIONS,
+    *overview.OPERATIONS,
     *live.OPERATIONS,
+    *playground.OPERATIONS,
     *provider.OPERATIONS,
+    *model.OPERATIONS,
     *price.OPERATIONS,
     *audit.OPERATIONS,
+    *settings.OPERATIONS,
     Operation(
         method="GET",
         path="/api/openapi.json",

@@ -1,6 +1,6 @@
-"""What was used, over the API: by the hour or the day; by key, model or provider; and in sum.
+"""What was used, over the API: by the minute up to the day; by key, model or provider; and in sum.
 
-All three are of one state of the database, so they add up. Periods are bounded by `store.usage`.
+All three are of one reading of the database, so they add up. Periods are bounded by `store.usage`.
 """
 
 from typing import Annotated
@@ -12,23 +12,21 @@ from streamweir.server.api.member import Moment, WorkspaceName
 from streamweir.server.api.operation import Call, Nothing, Operation
 from streamweir.server.api.view import UsageView, view_usage
 from streamweir.server.control import Access
-from streamweir.store.usage import (
-    HOUR_MS,
-    MOST_GROUPS,
-    Grouping,
-    Step,
-    UsageFilter,
-    list_groups,
-    list_series,
-    sum_usage,
-)
+from streamweir.store.usage import DAY_MS, HOUR_MS, MOST_GROUPS, Grouping, Step, UsageFilter, UsagePoint, read_usage
 
-_USUAL_MS: dict[Step, int] = {"hour": 24 * HOUR_MS, "day": 30 * 24 * HOUR_MS}
+_USUAL_MS: dict[Step, int] = {
+    "minute": HOUR_MS,
+    "quarter": DAY_MS,
+    "hour": DAY_MS,
+    "two_hours": 7 * DAY_MS,
+    "day": 30 * DAY_MS,
+}
 
 
 class UsageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since_ms: Moment | None = None
-    """A day before `until_ms` by the hour, 30 days by the day."""
+    """None: an hour before `until_ms` by the minute, a day by the quarter or the hour, a week by two hours, 30 days by
+    the day. The steps count that begin in the period."""
     until_ms: Moment | None = None
     """None: now."""
     step: Step = "hour"
@@ -58,9 +56,13 @@ class UsageSeries(Struct, kw_only=True):
     by: Grouping
     total: UsageView
     groups: list[GroupView]
-    """The dearest first."""
+    """The dearest first; all the others, where there are more, come last as one."""
     series: list[PointView]
     """The oldest first. A step without a request is left out."""
+
+
+def view_point(point: UsagePoint) -> PointView:
+    return PointView(at_ms=point.at_ms, group=point.group, usage=view_usage(point.sum))
 
 
 async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
@@ -77,16 +79,15 @@ async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
             model=query.model,
             provider=query.provider,
         )
-        series = list_series(conn, wanted, query.step, query.by, groups=query.groups)
-        groups = list_groups(conn, wanted, query.by, limit=query.groups)
+        found = read_usage(conn, wanted, query.step, query.by, groups=query.groups)
         return UsageSeries(
             since_ms=since_ms,
             until_ms=until_ms,
             step=query.step,
             by=query.by,
-            total=view_usage(sum_usage(conn, wanted)),
-            groups=[GroupView(group=each.group, usage=view_usage(each.sum)) for each in groups],
-            series=[PointView(at_ms=each.at_ms, group=each.group, usage=view_usage(each.sum)) for each in series],
+            total=view_usage(found.total),
+            groups=[GroupView(group=each.group, usage=view_usage(each.sum)) for each in found.groups],
+            series=[view_point(each) for each in found.group_series],
         )
 
     await call.context.caught_up()

@@ -1,14 +1,20 @@
 """How the API shows what is in the store: amounts as exact dollars in text, moments as Unix milliseconds.
 
 Text, for a number in JSON is a float to most who read it, and money is not. What is not a member of
-these is never shown: no digest, no address of a provider, no price of a request that is settled.
+these is never shown: no digest, no address of a provider.
 """
 
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
+from streamweir.core.usage import Usage
 from streamweir.policy.budget import dollars_of
+from streamweir.policy.latency import quantile_ms
+from streamweir.policy.prices import cost, decode_quote
+from streamweir.store.account import Sums
 from streamweir.store.audit import AuditRow
 from streamweir.store.credit import Balance, LedgerRow
 from streamweir.store.keys import KeyRecord
@@ -19,10 +25,17 @@ from streamweir.store.usage import UsageSum
 V = TypeVar("V", bound=Struct)
 
 
+_quote_of = lru_cache(maxsize=256)(decode_quote)
+"""Those who look on ask for the same ones every second."""
+
+
+def in_text(dollars: Decimal) -> str:
+    """Without the zeros at the end of its decimal places, which there are."""
+    return format(dollars, "f").rstrip("0").rstrip(".")
+
+
 def usd(nano: int) -> str:
-    """Without the zeros at its end."""
-    text = format(dollars_of(nano), "f")
-    return text.rstrip("0").rstrip(".")
+    return in_text(dollars_of(nano))
 
 
 def usd_or_none(nano: int | None) -> str | None:
@@ -50,6 +63,9 @@ class KeyView(Struct, kw_only=True):
     max_streams: int | None
     budget_usd: str | None
     budget_period: str | None
+    spent_usd: str | None
+    """Of the budget, in the period that runs. None: it has no budget."""
+    held_usd: str | None
     log_content: bool
     expires_ms: int | None
     created_ms: int
@@ -63,13 +79,22 @@ class NewKeyView(KeyView, kw_only=True):
     """Shown this once."""
 
 
-def view_key(key: KeyRecord) -> KeyView:
-    return shown(KeyView, key, workspace=key.workspace_id, budget_usd=usd_or_none(key.budget_nano))
+def view_key(key: KeyRecord, sums: Sums | None) -> KeyView:
+    """`sums` of its budget, where it has one."""
+    return shown(KeyView, key, **_of_key(key, sums))
 
 
-def view_new_key(key: KeyRecord, secret: str) -> NewKeyView:
-    budget = usd_or_none(key.budget_nano)
-    return shown(NewKeyView, key, workspace=key.workspace_id, budget_usd=budget, secret=secret)
+def view_new_key(key: KeyRecord, sums: Sums | None, secret: str) -> NewKeyView:
+    return shown(NewKeyView, key, **_of_key(key, sums), secret=secret)
+
+
+def _of_key(key: KeyRecord, sums: Sums | None) -> dict[str, str | None]:
+    return {
+        "workspace": key.workspace_id,
+        "budget_usd": usd_or_none(key.budget_nano),
+        "spent_usd": usd(sums.spent) if sums is not None else None,
+        "held_usd": usd(sums.held) if sums is not None else None,
+    }
 
 
 class BalanceView(Struct, kw_only=True):
@@ -169,13 +194,35 @@ class LiveView(Struct, kw_only=True):
     held_usd: str
     prompt_tokens: int
     output_tokens: int
+    cost_usd: str | None
+    """So far, by these tokens. None: no target was asked yet, or it has no price."""
     progress_ms: int | None
+    first_ms: int | None
+    """When the first token of a stream went out."""
+    last_ms: int | None
+    """When its last piece did, as far as is known: what is known comes once a second."""
     is_being_stopped: bool
 
 
 def view_live(row: OpenRequest) -> LiveView:
-    is_stopped = row.cancel_ms is not None
-    return shown(LiveView, row, workspace=row.workspace_id, held_usd=usd(row.held), is_being_stopped=is_stopped)
+    return shown(
+        LiveView,
+        row,
+        workspace=row.workspace_id,
+        held_usd=usd(row.held),
+        cost_usd=usd_or_none(_cost_so_far(row)),
+        is_being_stopped=row.cancel_ms is not None,
+    )
+
+
+def _cost_so_far(row: OpenRequest) -> int | None:
+    if row.target is None:
+        return None
+    try:
+        quote = _quote_of(row.prices)
+    except DecodeError:  # of a program that writes it in another way
+        return None
+    return cost(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
 
 
 class UsageView(Struct, kw_only=True):
@@ -188,10 +235,25 @@ class UsageView(Struct, kw_only=True):
     cost_usd: str
     unpriced: int
     """Requests of models without a price, which the cost leaves out."""
+    ttft_p50_ms: int | None
+    """Of the streams: half of them had their first token by then. Of counts in buckets: at most a factor of 1.5 off."""
+    ttft_p95_ms: int | None
 
 
 def view_usage(found: UsageSum) -> UsageView:
-    return shown(UsageView, found, cost_usd=usd(found.cost))
+    """Member by member, for there are thousands of them in one answer."""
+    return UsageView(
+        requests=found.requests,
+        errors=found.errors,
+        prompt_tokens=found.prompt_tokens,
+        cached_tokens=found.cached_tokens,
+        completion_tokens=found.completion_tokens,
+        reasoning_tokens=found.reasoning_tokens,
+        cost_usd=usd(found.cost),
+        unpriced=found.unpriced,
+        ttft_p50_ms=quantile_ms(found.ttft, 0.5),
+        ttft_p95_ms=quantile_ms(found.ttft, 0.95),
+    )
 
 
 class AuditView(Struct, kw_only=True):

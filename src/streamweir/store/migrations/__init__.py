@@ -3,5 +3,5 @@
 `store.schema` reads the two constants; a test holds them against the files in `versions/`.
 """
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 HEAD = REVISIONS[-1]

@@ -1,0 +1,1 @@
+"""The console: the page's sources are in `web`, what is built of them in `static`."""

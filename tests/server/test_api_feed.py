@@ -1,0 +1,339 @@
+"""Those who look on at what runs: what each gets, when, and that all of them together cost one look."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import structs
+from sqlalchemy import Connection
+
+from streamweir.core.errors import GatewayFault
+from streamweir.server.api.actor import Actor
+from streamweir.server.api.feed import MOST_SHOWN, LiveFeed
+from streamweir.server.api.live import watch_live
+from streamweir.server.api.operation import Call, Nothing
+from streamweir.server.log import close_log, configure_log
+from streamweir.server.message import Request
+from streamweir.server.pace import Pace
+from streamweir.store.engine import Store, StoreUnavailable
+from streamweir.store.live import cancel
+from streamweir.store.session import end_sessions
+from streamweir.wire.sse import Splitter
+from support.api import Api, api_on, app_of, bearer
+from support.gateway import until
+from support.rawclient import PATIENCE_S
+from support.stores import each_database
+
+T = TypeVar("T")
+QUICK = Pace(live_s=0.001, onlooker_s=1000.0)
+STILL = Pace(live_s=1000.0, onlooker_s=1000.0)
+COMMENT = b": still here\n"
+
+
+class CountedStore(Store):
+    """A real one, whose reads are counted; `fault` is what the next ones fail with."""
+
+    def __init__(self, store: Store) -> None:
+        self.is_sqlite = store.is_sqlite
+        self.reads = 0
+        self.fault: Exception | None = None
+        self._store = store
+
+    async def read(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
+        self.reads += 1
+        if self.fault is not None:
+            raise self.fault
+        return await self._store.read(work, timeout_s=timeout_s)
+
+    async def write(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
+        return await self._store.write(work, timeout_s=timeout_s)
+
+    write_content = write
+
+    async def close(self) -> None: ...
+
+    async def looked(self, times: int = 3) -> None:
+        """Until it was read so often from now on: the last but one of these began after this."""
+        wanted = self.reads + times
+        await until(lambda: self.reads >= wanted)
+
+
+class Onlooker:
+    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        self._pieces = pieces
+        self._next: asyncio.Task[bytes] | None = None
+
+    async def frame(self) -> bytes:
+        async with asyncio.timeout(PATIENCE_S):
+            task, self._next = self._next, None
+            return await (task or self._ask())
+
+    async def event(self) -> tuple[str, Any]:
+        (frame,) = Splitter().feed(await self.frame())
+        assert frame.data is not None
+        return frame.event.decode(), json.loads(frame.data)
+
+    async def ids(self) -> list[str]:
+        name, document = await self.event()
+        assert name == "live"
+        return [row["request_id"] for row in document["data"]]
+
+    @property
+    def waits(self) -> bool:
+        """Nothing more has come."""
+        if self._next is None:
+            self._next = self._ask()
+        return not self._next.done()
+
+    async def is_over(self) -> bool:
+        try:
+            await self.frame()
+        except StopAsyncIteration:
+            return True
+        return False
+
+    def _ask(self) -> "asyncio.Task[bytes]":
+        return asyncio.ensure_future(anext(self._pieces))
+
+    async def leave(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait({self._next})
+        await self._pieces.aclose()
+
+
+async def always() -> bool:
+    return True
+
+
+@asynccontextmanager
+async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = always) -> AsyncIterator[Onlooker]:
+    onlooker = Onlooker(feed.watch(reach, is_good))
+    try:
+        yield onlooker
+    finally:
+        await onlooker.leave()
+
+
+@asynccontextmanager
+async def feeding(
+    folder: Path, pace: Pace = QUICK, database: str = "sqlite", most: int = 64
+) -> AsyncIterator[tuple[Api, LiveFeed, CountedStore]]:
+    async with api_on(database, folder) as api:
+        store = CountedStore(api.room.store)
+        feed = LiveFeed(store, api.room.books, clock_ms=api.clock, pace=pace, most=most)
+        tasks = asyncio.all_tasks()
+        yield api, feed, store
+        assert len(feed) == 0
+        await until(lambda: not asyncio.all_tasks() - tasks)
+
+
+@each_database
+async def test_what_runs_is_told_at_once_and_when_it_changes(database: str, tmp_path: Path) -> None:
+    async with feeding(tmp_path, database=database) as (api, feed, store):
+        first = await api.new_open(api.one)
+        async with looking(feed) as onlooker:
+            name, document = await onlooker.event()
+            shown = (await api.ask("GET", "/api/live", **api.operator)).json()["data"]
+            assert (name, document) == ("live", {"at_ms": api.clock.at_ms, "total": 1, "data": shown})
+            assert [row["request_id"] for row in shown] == [first]
+            assert onlooker.waits
+            await store.looked()
+            assert onlooker.waits, "nothing has changed"
+            second = await api.new_open(api.two)
+            assert await onlooker.ids() == [second, first]
+            await api.room.store.write(lambda conn: cancel(conn, first, None, api.clock.at_ms))
+            _, document = await onlooker.event()
+            assert [row["is_being_stopped"] for row in document["data"]] == [False, True]
+
+
+async def test_nothing_runs(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (api, feed, _), looking(feed) as onlooker:
+        assert await onlooker.event() == ("live", {"at_ms": api.clock.at_ms, "total": 0, "data": []})
+
+
+async def test_each_sees_what_is_within_his_reach(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (api, feed, store):
+        one, two = await api.new_open(api.one), await api.new_open(api.two)
+        async with looking(feed) as operator, looking(feed, api.one.workspace.id) as admin:
+            assert await operator.ids() == [two, one]
+            assert await admin.ids() == [one]
+            assert admin.waits
+            newest = await api.new_open(api.two)
+            assert await operator.ids() == [newest, two, one]
+            await store.looked()
+            assert admin.waits
+
+
+async def test_all_of_them_cost_one_look(tmp_path: Path) -> None:
+    async with feeding(tmp_path, STILL) as (api, feed, store):
+        onlookers = [Onlooker(feed.watch(None, always)) for _ in range(20)]
+        frames = await asyncio.gather(*(each.frame() for each in onlookers))
+        assert (len(set(frames)), len(feed), store.reads) == (1, 20, 1)
+        async with looking(feed, api.one.workspace.id) as other:
+            await other.frame()
+            assert store.reads == 2, "of him nothing was known"
+        for each in onlookers:
+            await each.leave()
+
+
+async def test_the_newest_are_shown_and_all_are_counted(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (api, feed, _):
+        ids = [await api.new_open(api.one) for _ in range(MOST_SHOWN + 2)]
+        async with looking(feed) as onlooker:
+            _, document = await onlooker.event()
+            assert document["total"] == MOST_SHOWN + 2
+            assert [row["request_id"] for row in document["data"]] == ids[:1:-1]
+
+
+async def test_a_slow_reader_gets_the_newest_state(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (api, feed, store), looking(feed) as onlooker:
+        await onlooker.frame()
+        ids: list[str] = []
+        for _ in range(4):
+            ids.insert(0, await api.new_open(api.one))
+            await store.looked()
+        assert await onlooker.ids() == ids
+        assert onlooker.waits
+
+
+async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -> None:
+    frames: list[bytes] = []
+
+    async def is_good() -> bool:
+        return len(set(frames)) < 2 or frames.count(COMMENT) < 3
+
+    pace = structs.replace(QUICK, onlooker_s=0.001)
+    async with feeding(tmp_path, pace) as (_, feed, _store), looking(feed, None, is_good) as onlooker:
+        while not frames or not frames[-1].startswith(b"event: over"):
+            frames.append(await onlooker.frame())
+        assert frames[-1] == b"event: over\ndata: {}\n\n"
+        assert frames.count(COMMENT) >= 3
+        assert len(set(frames)) == 3
+        assert await onlooker.is_over()
+        assert len(feed) == 0
+
+
+async def test_it_is_asked_though_there_is_always_something_new(tmp_path: Path) -> None:
+    async def never() -> bool:
+        return False
+
+    async with feeding(tmp_path, structs.replace(QUICK, onlooker_s=0.0)) as (api, feed, _):
+        await api.new_open(api.one)
+        async with looking(feed, None, never) as onlooker:
+            assert (await onlooker.event())[0] == "over"
+
+
+async def test_a_database_that_is_away(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (api, feed, store), looking(feed) as onlooker:
+        await onlooker.frame()
+        store.fault = StoreUnavailable("it is away")
+        assert await onlooker.event() == ("away", {"at_ms": api.clock.at_ms})
+        assert onlooker.waits
+        await store.looked()
+        assert onlooker.waits, "it is told once"
+        async with looking(feed, api.one.workspace.id) as late:
+            assert (await late.event())[0] == "away"
+        store.fault = None
+        assert await onlooker.ids() == [], "nothing has changed, but it is back"
+
+
+async def test_so_many_and_no_more(tmp_path: Path) -> None:
+    async with feeding(tmp_path, most=2) as (api, feed, _):
+        context = structs.replace(api.context, feed=feed)
+        await api.serve(app_of(context))
+        async with looking(feed) as first, looking(feed) as second:
+            await first.frame()
+            await second.frame()
+            reply = await api.ask("GET", "/api/live/events", **api.operator)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (503, "overloaded")
+            assert reply.headers["retry-after"]
+            async with looking(feed) as third:
+                assert await third.is_over(), "let in at the same moment as another"
+            await second.leave()
+            assert (await api.ask("GET", "/api/live/events", **bearer(api.one.admin.secret))).status_code == 200
+
+
+async def test_the_end_is_at_once_and_for_all(tmp_path: Path) -> None:
+    async with feeding(tmp_path, STILL) as (api, feed, _):
+        async with looking(feed) as first, looking(feed, api.one.workspace.id) as second:
+            await first.frame()
+            await second.frame()
+            assert first.waits
+            feed.end()
+            assert await first.is_over()
+            assert await second.is_over()
+        closed = feed.why_closed()
+        assert isinstance(closed, GatewayFault)
+        assert closed.code == "server_shutting_down"
+        async with looking(feed) as late:
+            assert await late.is_over()
+
+
+async def test_nobody_looks_where_nobody_looks_on(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (_, feed, store):
+        assert store.reads == 0
+        for _ in range(2):
+            async with looking(feed) as onlooker:
+                await onlooker.frame()
+        reads = store.reads
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert store.reads == reads
+
+
+async def test_who_is_let_in_and_never_reads_takes_no_place(tmp_path: Path) -> None:
+    async with feeding(tmp_path) as (_, feed, _store), aclosing(feed.watch(None, always)):
+        assert len(feed) == 0
+
+
+async def test_a_bug_ends_it_and_is_told(tmp_path: Path) -> None:
+    log = StringIO()
+    configure_log("json", log)
+    async with feeding(tmp_path) as (_, feed, store):
+        async with looking(feed) as onlooker:
+            await onlooker.frame()
+            store.fault = ZeroDivisionError()
+            assert await onlooker.is_over()
+        store.fault = None
+        async with looking(feed) as onlooker:
+            assert await onlooker.ids() == []
+    assert close_log()
+    assert "ZeroDivisionError" in log.getvalue()
+
+
+async def test_head_has_no_events(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        reply = await api.ask("HEAD", "/api/live/events", **api.operator)
+        assert (reply.status_code, reply.content, len(api.context.feed)) == (200, b"", 0)
+        reply = await api.ask("GET", "/api/live/events", **api.operator)
+        assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert reply.content.startswith(b"event: live\ndata: {")
+
+
+async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> None:
+    async with feeding(tmp_path, structs.replace(QUICK, onlooker_s=0.001)) as (api, feed, store):
+        role = await api.session()
+        call = Call(
+            context=structs.replace(api.context, store=store, feed=feed),
+            actor=Actor(name="admin", is_operator=True, by_session=True),
+            request=Request(id="", method="GET", path="", headers=role["headers"], arrived_s=0.0),
+            path={},
+            query=Nothing(),
+            body=Nothing(),
+            at_ms=api.clock.at_ms,
+        )
+        onlooker = Onlooker((await watch_live(call)).pieces)
+        store.fault = StoreUnavailable("it is away")
+        while await onlooker.frame() != COMMENT:
+            pass
+        assert await onlooker.frame() in (COMMENT, b'event: away\ndata: {"at_ms":%d}\n\n' % api.clock.at_ms)
+        store.fault = None
+        await api.room.store.write(lambda conn: end_sessions(conn, actor="cli", at_ms=api.clock.at_ms))
+        while not (await onlooker.frame()).startswith(b"event: over"):
+            pass
+        assert await onlooker.is_over()

@@ -1,0 +1,74 @@
+"""Models over the API: their targets, how these do, and what each costs."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from streamweir.core.errors import UpstreamError
+from streamweir.policy.health import MOST_FAILURES, TargetId
+from support.api import ADDRESSES, HIDDEN, TOML, Api, api_on, bearer
+
+MORE = """
+[[providers]]
+name = "listed"
+kind = "openai"
+api_key = "sk-upstream-1414213562"
+models = ["gpt-4o-mini"]
+
+[[models]]
+id = "shared out"
+strategy = "weighted"
+targets = [{ provider = "up", model = "gpt-4o", weight = 3 }, { provider = "sim", model = "ok" }]
+"""
+
+
+async def models_of(api: Api, secret: str) -> dict[str, Any]:
+    reply = await api.ask("GET", "/api/models", **bearer(secret))
+    assert reply.status_code == 200
+    for text in (*HIDDEN, *ADDRESSES):
+        assert text not in reply.text
+    return {model["id"]: model for model in reply.json()["data"]}
+
+
+async def test_models(tmp_path: Path) -> None:
+    default = '[server]\ndefault_model = "smart"\n'
+    async with api_on("sqlite", tmp_path, default + TOML + MORE) as api:
+        found = await models_of(api, api.secret)
+        assert found == await models_of(api, api.one.admin.secret)
+        assert list(found)[:3] == ["smart", "own", "shared out"]
+        assert {"sim/hello", "listed/gpt-4o-mini"} < set(found)
+        assert [id for id, model in found.items() if model["is_default"]] == ["smart"]
+        well = {"state": "well", "away_for_s": 0.0, "ttft_s": None}
+        assert found["smart"]["targets"] == [
+            {"provider": "up", "model": "gpt-4o", "weight": None, **well},
+            {"provider": "sim", "model": "ok", "weight": None, **well},
+        ]
+        assert [target["weight"] for target in found["shared out"]["targets"]] == [3, 1]
+        assert found["own"]["source"] == "config"
+        assert found["own"]["rates"] == {"input_usd": "0.1", "output_usd": "0.000000001"}
+        assert (found["sim/hello"]["source"], found["listed/gpt-4o-mini"]["source"]) == ("built-in", "list")
+        prices = (await api.ask("GET", "/api/prices", params={"provider": "alias"}, **api.operator)).json()["data"]
+        assert [(each["model"], each["source"], each["rates"]) for each in prices] == [
+            (id, found[id]["source"], found[id]["rates"]) for id in ("smart", "own", "shared out")
+        ]
+
+
+async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path, TOML + MORE) as api:
+        router, now = api.context.setup().router, time.monotonic()
+        for target in (TargetId("up", "gpt-4o"), TargetId("listed", "gpt-4o-mini")):
+            for _ in range(MOST_FAILURES):
+                router.failed(target, now, UpstreamError("upstream_server_error", "no"))
+        router.answered(TargetId("sim", "ok"), now, 0.25)
+        found = await models_of(api, api.secret)
+        up, sim = found["smart"]["targets"]
+        (listed,) = found["listed/gpt-4o-mini"]["targets"]
+        assert (up["state"], sim["state"], listed["state"]) == ("away", "well", "away")
+        assert 0 < up["away_for_s"] <= 30
+        assert sim["ttft_s"] == 0.25
+
+
+async def test_a_default_that_is_not_listed_is_shown(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path, '[server]\ndefault_model = "up/gpt-4o-mini"\n' + TOML) as api:
+        last = list((await models_of(api, api.secret)).values())[-1]
+        assert (last["id"], last["is_default"]) == ("up/gpt-4o-mini", True)

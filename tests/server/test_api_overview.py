@@ -1,0 +1,110 @@
+"""The console's first page over the API: whole periods, the one before, groups, steps, and who may see what."""
+
+from pathlib import Path
+from typing import Any
+
+from streamweir.server.api.overview import MOST_GROUPS
+from support.api import Api, Role, api_on, bearer
+from support.directory import HOUR
+from support.stores import each_database
+
+MINUTE, DAY = HOUR // 60, 24 * HOUR
+STEPS = {"hour": MINUTE, "day": 15 * MINUTE, "week": 2 * HOUR, "month": DAY}
+LENGTHS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
+
+
+async def overview(api: Api, role: Role, **params: Any) -> Any:
+    reply = await api.ask("GET", "/api/overview", params=params, **role)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def requests_of(points: list[Any]) -> int:
+    return sum(point["usage"]["requests"] for point in points)
+
+
+@each_database
+async def test_a_period_is_made_of_whole_steps_and_ends_with_the_one_that_runs(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        now = api.clock.at_ms
+        for period, step in STEPS.items():
+            length = LENGTHS[period]
+            empty = await overview(api, api.operator, period=period)
+            assert (empty["period"], empty["step_ms"], empty["by"]) == (period, step, "model")
+            assert empty["until_ms"] % step == 0
+            assert now < empty["until_ms"] <= now + step
+            assert empty["until_ms"] - empty["since_ms"] == length
+            assert (empty["groups"], empty["series"], empty["group_series"]) == ([], [], [])
+            assert empty["total"]["requests"] == empty["before"]["requests"] == 0
+            assert (empty["total"]["ttft_p50_ms"], empty["total"]["ttft_p95_ms"]) == (None, None)
+            assert (empty["open_streams"], empty["has_requests"]) == (0, False)
+
+
+@each_database
+async def test_all_of_a_period_is_counted_and_no_more(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        for period in STEPS:
+            first = await overview(api, api.operator, period=period)
+            end, length = first["until_ms"], LENGTHS[period]
+            had = (first["total"]["requests"], first["before"]["requests"])
+            # The first and the last moment of the period, and of the one before; and one before both.
+            for at_ms in (end - 1, end - length, end - length - 1, end - 2 * length, end - 2 * length - 1):
+                now, api.clock.at_ms = api.clock.at_ms, at_ms
+                await api.new_request(api.one, stream=True, ttft_ms=100)
+                api.clock.at_ms = now
+            found = await overview(api, api.operator, period=period)
+            assert (found["total"]["requests"], found["before"]["requests"]) == (had[0] + 2, had[1] + 2)
+            for part in ("groups", "series", "group_series"):
+                assert requests_of(found[part]) == found["total"]["requests"]
+            moments = [point["at_ms"] for point in found["series"]]
+            assert (moments[0], moments[-1]) == (end - length, end - STEPS[period])
+            assert 72 <= found["total"]["ttft_p50_ms"] <= found["total"]["ttft_p95_ms"] <= 107
+            assert found["has_requests"]
+
+
+@each_database
+async def test_groups_have_names_and_the_smaller_ones_are_one(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        models = [f"model {number:02}" for number in range(MOST_GROUPS + 3)]
+        for model in models:
+            await api.new_request(api.one, model=model, error="upstream_error" if model == models[0] else None)
+        await api.new_request(api.one, model=models[-1])
+        by_model = await overview(api, api.operator, by="model")
+        names = [each["group"] for each in by_model["groups"]]
+        assert names == [models[-1], *models[: MOST_GROUPS - 1], None], "the dearest first, the rest as one"
+        assert {each["name"] for each in by_model["groups"]} == {None}
+        rest = by_model["groups"][-1]["usage"]
+        assert (rest["requests"], rest["cost_usd"], by_model["total"]["errors"]) == (3, "4.5", 1)
+        assert by_model["total"]["requests"] == requests_of(by_model["groups"]) == MOST_GROUPS + 4
+        by_key = await overview(api, api.operator, by="key", model=models[0])
+        (group,) = by_key["groups"]
+        key = (await api.ask("GET", f"/api/keys/{group['group']}", **api.operator)).json()
+        assert group["name"] == key["name"]
+        for params in ({"key": key["id"]}, {"provider": "sim", "model": models[0]}):
+            assert (await overview(api, api.operator, by="provider", **params))["total"]["requests"] == 1
+        assert (await overview(api, api.operator, provider="up"))["total"]["requests"] == 0
+
+
+@each_database
+async def test_an_admin_sees_his_workspace_alone(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        await api.new_request(api.one, model="a")
+        await api.new_open(api.one)
+        await api.new_open(api.two)
+        one, two = bearer(api.one.admin.secret), bearer(api.two.admin.secret)
+        mine, others, everything = [await overview(api, role) for role in (one, two, api.operator)]
+        assert (mine["total"]["requests"], mine["open_streams"], mine["has_requests"]) == (1, 1, True)
+        assert (others["total"]["requests"], others["open_streams"], others["has_requests"]) == (0, 1, False)
+        assert (everything["total"]["requests"], everything["open_streams"]) == (1, 2)
+        key = (await overview(api, one, by="key"))["groups"][0]["group"]
+        assert (await overview(api, two, key=key, by="key"))["groups"] == []
+        assert await overview(api, api.operator, workspace="one") == mine
+        for asked in ("one", api.one.workspace.id, "none"):
+            assert (await api.ask("GET", "/api/overview", params={"workspace": asked}, **two)).status_code == 404
+
+
+async def test_what_is_asked_is_checked(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        for name, value in (("period", "year"), ("by", "total"), ("since_ms", "1")):
+            reply = await api.ask("GET", "/api/overview", params={name: value}, **api.operator)
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)

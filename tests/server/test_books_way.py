@@ -1,0 +1,203 @@
+"""The way of a request as its row tells it: admission, attempts, pieces, settlement, and how its cost was reckoned."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from streamweir.core.usage import Usage
+from streamweir.policy.bill import FEMTO, bill_of
+from streamweir.policy.prices import cost_of, decode_rates
+from streamweir.server.pace import Pace
+from streamweir.server.upkeep import orphan
+from streamweir.store.live import OpenRequest, open_of
+from streamweir.store.requests import RequestRow
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.bookkeeping import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
+from support.gateway import PATIENCE_S, chat_request, text_of
+from support.script import End, Hang, Head, Line, Send, Step, Wait, stream, whole
+
+FRAMES = openai_frames(TEXTS, usage=(7, 5))
+SPARE = MODEL.replace('"gpt-4o" }', '"gpt-4o" }, { provider = "spare", model = "gpt-4o" }')
+STILL = Pace(tick_s=3600.0)
+"""Progress is noted when the test says so."""
+
+
+def bill_sum(row: RequestRow) -> int:
+    assert row.usage is not None
+    assert row.rates is not None
+    usage = Usage(**row.usage)
+    return sum(line.amount for line in bill_of(usage, decode_rates(row.rates), row.service_tier))
+
+
+async def live(desk: Desk) -> OpenRequest:
+    (found,) = await desk.read(lambda conn: open_of(conn, None, 10))
+    return found
+
+
+def is_noted(desk: Desk) -> bool:
+    """Notes the progress now. Whether there was any."""
+    journal = desk.writer._journal
+    assert journal is not None
+    before = journal.bytes
+    desk.room.books.note_progress()
+    return journal.bytes > before
+
+
+async def test_a_stream_from_its_admission_to_its_settlement(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(b"".join(FRAMES[2:])), End()]
+    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
+        await client.send(chat_request(model="m", stream=True))
+        await client.read_until(TEXTS[0].encode())
+        go_on.set()
+        await client.read_until(b"[DONE]")
+        row = await desk.row()
+        assert row.admitted_ms is not None
+        assert row.ttft_ms is not None
+        assert row.settled_ms is not None
+        (attempt,) = row.attempts
+        assert 0 <= row.admitted_ms <= row.ttft_ms <= row.duration_ms <= row.settled_ms
+        assert row.admitted_ms <= round(attempt["start_s"] * 1000) <= row.ttft_ms
+        assert row.strip is not None
+        assert row.ttft_ms <= row.strip["start_ms"] <= row.duration_ms
+        assert (sum(row.strip["counts"]), row.chunks) == (2, 2)
+        assert row.cost == 12 * MILLI
+        assert bill_sum(row) == row.cost * FEMTO
+
+
+@pytest.mark.parametrize("kind", ["whole", "refused", "unpriced", "unknown"])
+async def test_what_other_requests_have_of_it(kind: str, tmp_path: Path) -> None:
+    script = whole(error_body("no"), 400) if kind == "refused" else answers(is_streamed=False)
+    async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
+        model = {"unpriced": "free", "unknown": "nobody-has-it"}.get(kind, "m")
+        await desk.gate.ask(model=model, max_tokens=5)
+        row = await desk.row()
+        assert row.strip is None
+        assert (row.admitted_ms is None) == (row.settled_ms is None) == (kind == "unknown")
+        assert (row.rates is not None) == (kind == "whole"), "what nobody used was reckoned by nothing"
+        assert row.cost == {"whole": 12 * MILLI, "refused": 0}.get(kind)
+
+
+async def test_each_attempt_has_its_beginning(tmp_path: Path) -> None:
+    down = whole(error_body("down"), 500)
+    async with keeping(down, tmp_path, SPARE, others={"spare": answers(is_streamed=True)}) as desk:
+        reply = await desk.gate.ask(model="m", stream=True)
+        assert text_of(reply.body) == "".join(TEXTS)
+        first, second = (await desk.row()).attempts
+        assert first["error"] is not None
+        assert 0 < first["start_s"] <= first["start_s"] + first["duration_s"] <= second["start_s"] + 1e-5
+
+
+@pytest.mark.parametrize(
+    ("asked", "reported", "kept"),
+    [(None, None, None), ("flex", None, "flex"), ("flex", "priority", "priority"), (None, "default", "default")],
+)
+async def test_the_service_tier_that_the_cost_was_reckoned_by(
+    asked: str | None, reported: str | None, kept: str | None, tmp_path: Path
+) -> None:
+    body = json.dumps({**json.loads(openai_whole(usage=(7, 5))), "service_tier": reported}).encode()
+    toml = '[[models]]\nid = "listed"\ntargets = [{ provider = "up", model = "gpt-5" }]\n'
+    async with keeping(whole(body), tmp_path, toml) as desk:
+        await desk.gate.ask(model="listed", **({"service_tier": asked} if asked is not None else {}))
+        row = await desk.row()
+        assert row.service_tier == kept
+        assert row.rates is not None
+        rates = decode_rates(row.rates)
+        assert rates.services, "each tier has rates of its own"
+        assert row.cost == cost_of(Usage(input_uncached=7, output=5), rates, kept)
+        assert bill_sum(row) == row.cost * FEMTO
+
+
+async def test_a_secret_in_the_place_of_a_service_tier_is_not_kept(tmp_path: Path) -> None:
+    body = json.dumps({**json.loads(openai_whole()), "service_tier": None}).encode()
+    async with keeping(whole(body), tmp_path) as desk:
+        secret = await desk.new_key()
+        await desk.gate.ask(model="m", key=secret, service_tier=secret)
+        assert (await desk.row()).service_tier == "***"
+
+
+async def test_usage_that_was_counted_has_a_bill_too(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream(usage=None)), tmp_path) as desk:
+        await desk.gate.ask(model="m", stream=True)
+        row = await desk.row()
+        assert (row.usage_source, row.cost) != ("provider", None)
+        assert bill_sum(row) == (row.cost or 0) * FEMTO
+
+
+async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> None:
+    """A row when it has moved, and none while it stands still."""
+    begin, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    script: list[Step] = [Head(), Wait(begin), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(FRAMES[2]), Wait(end)]
+    script += [Send(b"".join(FRAMES[3:])), End()]
+    async with keeping(script, tmp_path, pace=STILL) as desk, await desk.gate.connect() as client:
+        assert not is_noted(desk)
+        await client.send(chat_request(model="m", stream=True))
+        await desk.up.seen(1)
+        assert is_noted(desk)
+        seen = await live(desk)
+        assert (seen.target, seen.output_tokens, seen.first_ms, seen.last_ms) == ("up/gpt-4o", 0, None, None)
+        assert not is_noted(desk)
+
+        begin.set()
+        await client.read_until(TEXTS[0].encode())
+        assert is_noted(desk)
+        seen = await live(desk)
+        assert seen.first_ms is not None
+        assert seen.at_ms <= seen.first_ms == seen.last_ms
+        assert (seen.prompt_tokens, seen.output_tokens) == (PROMPT, 1)
+        for _ in range(3):
+            assert not is_noted(desk), "it stands still"
+
+        go_on.set()
+        await client.read_until(TEXTS[1].encode())
+        assert is_noted(desk)
+        moved = await live(desk)
+        assert moved.last_ms is not None
+        assert moved.first_ms == seen.first_ms <= moved.last_ms
+        assert moved.output_tokens > seen.output_tokens
+        end.set()
+        await client.read_until(b"[DONE]")
+        await desk.row()
+        assert not is_noted(desk)
+
+
+async def test_an_orphan_is_settled_by_what_was_noted(tmp_path: Path) -> None:
+    script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Hang()]
+    async with keeping(script, tmp_path, pace=STILL) as desk:
+        async with await desk.gate.connect() as client:
+            await client.send(chat_request(model="m", stream=True))
+            await client.read_until(TEXTS[0].encode())
+            assert is_noted(desk)
+            seen = await live(desk)
+        row = orphan(seen, 0).row
+        assert seen.first_ms is not None
+        assert row.ttft_ms == seen.first_ms - seen.at_ms
+        assert row.rates is not None
+        assert row.cost == cost_of(Usage(input_uncached=PROMPT, output=1), decode_rates(row.rates))
+
+
+async def test_a_target_that_has_changed_is_noted(tmp_path: Path) -> None:
+    fails, is_asked, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def ask(_: Line) -> None:
+        is_asked.set()
+
+    failing: list[Step] = [Wait(fails), *whole(error_body("down"), 500)]
+    spare: list[Step] = [ask, Wait(answer), *answers(is_streamed=True)]
+    async with keeping(failing, tmp_path, SPARE, others={"spare": spare}, pace=STILL) as desk:
+        async with await desk.gate.connect() as client:
+            await client.send(chat_request(model="m", stream=True))
+            await desk.up.seen(1)
+            assert is_noted(desk)
+            assert (await live(desk)).target == "up/gpt-4o"
+            fails.set()
+            async with asyncio.timeout(PATIENCE_S):
+                await is_asked.wait()
+            assert is_noted(desk)
+            seen = await live(desk)
+            assert (seen.target, seen.output_tokens, seen.first_ms) == ("spare/gpt-4o", 0, None)
+            answer.set()
+            await client.read_until(b"[DONE]")
+        assert (await desk.row()).target == "spare/gpt-4o"

@@ -1,0 +1,48 @@
+"""The directory: a key is found by its id whatever its secret, and all that are known can be gone through."""
+
+from msgspec import structs
+
+from streamweir.policy.access import Key, KeyRing, digest_of
+from streamweir.server.directory import Directory
+from streamweir.store.directory import Changes, KeyState
+
+OF_FILE = Key(name="filed", id="file:filed", digest=digest_of("filed"))
+STORED = Key(name="stored", id="k1", digest=digest_of("new"))
+REVOKED = Key(name="gone", id="k2", digest=digest_of("gone"), revoked_at=1.0)
+
+
+def directory() -> Directory:
+    made = Directory(KeyRing([OF_FILE]))
+    states = (
+        KeyState(key=STORED, digests={digest_of("new"): None, digest_of("old"): 5.0}),
+        KeyState(key=REVOKED, digests={REVOKED.digest: None}),
+    )
+    made.take(Changes(version=1, keys=states))
+    return made
+
+
+def test_by_its_id() -> None:
+    known = directory()
+    assert [known.find_id(id) for id in ("file:filed", "k1", "k2", "k3", "")] == [OF_FILE, STORED, REVOKED, None, None]
+    known.use_file_keys(KeyRing([]))
+    assert known.find_id("file:filed") is None
+
+
+def test_each_key_is_there_once_and_what_changed_last_comes_first() -> None:
+    known = directory()
+    assert list(known) == [OF_FILE, REVOKED, STORED]
+    changed = structs.replace(STORED, name="changed")
+    known.take(Changes(version=2, keys=(KeyState(key=changed, digests={STORED.digest: None}),)))
+    assert list(known) == [OF_FILE, changed, REVOKED]
+
+
+def test_what_changes_while_it_is_gone_through_is_left_out() -> None:
+    known = directory()
+    seen = iter(known)
+    assert [next(seen), next(seen)] == [OF_FILE, REVOKED]
+    rotated = structs.replace(STORED, digest=digest_of("newest"))
+    more = structs.replace(STORED, id="k3", digest=digest_of("more"))
+    states = (KeyState(key=rotated, digests={rotated.digest: None}), KeyState(key=more, digests={more.digest: None}))
+    known.take(Changes(version=2, keys=states))
+    assert list(seen) == []
+    assert list(known) == [OF_FILE, more, rotated, REVOKED]
