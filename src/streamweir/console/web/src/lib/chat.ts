@@ -1,0 +1,185 @@
+// What a streamed answer says so far: frames of any of the four dialects in, what is shown out. Pure. All dialects are
+// chunks of the same shape; where they differ (spec/dialects.md) the frames tell, so the dialect need not be known.
+// The end of the bytes is not the end of the answer: one that was cut says so.
+import type { SseFrame } from "./sse";
+
+export interface Call {
+  id: string | null;
+  name: string;
+  arguments: string;
+}
+
+export interface Choice {
+  index: number;
+  text: string;
+  reasoning: string;
+  refusal: string;
+  calls: Call[];
+  finish: string | null;
+}
+
+export interface TokenUse {
+  prompt: number;
+  completion: number;
+  cached: number | null;
+  reasoning: number | null;
+}
+
+export interface Fault {
+  message: string;
+  type: string | null;
+  code: string | null;
+}
+
+export interface Answer {
+  id: string | null;
+  model: string | null;
+  choices: Choice[]; // in the order of their index
+  use: TokenUse | null;
+  fault: Fault | null;
+  isDone: boolean; // `[DONE]` was there
+  endsBare: boolean; // the dialect has no `[DONE]`: the last finish is the end
+  pieces: number; // frames that brought something to read
+  unread: number; // frames that made no sense
+}
+
+export const NOTHING: Answer = {
+  id: null,
+  model: null,
+  choices: [],
+  use: null,
+  fault: null,
+  isDone: false,
+  endsBare: false,
+  pieces: 0,
+  unread: 0,
+};
+
+type Json = Record<string, unknown>;
+
+export function fold(answer: Answer, frame: Pick<SseFrame, "data">): Answer {
+  if (frame.data === null) return answer;
+  if (frame.data.trim() === "[DONE]") return { ...answer, isDone: true };
+  const chunk = readObject(frame.data);
+  return chunk ? foldChunk(answer, chunk, "delta") : { ...answer, unread: answer.unread + 1 };
+}
+
+// An answer that did not stream. It is whole when it is there.
+export function readWhole(text: string): Answer {
+  const body = readObject(text);
+  return body ? { ...foldChunk(NOTHING, body, "message"), isDone: true } : { ...NOTHING, unread: 1 };
+}
+
+export function readFault(text: string): Fault | null {
+  return faultOf(readObject(text) ?? {});
+}
+
+export type Ending = "whole" | "failed" | "cut";
+
+// Asked when no more bytes will come.
+export function endingOf(answer: Answer): Ending {
+  if (answer.fault) return "failed";
+  const isFinished = answer.choices.length > 0 && answer.choices.every((choice) => choice.finish !== null);
+  return isFinished && (answer.isDone || answer.endsBare) ? "whole" : "cut";
+}
+
+function foldChunk(answer: Answer, chunk: Json, member: "delta" | "message"): Answer {
+  const next = { ...answer };
+  next.id ??= textOf(chunk.id);
+  next.model ??= textOf(chunk.model);
+  next.fault ??= faultOf(chunk);
+  next.use = useOf(chunk.usage) ?? answer.use;
+  if (member === "delta" && chunk.object === "chat.completion") next.endsBare = true;
+  for (const choice of objects(chunk.choices)) {
+    const index = typeof choice.index === "number" ? choice.index : 0;
+    const before = next.choices.find((each) => each.index === index) ?? newChoice(index);
+    const after = foldChoice(before, objectOf(choice[member]), textOf(choice.finish_reason));
+    if (hasMore(before, after)) next.pieces = answer.pieces + 1;
+    next.choices = [...next.choices.filter((each) => each.index !== index), after].sort((one, two) => one.index - two.index);
+  }
+  return next;
+}
+
+function newChoice(index: number): Choice {
+  return { index, text: "", reasoning: "", refusal: "", calls: [], finish: null };
+}
+
+function foldChoice(choice: Choice, delta: Json, finish: string | null): Choice {
+  let calls = choice.calls;
+  for (const [place, call] of objects(delta.tool_calls).entries()) {
+    calls = foldCall(calls, typeof call.index === "number" ? call.index : place, textOf(call.id), objectOf(call.function));
+  }
+  if (delta.function_call) calls = foldCall(calls, 0, null, objectOf(delta.function_call));
+  return {
+    index: choice.index,
+    text: choice.text + (textOf(delta.content) ?? ""),
+    reasoning: choice.reasoning + (textOf(delta.reasoning_content) ?? textOf(delta.reasoning) ?? ""),
+    refusal: choice.refusal + (textOf(delta.refusal) ?? ""),
+    calls,
+    finish: finish ?? choice.finish,
+  };
+}
+
+const MOST_CALLS = 1000;
+
+function foldCall(calls: Call[], index: number, id: string | null, piece: Json): Call[] {
+  if (index < 0 || index >= MOST_CALLS || !Number.isInteger(index)) return calls;
+  const next = calls.slice();
+  while (next.length <= index) next.push({ id: null, name: "", arguments: "" });
+  const before = next[index] ?? { id: null, name: "", arguments: "" };
+  next[index] = {
+    id: before.id ?? id,
+    name: before.name || (textOf(piece.name) ?? ""),
+    arguments: before.arguments + (textOf(piece.arguments) ?? ""),
+  };
+  return next;
+}
+
+function hasMore(before: Choice, after: Choice): boolean {
+  const size = (choice: Choice) => choice.text.length + choice.reasoning.length + choice.refusal.length;
+  return size(after) > size(before) || after.calls !== before.calls;
+}
+
+function faultOf(chunk: Json): Fault | null {
+  if (typeof chunk.error !== "object" || chunk.error === null) return null;
+  const error = chunk.error as Json;
+  const code = typeof error.code === "number" ? String(error.code) : textOf(error.code);
+  return { message: textOf(error.message) ?? "An error without a message.", type: textOf(error.type), code };
+}
+
+// The newest that has the core counts; a partial one says nothing.
+function useOf(usage: unknown): TokenUse | null {
+  const { prompt_tokens, completion_tokens, prompt_tokens_details, completion_tokens_details } = objectOf(usage);
+  if (typeof prompt_tokens !== "number" || typeof completion_tokens !== "number") return null;
+  return {
+    prompt: prompt_tokens,
+    completion: completion_tokens,
+    cached: numberOf(objectOf(prompt_tokens_details).cached_tokens),
+    reasoning: numberOf(objectOf(completion_tokens_details).reasoning_tokens),
+  };
+}
+
+function readObject(text: string): Json | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
+  } catch {
+    return null;
+  }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === "number" ? value : null;
+}
+
+function objectOf(value: unknown): Json {
+  return typeof value === "object" && value !== null ? (value as Json) : {};
+}
+
+function objects(value: unknown): Json[] {
+  return Array.isArray(value) ? value.filter((each): each is Json => typeof each === "object" && each !== null) : [];
+}

@@ -1,0 +1,144 @@
+// What is about to be asked in the playground, and the request body it makes. Pure. A field that is left empty is left
+// out of the body; one that cannot be read is named, and nothing is sent.
+import type { Choice } from "./chat";
+
+export interface Turn {
+  role: "user" | "assistant" | "tool";
+  text: string;
+  calls?: { id: string; name: string; arguments: string }[]; // of an assistant
+  callId?: string; // of a tool: which call this answers
+}
+
+export interface Draft {
+  system: string;
+  turns: Turn[];
+  prompt: string;
+  temperature: string;
+  maxTokens: string;
+  topP: string;
+  seed: string;
+  stop: string; // a sequence per line
+  effort: string;
+  isStreamed: boolean;
+  hasUsage: boolean;
+  tools: string; // JSON
+}
+
+export const NEW_DRAFT: Draft = {
+  system: "",
+  turns: [],
+  prompt: "",
+  temperature: "",
+  maxTokens: "",
+  topP: "",
+  seed: "",
+  stop: "",
+  effort: "",
+  isStreamed: true,
+  hasUsage: true,
+  tools: "",
+};
+
+export const EXAMPLE_TOOLS = JSON.stringify(
+  [
+    {
+      type: "function",
+      function: {
+        name: "get_weather",
+        description: "The weather at a place, now",
+        parameters: {
+          type: "object",
+          properties: { place: { type: "string" }, unit: { type: "string", enum: ["C", "F"] } },
+          required: ["place"],
+        },
+      },
+    },
+  ],
+  null,
+  2,
+);
+
+export type Body = Record<string, unknown>;
+export type Problems = Partial<Record<keyof Draft, string>>;
+
+export function bodyOf(draft: Draft, model: string): { body: Body; problems: Problems } {
+  const problems: Problems = {};
+  const body: Body = model ? { model, messages: messagesOf(draft) } : { messages: messagesOf(draft) };
+  const numbers: readonly [keyof Draft, string, string, boolean][] = [
+    ["temperature", "temperature", draft.temperature, false],
+    ["maxTokens", "max_tokens", draft.maxTokens, true],
+    ["topP", "top_p", draft.topP, false],
+    ["seed", "seed", draft.seed, true],
+  ];
+  for (const [field, member, text, isWhole] of numbers) {
+    if (!text.trim()) continue;
+    const value = Number(text);
+    if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) problems[field] = isWhole ? "A whole number." : "A number.";
+    else body[member] = value;
+  }
+  const stop = draft.stop.split("\n").filter((line) => line !== "");
+  if (stop.length) body.stop = stop;
+  if (draft.effort) body.reasoning_effort = draft.effort;
+  const tools = readTools(draft.tools);
+  if (typeof tools === "string") problems.tools = tools;
+  else if (tools.length) body.tools = tools;
+  body.stream = draft.isStreamed;
+  if (draft.isStreamed && draft.hasUsage) body.stream_options = { include_usage: true };
+  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "There is nothing to send yet.";
+  return { body, problems };
+}
+
+function messagesOf(draft: Draft): Body[] {
+  const messages: Body[] = [];
+  if (draft.system.trim()) messages.push({ role: "system", content: draft.system });
+  for (const turn of draft.turns) messages.push(messageOf(turn));
+  if (draft.prompt.trim()) messages.push({ role: "user", content: draft.prompt });
+  return messages;
+}
+
+function messageOf(turn: Turn): Body {
+  if (turn.role === "tool") return { role: "tool", tool_call_id: turn.callId ?? "", content: turn.text };
+  if (!turn.calls?.length) return { role: turn.role, content: turn.text };
+  const calls = turn.calls.map((call) => ({
+    id: call.id,
+    type: "function",
+    function: { name: call.name, arguments: call.arguments },
+  }));
+  return { role: turn.role, content: turn.text || null, tool_calls: calls };
+}
+
+// The tools, or what is wrong with them.
+export function readTools(text: string): unknown[] | string {
+  if (!text.trim()) return [];
+  let tools: unknown;
+  try {
+    tools = JSON.parse(text);
+  } catch (reason) {
+    return `Not JSON: ${reason instanceof Error ? reason.message : String(reason)}`;
+  }
+  if (!Array.isArray(tools)) return "A list of tools: [ ... ].";
+  for (const [place, tool] of tools.entries()) {
+    const isTool = typeof tool === "object" && tool !== null && "type" in tool;
+    if (!isTool) return `Tool ${place + 1} has no "type".`;
+    const { type, function: made } = tool as { type: unknown; function?: { name?: unknown } };
+    if (type === "function" && typeof made?.name !== "string") return `Tool ${place + 1} has no "function" with a "name".`;
+  }
+  return tools;
+}
+
+// The answer becomes part of the conversation. A call waits for what its tool says.
+export function continued(draft: Draft, choice: Choice): Draft {
+  const turns = draft.turns.slice();
+  if (draft.prompt.trim()) turns.push({ role: "user", text: draft.prompt });
+  const calls = choice.calls.map((call, place) => ({ id: call.id ?? `call_${place}`, name: call.name, arguments: call.arguments }));
+  const said: Turn = { role: "assistant", text: choice.text || choice.refusal };
+  turns.push(calls.length ? { ...said, calls } : said);
+  for (const call of calls) turns.push({ role: "tool", text: "", callId: call.id });
+  return { ...draft, turns, prompt: "" };
+}
+
+// Whether a key that names these models may ask for this one.
+export function mayUse(models: readonly string[] | null, model: string): boolean {
+  if (models === null) return true;
+  return models.some((each) => (each.endsWith("*") ? model.startsWith(each.slice(0, -1)) : each === model));
+}

@@ -1,0 +1,102 @@
+// Numbers, moments and amounts as people read them. Pure; what is unknown is a dash, which is not 0.
+
+export const NONE = "–";
+
+const grouped = new Intl.NumberFormat("en-US");
+const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export function count(value: number | null | undefined): string {
+  return value === null || value === undefined ? NONE : grouped.format(value);
+}
+
+export function short(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  return Math.abs(value) < 10_000 ? grouped.format(value) : compact.format(value);
+}
+
+export function percent(part: number, whole: number): string {
+  if (!whole) return NONE;
+  const value = (100 * part) / whole;
+  return value === 0 ? "0 %" : value < 0.1 ? "< 0.1 %" : `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
+}
+
+// An amount is text, exact to the nano-dollar. Cents where there are dollars, three figures where there are none.
+export function dollars(usd: string | number | null | undefined, isShort = true): string {
+  if (usd === null || usd === undefined) return NONE;
+  const value = Number(usd);
+  const size = Math.abs(value);
+  const sign = value < 0 ? "−" : "";
+  if (size === 0) return "$0";
+  if (size >= 10_000 && isShort) return `${sign}$${compact.format(size)}`;
+  if (size >= 1) return `${sign}$${cents.format(size)}`;
+  const digits = Math.min(9, 2 - Math.floor(Math.log10(size)));
+  return `${sign}$${size.toFixed(digits).replace(/(\.\d\d+?)0+$/, "$1")}`;
+}
+
+// To the last digit, in groups, and never with one digit of cents.
+export function exactDollars(usd: string | null | undefined): string {
+  if (usd === null || usd === undefined) return NONE;
+  const [whole = "", cents = ""] = usd.replace("-", "").split(".");
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  const digits = whole === "0" && !cents ? whole : `${grouped}.${cents.padEnd(2, "0")}`;
+  return usd.startsWith("-") ? `−$${digits}` : `$${digits}`;
+}
+
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return NONE;
+  if (ms < 1) return ms <= 0 ? "0 ms" : "< 1 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+export function bytes(size: number | null | undefined): string {
+  if (size === null || size === undefined) return NONE;
+  if (size < 1024) return `${size} B`;
+  if (size < 1024 * 1024) return `${(size / 1024).toFixed(1)} KiB`;
+  return `${(size / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+const pad = (value: number, width = 2): string => String(value).padStart(width, "0");
+
+// In the reader's own zone, in an order that sorts.
+export function moment(ms: number): string {
+  const at = new Date(ms);
+  return `${day(ms)} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+export function preciseMoment(ms: number): string {
+  return `${moment(ms)}.${pad(new Date(ms).getMilliseconds(), 3)}`;
+}
+
+export function day(ms: number): string {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+}
+
+export function clock(ms: number): string {
+  const at = new Date(ms);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+export function ago(ms: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+// `client_gone` -> `client gone`.
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}

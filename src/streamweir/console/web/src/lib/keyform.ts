@@ -1,0 +1,141 @@
+// The form of a key: what its fields hold as text, and what is sent of them. Pure. A change sends only what differs;
+// null takes a limit away. The server has the last word on what makes sense.
+import { count } from "./format";
+import { KEY_VARIABLE, quoteForShell, skeleton, snippet } from "./snippet";
+import type { Key } from "./types";
+
+export interface KeyForm {
+  name: string;
+  workspace: string;
+  scopes: string[];
+  models: string; // one per line
+  dialect: string;
+  rpm: string;
+  tpm: string;
+  max_streams: string;
+  budget_usd: string;
+  budget_period: string;
+  log_content: boolean;
+  expires: string; // as <input type="datetime-local"> has it, in the reader's zone
+}
+
+export const NEW_KEY: KeyForm = {
+  name: "",
+  workspace: "",
+  scopes: ["chat", "models"],
+  models: "",
+  dialect: "",
+  rpm: "",
+  tpm: "",
+  max_streams: "",
+  budget_usd: "",
+  budget_period: "month",
+  log_content: false,
+  expires: "",
+};
+
+const MOST = { rpm: 1_000_000_000, tpm: 1_000_000_000, max_streams: 1_000_000 };
+
+export type Members = Record<string, unknown>;
+export type FormProblems = Partial<Record<string, string>>;
+
+export function formOf(key: Key): KeyForm {
+  const text = (value: number | null) => (value === null ? "" : String(value));
+  return {
+    name: key.name,
+    workspace: key.workspace,
+    scopes: key.scopes,
+    models: (key.models ?? []).join("\n"),
+    dialect: key.dialect ?? "",
+    rpm: text(key.rpm),
+    tpm: text(key.tpm),
+    max_streams: text(key.max_streams),
+    budget_usd: key.budget_usd ?? "",
+    budget_period: key.budget_period ?? "month",
+    log_content: key.log_content,
+    expires: key.expires_ms === null ? "" : localMoment(key.expires_ms),
+  };
+}
+
+// All that the form says, in the words of the API. Empty is null.
+export function membersOf(form: KeyForm): { members: Members; problems: FormProblems } {
+  const problems: FormProblems = {};
+  const whole = (name: "rpm" | "tpm" | "max_streams") => {
+    const text = form[name].trim();
+    if (!text) return null;
+    const value = Number(text);
+    const most = MOST[name];
+    if (!Number.isSafeInteger(value) || value < 1 || value > most) problems[name] = `A whole number from 1 to ${count(most)}, or nothing.`;
+    return value;
+  };
+  const models = form.models
+    .split(/[\n,]/)
+    .map((each) => each.trim())
+    .filter(Boolean);
+  const budget = form.budget_usd.trim();
+  if (budget && !isAmount(budget)) problems.budget_usd = "An amount in dollars, such as 25.50.";
+  const expires = form.expires ? new Date(form.expires).getTime() : null;
+  if (expires !== null && Number.isNaN(expires)) problems.expires_ms = "A date and a time.";
+  if (!form.name.trim()) problems.name = "A name, to know it by.";
+  if (!form.scopes.length) problems.scopes = "At least one.";
+  const members: Members = {
+    name: form.name.trim(),
+    scopes: form.scopes,
+    models: models.length ? models : null,
+    dialect: form.dialect || null,
+    rpm: whole("rpm"),
+    tpm: whole("tpm"),
+    max_streams: whole("max_streams"),
+    budget_usd: budget || null,
+    budget_period: budget ? form.budget_period : null,
+    log_content: form.log_content,
+    expires_ms: expires,
+  };
+  return { members, problems };
+}
+
+export function newKeyBody(form: KeyForm): { members: Members; problems: FormProblems } {
+  const { members, problems } = membersOf(form);
+  return { members: form.workspace ? { ...members, workspace: form.workspace } : members, problems };
+}
+
+// What is different. An expiry that was not touched is not sent: the form knows minutes, the key milliseconds.
+export function patchOf(key: Key, form: KeyForm): { members: Members; problems: FormProblems } {
+  const { members, problems } = membersOf(form);
+  const before = membersOf(formOf(key)).members;
+  const changed = Object.entries(members).filter(([name, value]) => !isSame(value, before[name]));
+  return { members: Object.fromEntries(changed), problems };
+}
+
+function isSame(one: unknown, two: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(two);
+}
+
+// Dollars as the API takes them: digits, a point, nine places at the most. `isSigned`: a correction may be negative.
+export function isAmount(text: string, isSigned = false): boolean {
+  return (isSigned ? /^-?\d{1,12}(\.\d{1,9})?$/ : /^\d{1,12}(\.\d{1,9})?$/).test(text.trim());
+}
+
+// The field that a `param` of the API speaks of: `models[0]` is `models`; amounts are stored by another name.
+export function fieldOf(param: string | null): string | null {
+  const name = param?.replace(/^\$\.?/, "").split(/[.[]/)[0] || null;
+  return name?.replace(/_nano$/, "_usd") ?? null;
+}
+
+export function localMoment(ms: number): string {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+export type KeyState = "active" | "revoked" | "expired";
+
+export function stateOf(key: Key, now: number): KeyState {
+  if (key.revoked_ms !== null) return "revoked";
+  return key.expires_ms !== null && key.expires_ms <= now ? "expired" : "active";
+}
+
+// Lines to try a key with, for a shell.
+export function curlOf(origin: string, secret: string, model: string): string {
+  const asking = { origin, dialect: null, body: skeleton(model, true) };
+  return `export ${KEY_VARIABLE}=${quoteForShell(secret)}\n${snippet("curl", asking)}`;
+}

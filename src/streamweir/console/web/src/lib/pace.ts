@@ -1,0 +1,31 @@
+// How fast an answer comes and whether it has come to a halt. Pure; what cannot be told yet is null.
+
+const SHORTEST_MS = 250;
+const QUIET_MS = 5_000;
+const STALLED_MS = 15_000;
+
+// Between the first and the last piece. Too short a time, or too few tokens, would be a guess.
+export function tokensPerSecond(tokens: number | null | undefined, firstMs: number | null, lastMs: number | null): number | null {
+  if (tokens === null || tokens === undefined || tokens < 2 || firstMs === null || lastMs === null) return null;
+  const span = lastMs - firstMs;
+  return span < SHORTEST_MS ? null : (1000 * tokens) / span;
+}
+
+export function rate(perSecond: number | null): string {
+  if (perSecond === null) return "–";
+  return perSecond < 10 ? perSecond.toFixed(1) : String(Math.round(perSecond));
+}
+
+export type Calm = "moving" | "quiet" | "stalled";
+
+export function calmOf(silentMs: number): Calm {
+  return silentMs > STALLED_MS ? "stalled" : silentMs > QUIET_MS ? "quiet" : "moving";
+}
+
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 30_000;
+
+// Before the next try, the first being number 0.
+export function backoff(tries: number): number {
+  return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries);
+}

@@ -1,0 +1,131 @@
+// Who changed or looked at what, the newest first, page by page; and, for the operator, whether the log is as it was
+// written and whether the books agree with themselves.
+import { useState } from "preact/hooks";
+import { get, session } from "../lib/api";
+import { readDetail } from "../lib/audit";
+import { plural } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { go, href, query } from "../lib/route";
+import type { AuditRow, Page as Rows, Workspace } from "../lib/types";
+import { At, Button, Empty, Page, Panel, Problem, Select, Waiting } from "../ui/parts";
+import { Table } from "../ui/table";
+import { Checks } from "./audit/checks";
+
+const LIMIT = 50;
+
+function adjust(change: Record<string, string | null>, replace = true): void {
+  go("/audit", { ...Object.fromEntries(query.value), ...change }, { replace });
+}
+
+export function Audit() {
+  const asked = query.value;
+  const workspace = asked.get("workspace");
+  const before = asked.get("before");
+  const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<AuditRow>>("/api/audit", { workspace, before, limit: LIMIT }, abort), [workspace, before]);
+  const isOperator = session.value?.is_operator === true;
+  const workspaces = useLoad((abort) => get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort), []);
+  const names = new Map(workspaces.data?.data.map((each) => [each.id, each.name]));
+  return (
+    <Page title="Audit" about="Who changed or looked at what. The log is only ever added to; each row is sealed onto the one before it.">
+      {isOperator && <Checks />}
+      <Problem error={error} onRetry={reload} />
+      <Panel title="Log" flush class="audit" actions={isOperator && <InWorkspace chosen={workspace ?? ""} known={names} />}>
+        {data ? <Log page={data} names={names} isOlder={before !== null} isLoading={isLoading} /> : !error && <Waiting />}
+      </Panel>
+    </Page>
+  );
+}
+
+// A workspace that came by link is one to choose from, whether it is among the first or not.
+function InWorkspace(props: { chosen: string; known: Map<string, string> }) {
+  const own = props.chosen && !props.known.has(props.chosen) ? [[props.chosen, props.chosen] as const] : [];
+  return (
+    <Select
+      label="Workspace"
+      value={props.chosen}
+      options={[["", "All workspaces"], ...own, ...props.known]}
+      onChange={(chosen) => adjust({ workspace: chosen || null, before: null }, false)}
+    />
+  );
+}
+
+function Log(props: { page: Rows<AuditRow>; names: Map<string, string>; isOlder: boolean; isLoading: boolean }) {
+  const [text, setText] = useState("");
+  const { data, next } = props.page;
+  const rows = data.filter((row) => isMeant(row, text));
+  if (!data.length) {
+    return <Empty title={props.isOlder ? "There is nothing older." : "Nothing was done yet."}>Sign-ins, keys, credit, and looks at what was said are noted here.</Empty>;
+  }
+  return (
+    <>
+      <div class="row within">
+        <input type="search" aria-label="Filter the rows on this page" placeholder="Filter this page" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        {text && (
+          <span class="muted" role="status">
+            {rows.length} of the {plural(data.length, "row")} on this page
+          </span>
+        )}
+      </div>
+      <Table
+        label="Audit log"
+        rows={rows}
+        keyOf={(row) => row.seq}
+        columns={[
+          { name: "No.", isNumber: true, show: (row) => row.seq },
+          { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
+          { name: "Who", class: "clip", show: (row) => <span title={row.actor}>{row.actor}</span> },
+          { name: "Action", class: "nowrap", show: (row) => <code>{row.action}</code> },
+          { name: "What", class: "clip", show: (row) => <What row={row} /> },
+          {
+            name: "Workspace",
+            class: "clip",
+            show: ({ workspace }) => (workspace === null ? <span class="muted">–</span> : <span title={workspace}>{props.names.get(workspace) ?? workspace}</span>),
+          },
+          { name: "Detail", class: "detail", show: (row) => <Detail detail={row.detail} /> },
+        ]}
+      />
+      <nav class="pager" aria-label="Pages of the log">
+        {props.isOlder && <Button onClick={() => adjust({ before: null }, false)}>Newest</Button>}
+        <Button disabled={next === null || props.isLoading} onClick={() => adjust({ before: String(next) }, false)}>
+          Older
+        </Button>
+      </nav>
+    </>
+  );
+}
+
+function isMeant(row: AuditRow, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  return !wanted || [row.actor, row.action, row.object, row.workspace ?? "", JSON.stringify(row.detail)].some((each) => each.toLowerCase().includes(wanted));
+}
+
+// A request is found on a page of its own.
+function What(props: { row: AuditRow }) {
+  const { action, object } = props.row;
+  const isRequest = action === "request.cancel" || action === "content.read" || action === "content.delete";
+  const text = (
+    <span class="mono" title={object}>
+      {object}
+    </span>
+  );
+  return isRequest ? <a href={href(`/requests/${encodeURIComponent(object)}`)}>{text}</a> : text;
+}
+
+function Detail(props: { detail: Record<string, unknown> }) {
+  const members = readDetail(props.detail);
+  if (!members.length) return <span class="muted">–</span>;
+  return (
+    <ul class="members flowing">
+      {members.map(({ name, text }) => (
+        <li key={name}>
+          <span class="muted">{name}</span> <Member name={name} text={text} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Member(props: { name: string; text: string }) {
+  if (props.name !== "request_id") return <span class="break">{props.text}</span>;
+  return <a class="mono break" href={href(`/requests/${encodeURIComponent(props.text)}`)}>{props.text}</a>;
+}

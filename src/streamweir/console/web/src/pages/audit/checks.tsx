@@ -1,0 +1,94 @@
+// Two questions that read a whole log, and may take a minute: they are asked only when somebody wants to know.
+import { useState } from "preact/hooks";
+import { get, type ApiError } from "../../lib/api";
+import { exactDollars, plural } from "../../lib/format";
+import { asError } from "../../lib/load";
+import { Badge, Button, Panel, Problem } from "../../ui/parts";
+import { Table } from "../../ui/table";
+
+interface Verification {
+  is_as_written: boolean;
+  first_broken_seq: number | null;
+}
+
+interface SumCheck {
+  agrees: boolean;
+  workspaces: number;
+  rows: number;
+  faults: { object: string; what: string; kept_usd: string | null; found_usd: string | null }[];
+}
+
+export function Checks() {
+  const [log, verify] = useAsked<Verification>("/api/audit/verify");
+  const [books, check] = useAsked<SumCheck>("/api/check");
+  return (
+    <Panel title="Checks">
+      <div class="checks">
+        <Button disabled={log.isBusy} onClick={verify}>
+          Verify the log
+        </Button>
+        <div role="status">
+          {log.isBusy && <span class="muted">Reading the whole log …</span>}
+          {log.answer && <LogVerdict {...log.answer} />}
+          {!log.isBusy && !log.answer && !log.error && <span class="muted">Whether every row is as it was written, and none is missing.</span>}
+          <Problem error={log.error} />
+        </div>
+        <Button disabled={books.isBusy} onClick={check}>
+          Check the books
+        </Button>
+        <div role="status">
+          {books.isBusy && <span class="muted">Making every sum anew …</span>}
+          {books.answer && <BooksVerdict {...books.answer} />}
+          {!books.isBusy && !books.answer && !books.error && <span class="muted">Whether every balance and every sum agrees with the rows it is made of.</span>}
+          <Problem error={books.error} />
+        </div>
+      </div>
+      {books.answer && books.answer.faults.length > 0 && (
+        <Table
+          label="What differs"
+          rows={books.answer.faults.map((fault, place) => ({ ...fault, place }))}
+          keyOf={(fault) => fault.place}
+          columns={[
+            { name: "Object", class: "clip", show: (fault) => <span class="mono">{fault.object}</span> },
+            { name: "What", show: (fault) => fault.what },
+            { name: "Kept", isNumber: true, show: (fault) => exactDollars(fault.kept_usd) },
+            { name: "By the rows", isNumber: true, show: (fault) => exactDollars(fault.found_usd) },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function LogVerdict(props: Verification) {
+  if (props.is_as_written) return <Badge tone="good">The log is as it was written</Badge>;
+  return <Badge tone="bad">Row {props.first_broken_seq ?? "?"} is the first that was changed or is missing</Badge>;
+}
+
+function BooksVerdict(props: SumCheck) {
+  const looked = `${plural(props.rows, "row")} of ${plural(props.workspaces, "workspace")} looked at`;
+  return (
+    <>
+      {props.agrees ? <Badge tone="good">The books agree</Badge> : <Badge tone="bad">{plural(props.faults.length, "sum differs", "sums differ")}</Badge>} <span class="muted">{looked}</span>
+    </>
+  );
+}
+
+interface Asked<T> {
+  answer: T | null;
+  error: ApiError | null;
+  isBusy: boolean;
+}
+
+function useAsked<T>(path: string): [Asked<T>, () => Promise<void>] {
+  const [state, setState] = useState<Asked<T>>({ answer: null, error: null, isBusy: false });
+  const ask = async () => {
+    setState({ answer: null, error: null, isBusy: true });
+    try {
+      setState({ answer: await get<T>(path), error: null, isBusy: false });
+    } catch (reason) {
+      setState({ answer: null, error: asError(reason), isBusy: false });
+    }
+  };
+  return [state, ask];
+}

@@ -1,0 +1,222 @@
+// The keys: who may ask, for what, how much, and what they have spent of it. Filters, page and the key that is looked at
+// are in the address; a secret never is.
+import { useState } from "preact/hooks";
+import { get, session } from "../lib/api";
+import { day, moment, short } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { go, href, query } from "../lib/route";
+import type { Key, NewKey, Page as Rows } from "../lib/types";
+import { Button, Choice, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Table } from "../ui/table";
+import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";
+import { Erase, KeyDetail, Revoke, Rotate, whyFixed, type Deed } from "./keys/detail";
+import { CreateKey, EditKey } from "./keys/form";
+import { Secret } from "./keys/secret";
+import { Spend, State } from "./keys/show";
+
+const LIMIT = 50;
+type Which = "active" | "revoked" | "all";
+const REVOKED: Record<Which, boolean | null> = { active: false, revoked: true, all: null };
+
+function adjust(change: Record<string, string | null>, replace = true): void {
+  go("/keys", { ...Object.fromEntries(query.value), ...change }, { replace });
+}
+
+export function Keys() {
+  const asked = query.value;
+  const which = (["revoked", "all"].find((each) => each === asked.get("state")) ?? "active") as Which;
+  const workspace = asked.get("workspace");
+  const cursor = asked.get("cursor");
+  const { data, error, isLoading, reload } = useLoad(
+    (abort) => get<Rows<Key>>("/api/keys", { workspace, revoked: REVOKED[which], cursor, limit: LIMIT }, abort),
+    [workspace, which, cursor],
+  );
+  const workspaces = useWorkspaces();
+  const [deed, setDeed] = useState<{ deed: Deed; key: Key } | null>(null);
+  const [made, setMade] = useState<NewKey | null>(null);
+  const isFiltered = which !== "active" || workspace !== null;
+  const done = () => {
+    setDeed(null);
+    reload();
+  };
+  return (
+    <Page
+      title="Keys"
+      about="Each caller has a key: it says what they may ask for and how much, and what they spend is booked on it."
+      actions={
+        <Button tone="accent" onClick={() => adjust({ new: "1" })}>
+          Create a key
+        </Button>
+      }
+    >
+      <div class="filters">
+        <Choice<Which>
+          label="Which keys"
+          value={which}
+          options={[
+            ["active", "Not revoked"],
+            ["revoked", "Revoked"],
+            ["all", "All"],
+          ]}
+          onChange={(state) => adjust({ state: state === "active" ? null : state, cursor: null }, false)}
+        />
+        {session.value?.is_operator && (
+          <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={(id) => adjust({ workspace: id || null, cursor: null }, false)} />
+        )}
+      </div>
+      <Problem error={error} onRetry={reload} />
+      {!data ? (
+        isLoading && <Waiting />
+      ) : (
+        <Panel flush class="dense">
+          {data.data.length ? (
+            <KeyTable rows={data.data} nameOf={workspaces.nameOf} onEdit={(key) => setDeed({ deed: "edit", key })} />
+          ) : (
+            <NoKeys isFiltered={isFiltered} isFirst={cursor === null} />
+          )}
+          {(data.next !== null || cursor !== null) && (
+            <nav class="pager" aria-label="Pages of keys">
+              {cursor !== null && <Button onClick={() => adjust({ cursor: null }, false)}>First page</Button>}
+              <Button disabled={data.next === null || isLoading} onClick={() => adjust({ cursor: String(data.next) }, false)}>
+                Newer keys
+              </Button>
+            </nav>
+          )}
+        </Panel>
+      )}
+      {made ? (
+        <Secret made={made} onClose={() => setMade(null)} />
+      ) : deed?.deed === "edit" ? (
+        <EditKey apiKey={deed.key} onDone={done} onClose={() => setDeed(null)} />
+      ) : deed?.deed === "rotate" ? (
+        <Rotate
+          apiKey={deed.key}
+          onDone={(key) => {
+            setMade(key);
+            done();
+          }}
+          onClose={() => setDeed(null)}
+        />
+      ) : deed?.deed === "revoke" ? (
+        <Revoke apiKey={deed.key} onDone={done} onClose={() => setDeed(null)} />
+      ) : deed?.deed === "erase" ? (
+        <Erase apiKey={deed.key} onClose={() => setDeed(null)} />
+      ) : asked.has("new") ? (
+        <CreateKey
+          workspaces={workspaces}
+          workspace={session.value?.is_operator ? (workspace ?? "default") : ""}
+          onDone={(key) => {
+            setMade(key);
+            adjust({ new: null });
+            reload();
+          }}
+          onClose={() => adjust({ new: null })}
+        />
+      ) : (
+        asked.has("show") && (
+          <KeyDetail
+            id={asked.get("show") ?? ""}
+            nameOf={workspaces.nameOf}
+            onDeed={(which, key) => setDeed({ deed: which, key })}
+            onClose={() => adjust({ show: null })}
+          />
+        )
+      )}
+    </Page>
+  );
+}
+
+function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string; onEdit: (key: Key) => void }) {
+  const { nameOf } = props;
+  const here = Object.fromEntries(query.value);
+  return (
+    <Table<Key>
+      label="Keys"
+      rows={props.rows}
+      keyOf={(key) => key.id}
+      dimmed={(key) => key.revoked_ms !== null}
+      columns={[
+        {
+          name: "Name",
+          class: "clip",
+          show: (key) => (
+            <>
+              <a href={href("/keys", { ...here, show: key.id })} title={key.name}>
+                {key.name}
+              </a>
+              <div class="muted small mono">…{key.last4}</div>
+            </>
+          ),
+        },
+        session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (key: Key) => <span title={nameOf(key.workspace)}>{nameOf(key.workspace)}</span> },
+        { name: "May use", class: "clip", show: (key) => <May apiKey={key} /> },
+        { name: "Limits", class: "nowrap", show: (key) => <Limits apiKey={key} /> },
+        { name: "Spend", show: (key) => <Spend apiKey={key} /> },
+        {
+          name: "State",
+          show: (key) => (
+            <>
+              <State apiKey={key} />
+              {key.expires_ms !== null && key.revoked_ms === null && (
+                <div class="muted small nowrap" title={moment(key.expires_ms)}>
+                  until {day(key.expires_ms)}
+                </div>
+              )}
+            </>
+          ),
+        },
+        {
+          name: "Actions",
+          head: <span class="visually-hidden">Actions</span>,
+          class: "end",
+          show: (key) => (
+            <span class="actions">
+              <a class="small" href={href("/requests", { key: key.id })} aria-label={`Requests of ${key.name}`}>
+                Requests
+              </a>
+              {key.revoked_ms === null && !whyFixed(key) && (
+                <Button small aria-label={`Change ${key.name}`} onClick={() => props.onEdit(key)}>
+                  Change
+                </Button>
+              )}
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+function May(props: { apiKey: Key }) {
+  const { models, scopes } = props.apiKey;
+  const text = models === null ? "every model" : models.join(", ") || "no model";
+  return (
+    <>
+      <span title={text}>{text}</span>
+      <div class="muted small">{scopes.join(", ")}</div>
+    </>
+  );
+}
+
+function Limits(props: { apiKey: Key }) {
+  const { rpm, tpm, max_streams } = props.apiKey;
+  const lines = [rpm === null ? "" : `${short(rpm)} requests/min`, tpm === null ? "" : `${short(tpm)} tokens/min`, max_streams === null ? "" : `${short(max_streams)} streams`].filter(Boolean);
+  if (!lines.length) return <span class="muted">none</span>;
+  return (
+    <div class="small">
+      {lines.map((line) => (
+        <div key={line}>{line}</div>
+      ))}
+    </div>
+  );
+}
+
+function NoKeys(props: { isFiltered: boolean; isFirst: boolean }) {
+  if (!props.isFirst) return <Empty title="There are no newer keys" />;
+  if (props.isFiltered) return <Empty title="No key is like that" action={<a href={href("/keys")}>Show all that are not revoked</a>} />;
+  return (
+    <Empty title="There is no key yet" action={<Button onClick={() => adjust({ new: "1" })}>Create the first one</Button>}>
+      Callers send it as <code>Authorization: Bearer …</code>. It can be kept to some models, to a rate and to a budget.
+    </Empty>
+  );
+}

@@ -1,0 +1,186 @@
+// One key: all that is set, what it has spent, and what can be done with it. Those of the configuration file are changed
+// there alone; those with the scope admin by the operator alone.
+import { useState } from "preact/hooks";
+import { get, post, remove, session, type ApiError } from "../../lib/api";
+import { count, moment, plural } from "../../lib/format";
+import { asError, useLoad } from "../../lib/load";
+import { href } from "../../lib/route";
+import type { Key, NewKey } from "../../lib/types";
+import { At, Button, Confirm, Dialog, Facts, Field, Problem, Select, Waiting } from "../../ui/parts";
+import { Spend, State } from "./show";
+
+export type Deed = "edit" | "rotate" | "revoke" | "erase";
+
+// Why this one cannot be changed from here. Null: it can.
+export function whyFixed(key: Key): string | null {
+  if (key.origin === "file") return "This key is in the configuration file, and is changed there.";
+  if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key: a key does not change itself.";
+  if (key.scopes.includes("admin") && !session.value?.is_operator) return "Keys with the scope admin are for the operator to change.";
+  return null;
+}
+
+export function KeyDetail(props: { id: string; nameOf: (workspace: string) => string; onDeed: (deed: Deed, key: Key) => void; onClose: () => void }) {
+  const { data: key, error, reload } = useLoad((abort) => get<Key>(`/api/keys/${encodeURIComponent(props.id)}`, {}, abort), [props.id]);
+  const fixed = key && whyFixed(key);
+  return (
+    <Dialog title={key?.name ?? "Key"} wide onClose={props.onClose}>
+      <Problem error={error} onRetry={reload} />
+      {!key ? (
+        !error && <Waiting />
+      ) : (
+        <div class="form">
+          <Facts
+            rows={[
+              ["State", <State apiKey={key} />],
+              ["Workspace", props.nameOf(key.workspace)],
+              ["Id", <span class="mono">{key.id}</span>],
+              ["Secret", <span class="mono">…{key.last4}</span>],
+              ["May", key.scopes.join(", ")],
+              ["Models", key.models === null ? "every model" : key.models.join(", ") || "none"],
+              ["Dialect", key.dialect ?? "the server's default"],
+              ["Requests per minute", key.rpm === null ? "no limit" : count(key.rpm)],
+              ["Tokens per minute", key.tpm === null ? "no limit" : count(key.tpm)],
+              ["Streams at a time", key.max_streams === null ? "no limit" : count(key.max_streams)],
+              ["Budget", <Spend apiKey={key} />],
+              ["What is said", key.log_content ? "kept" : "not kept"],
+              ["Created", <At at={key.created_ms} />],
+              ["Expires", key.expires_ms === null ? "never" : <At at={key.expires_ms} />],
+              key.revoked_ms === null ? null : ["Revoked", <At at={key.revoked_ms} />],
+              key.old_until_ms === null ? null : ["Old secret good until", <At at={key.old_until_ms} />],
+            ]}
+          />
+          {fixed && <p class="muted">{fixed}</p>}
+          <div class="spread">
+            <a href={href("/requests", { key: key.id })}>Its requests</a>
+            {!fixed && (
+              <div class="actions">
+                {key.revoked_ms === null && (
+                  <>
+                    <Button onClick={() => props.onDeed("edit", key)}>Change</Button>
+                    <Button onClick={() => props.onDeed("rotate", key)}>Rotate</Button>
+                    <Button tone="bad" onClick={() => props.onDeed("revoke", key)}>
+                      Revoke
+                    </Button>
+                  </>
+                )}
+                <Button tone="bad" onClick={() => props.onDeed("erase", key)}>
+                  Erase what was said
+                </Button>
+              </div>
+            )}
+          </div>
+        </div>
+      )}
+    </Dialog>
+  );
+}
+
+const GRACES = [
+  ["0", "at once"],
+  ["3600", "in an hour"],
+  ["86400", "in a day"],
+  ["604800", "in a week"],
+  ["2592000", "in 30 days"],
+] as const;
+
+export function Rotate(props: { apiKey: Key; onDone: (key: NewKey) => void; onClose: () => void }) {
+  const { apiKey } = props;
+  const [grace, setGrace] = useState("3600");
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const rotate = async (event: Event) => {
+    event.preventDefault();
+    setIsBusy(true);
+    try {
+      props.onDone(await post<NewKey>(`/api/keys/${encodeURIComponent(apiKey.id)}/rotate`, { grace_s: Number(grace) }));
+    } catch (reason) {
+      setError(asError(reason));
+      setIsBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`A new secret for ${apiKey.name}?`} onClose={props.onClose}>
+      <form class="form" onSubmit={rotate}>
+        <p>The key stays as it is, with its limits and its spend. The new secret is shown once.</p>
+        {apiKey.old_until_ms !== null && <p class="warn">A secret from an earlier rotation is good until {moment(apiKey.old_until_ms)}; it ends now.</p>}
+        <Field label="The secret it has now ends">{(id) => <Select<string> id={id} value={grace} options={GRACES} onChange={setGrace} />}</Field>
+        <Problem error={error} />
+        <div class="dialog-actions">
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button type="submit" tone="accent" disabled={isBusy}>
+            Rotate
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function Revoke(props: { apiKey: Key; onDone: () => void; onClose: () => void }) {
+  const { apiKey } = props;
+  return (
+    <Confirm
+      title={`Revoke ${apiKey.name}?`}
+      action="Revoke for good"
+      onConfirm={async () => {
+        await post(`/api/keys/${encodeURIComponent(apiKey.id)}/revoke`);
+        props.onDone();
+      }}
+      onClose={props.onClose}
+    >
+      <p>Whoever uses it is refused from now on, and its open streams end. This cannot be undone.</p>
+    </Confirm>
+  );
+}
+
+interface Erased {
+  requests: number;
+  contents: number;
+}
+
+export function Erase(props: { apiKey: Key; onClose: () => void }) {
+  const { apiKey } = props;
+  const [done, setDone] = useState<Erased | null>(null);
+  if (done) {
+    return (
+      <Dialog title="Erased" onClose={props.onClose}>
+        <p>
+          What was said in {plural(done.contents, "request")} is gone, and so is who asked in {plural(done.requests, "request")}.
+        </p>
+        <div class="dialog-actions">
+          <Button onClick={props.onClose}>Close</Button>
+        </div>
+      </Dialog>
+    );
+  }
+  return <EraseQuestion apiKey={apiKey} onDone={setDone} onClose={props.onClose} />;
+}
+
+function EraseQuestion(props: { apiKey: Key; onDone: (erased: Erased) => void; onClose: () => void }) {
+  const { apiKey } = props;
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const erase = async () => {
+    setIsBusy(true);
+    try {
+      props.onDone(await remove<Erased>(`/api/keys/${encodeURIComponent(apiKey.id)}/content`));
+    } catch (reason) {
+      setError(asError(reason));
+      setIsBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`Erase what was said with ${apiKey.name}?`} onClose={props.onClose}>
+      <div class="form">
+        <p>Prompts, answers and frames that were kept go, and so does who asked (addresses, client names). The requests themselves and their cost stay. This cannot be undone.</p>
+        <Problem error={error} />
+        <div class="dialog-actions">
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button tone="bad" disabled={isBusy} onClick={erase}>
+            Erase
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

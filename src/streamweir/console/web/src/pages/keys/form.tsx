@@ -1,0 +1,201 @@
+// A key made or changed. What the server objects to is shown at the field it speaks of.
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { patch, post, session, type ApiError } from "../../lib/api";
+import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
+import { asError } from "../../lib/load";
+import type { Key, NewKey } from "../../lib/types";
+import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
+import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
+
+const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"];
+const PERIODS = [
+  ["day", "each day"],
+  ["week", "each week"],
+  ["month", "each month"],
+  ["total", "in all"],
+] as const;
+const SCOPES = [
+  ["chat", "ask models"],
+  ["models", "list models"],
+  ["admin", "manage the workspace, over the API and here"],
+] as const;
+
+export function CreateKey(props: { workspaces: Workspaces; workspace: string; onDone: (key: NewKey) => void; onClose: () => void }) {
+  const start = { ...NEW_KEY, workspace: props.workspace };
+  return (
+    <FormDialog
+      title="New key"
+      action="Create the key"
+      start={start}
+      workspaces={props.workspaces}
+      bodyOf={newKeyBody}
+      onSend={async (members) => props.onDone(await post<NewKey>("/api/keys", members))}
+      onClose={props.onClose}
+    />
+  );
+}
+
+export function EditKey(props: { apiKey: Key; onDone: () => void; onClose: () => void }) {
+  const { apiKey } = props;
+  return (
+    <FormDialog
+      title={`Change ${apiKey.name}`}
+      action="Save"
+      start={formOf(apiKey)}
+      bodyOf={(form) => patchOf(apiKey, form)}
+      onSend={async (members) => {
+        if (Object.keys(members).length) await patch(`/api/keys/${encodeURIComponent(apiKey.id)}`, members);
+        props.onDone();
+      }}
+      onClose={props.onClose}
+    />
+  );
+}
+
+function FormDialog(props: {
+  title: string;
+  action: string;
+  start: KeyForm;
+  workspaces?: Workspaces; // to choose from, of a new key
+  bodyOf: (form: KeyForm) => { members: Record<string, unknown>; problems: FormProblems };
+  onSend: (members: Record<string, unknown>) => Promise<void>;
+  onClose: () => void;
+}) {
+  const [form, setForm] = useState(props.start);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [hasTried, setHasTried] = useState(false);
+  const [isBusy, setIsBusy] = useState(false);
+  const { members, problems } = useMemo(() => props.bodyOf(form), [form]);
+  const change = (more: Partial<KeyForm>) => {
+    setForm((before) => ({ ...before, ...more }));
+    setError(null);
+  };
+  const box = useRef<HTMLFormElement>(null);
+  const [focus, setFocus] = useState(0);
+  useEffect(() => box.current?.querySelector<HTMLElement>("[aria-invalid='true']")?.focus(), [focus, error]);
+  const told = fieldOf(error?.param ?? null);
+  const wrong = (name: string): string | null => (hasTried && problems[name]) || (told === name ? (error?.message ?? null) : null);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setHasTried(true);
+    const first = Object.keys(problems)[0];
+    if (first) setFocus((before) => before + 1);
+    if (isBusy || first) return;
+    setIsBusy(true);
+    setError(null);
+    try {
+      await props.onSend(members);
+    } catch (reason) {
+      setError(asError(reason));
+      setIsBusy(false);
+    }
+  };
+  const text = (name: "name" | "rpm" | "tpm" | "max_streams" | "budget_usd", label: string, hint: string, mode: "text" | "numeric" | "decimal") => (
+    <Field label={label} hint={hint} error={wrong(name)}>
+      {(id, hintId) => (
+        <input
+          id={id}
+          aria-describedby={hintId}
+          aria-invalid={Boolean(wrong(name))}
+          inputMode={mode}
+          autofocus={name === "name"}
+          autocomplete="off"
+          spellcheck={false}
+          maxLength={name === "name" ? 64 : 20}
+          value={form[name]}
+          onInput={(event) => change({ [name]: event.currentTarget.value })}
+        />
+      )}
+    </Field>
+  );
+  const isElsewhere = error !== null && (told === null || !(told in members || told === "workspace"));
+  return (
+    <Dialog title={props.title} wide onClose={props.onClose}>
+      <form ref={box} class="form" onSubmit={submit} noValidate>
+        <div class="form-grid">
+          {text("name", "Name", "", "text")}
+          {props.workspaces && session.value?.is_operator && (
+            <Field label="Workspace" error={wrong("workspace")}>
+              {(id) => <WorkspaceSelect id={id} value={form.workspace} workspaces={props.workspaces as Workspaces} onChange={(workspace) => change({ workspace })} />}
+            </Field>
+          )}
+          <Field label="Dialect" hint="How it is answered where the address does not say." error={wrong("dialect")}>
+            {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
+          </Field>
+        </div>
+        <Scopes chosen={form.scopes} error={wrong("scopes")} onChange={(scopes) => change({ scopes })} />
+        <Field label="Models" hint="One per line; gpt-* means every name that begins so. Empty: every model." error={wrong("models")}>
+          {(id, hintId) => (
+            <textarea
+              id={id}
+              aria-describedby={hintId}
+              class="mono"
+              rows={2}
+              spellcheck={false}
+              value={form.models}
+              onInput={(event) => change({ models: event.currentTarget.value })}
+            />
+          )}
+        </Field>
+        <div class="form-grid">
+          {text("rpm", "Requests per minute", "Empty: no limit.", "numeric")}
+          {text("tpm", "Tokens per minute", "Empty: no limit.", "numeric")}
+          {text("max_streams", "Streams at a time", "Empty: no limit.", "numeric")}
+        </div>
+        <div class="form-grid">
+          {text("budget_usd", "Budget in dollars", "Empty: no limit. Refused when it is spent.", "decimal")}
+          <Field label="Budget for" error={wrong("budget_period")}>
+            {(id) => <Select<string> id={id} value={form.budget_period} options={PERIODS} onChange={(budget_period) => change({ budget_period })} />}
+          </Field>
+          <Field label="Expires" hint="In your time zone. Empty: never." error={wrong("expires_ms")}>
+            {(id, hintId) => <input id={id} aria-describedby={hintId} type="datetime-local" value={form.expires} onInput={(event) => change({ expires: event.currentTarget.value })} />}
+          </Field>
+        </div>
+        <Check label="Keep what is said with this key" isChecked={form.log_content} onChange={(log_content) => change({ log_content })}>
+          Prompts and answers are stored, and admins can read them here until they are deleted. Leave it off unless it is needed and those who use the key know.
+        </Check>
+        {isElsewhere && <Problem error={error} />}
+        <div class="dialog-actions">
+          {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Something above is not right yet.</span>}
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button type="submit" tone="accent" disabled={isBusy}>
+            {props.action}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Scopes(props: { chosen: string[]; error: string | null; onChange: (scopes: string[]) => void }) {
+  const isOperator = session.value?.is_operator;
+  const set = (scope: string, isOn: boolean) => props.onChange(SCOPES.map(([name]) => name as string).filter((name) => (name === scope ? isOn : props.chosen.includes(name))));
+  return (
+    <fieldset>
+      <legend>What it may do</legend>
+      {SCOPES.filter(([scope]) => scope !== "admin" || isOperator || props.chosen.includes("admin")).map(([scope, about]) => (
+        <label key={scope} class="check">
+          <input type="checkbox" checked={props.chosen.includes(scope)} disabled={scope === "admin" && !isOperator} onChange={(event) => set(scope, event.currentTarget.checked)} />
+          <span>
+            <span class="mono">{scope}</span> <span class="muted">{about}</span>
+          </span>
+        </label>
+      ))}
+      {!isOperator && <p class="hint">Only the operator gives the scope admin.</p>}
+      {props.error && <p class="hint bad">{props.error}</p>}
+    </fieldset>
+  );
+}
+
+export function Check(props: { label: string; isChecked: boolean; onChange: (isOn: boolean) => void; children: ComponentChildren }) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={props.isChecked} onChange={(event) => props.onChange(event.currentTarget.checked)} />
+      <span>
+        {props.label}
+        <span class="hint block">{props.children}</span>
+      </span>
+    </label>
+  );
+}

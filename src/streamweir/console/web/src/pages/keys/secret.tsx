@@ -1,0 +1,49 @@
+// A secret, the one time it can be seen. It lives in this dialog's state alone and is gone when the dialog is.
+import { get } from "../../lib/api";
+import { curlOf } from "../../lib/keyform";
+import { useLoad } from "../../lib/load";
+import type { NewKey, PlaygroundChoices } from "../../lib/types";
+import { Button, CopyButton, Dialog } from "../../ui/parts";
+
+export function Secret(props: { made: NewKey; onClose: () => void }) {
+  const { made } = props;
+  const { data } = useLoad((abort) => get<PlaygroundChoices>("/api/playground", {}, abort), []);
+  const own = made.models?.find((each) => !each.endsWith("*"));
+  const model = own ?? data?.default_model ?? data?.models[0] ?? "MODEL";
+  const lines = curlOf(location.origin, made.secret, model);
+  return (
+    <Dialog title={`The secret of ${made.name}`} wide onClose={props.onClose}>
+      <div class="form">
+        <p>
+          <strong>Copy it now: it is not shown again.</strong> The gateway keeps no more of it than is needed to know it when it comes.
+        </p>
+        <div class="secret">
+          <input
+            class="mono"
+            aria-label="Secret"
+            readOnly
+            autocomplete="off"
+            spellcheck={false}
+            value={made.secret}
+            onFocus={(event) => event.currentTarget.select()}
+          />
+          <CopyButton text={made.secret} small={false} />
+        </div>
+        {made.scopes.includes("chat") && (
+          <div>
+            <div class="spread">
+              <h3>Try it</h3>
+              <CopyButton text={lines} />
+            </div>
+            <pre class="sunken">{lines}</pre>
+          </div>
+        )}
+        <div class="dialog-actions">
+          <Button tone="accent" onClick={props.onClose}>
+            I have it
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

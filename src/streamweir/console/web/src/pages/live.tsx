@@ -1,0 +1,193 @@
+// The streams in flight, each with its clocks: how long it runs, how fast it comes, how long it has been silent.
+// Moments are the gateway's; what counts as now is the gateway's, too.
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, post } from "../lib/api";
+import { useLiveFeed, type Feed } from "../lib/feed";
+import { clock, count, dollars, duration, exactDollars, moment, plural, short } from "../lib/format";
+import { asError, useNow } from "../lib/load";
+import { calmOf, rate, tokensPerSecond } from "../lib/pace";
+import { href } from "../lib/route";
+import type { Live as Stream, LiveSnapshot } from "../lib/types";
+import { Badge, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Table } from "../ui/table";
+
+export function Live() {
+  const feed = useLiveFeed();
+  const now = useNow(500) + feed.behindMs;
+  const [stopping, setStopping] = useState<ReadonlySet<string>>(new Set());
+  const [error, setError] = useState<ApiError | null>(null);
+  const { snapshot } = feed;
+  const isStale = feed.state === "lost" || feed.state === "away";
+  useEffect(() => {
+    const running = new Set(snapshot?.data.map((each) => each.request_id));
+    setStopping((before) => ([...before].some((id) => !running.has(id)) ? new Set([...before].filter((id) => running.has(id))) : before));
+  }, [snapshot]);
+  const stop = async (id: string) => {
+    setStopping((before) => new Set(before).add(id));
+    setError(null);
+    try {
+      await post(`/api/live/${encodeURIComponent(id)}/cancel`);
+    } catch (reason) {
+      const problem = asError(reason);
+      if (problem.status === 404) return; // it ended by itself in the meantime
+      setError(problem);
+      setStopping((before) => new Set([...before].filter((each) => each !== id)));
+    }
+  };
+  return (
+    <Page title="Live" about="What is streaming now. Stop ends a stream: its caller gets an error frame, and is billed for what went out." actions={<Connection feed={feed} />}>
+      <Problem error={error} />
+      {!snapshot || (isStale && !snapshot.data.length) ? (
+        isStale ? <Panel><Empty title="What is streaming is not known">There is no connection to the gateway, or it has none to its database.</Empty></Panel> : <Waiting />
+      ) : snapshot.data.length === 0 ? (
+        <Panel>
+          <Empty title="Nothing is streaming" action={<a href={href("/playground")}>Send something from the playground</a>}>
+            A stream shows up here as soon as it is admitted, and goes when it is over. <a href={href("/requests")}>Requests</a> has those that are over.
+          </Empty>
+        </Panel>
+      ) : (
+        <Streams snapshot={snapshot} isStale={isStale} now={now} stopping={stopping} onStop={stop} />
+      )}
+    </Page>
+  );
+}
+
+function Connection(props: { feed: Feed }) {
+  const { state, retryMs, retry } = props.feed;
+  const now = useNow();
+  return (
+    <div class="row" role="status">
+      {state === "lost" ? (
+        <>
+          <Badge tone="bad">Connection lost</Badge>
+          <span class="muted small">next try in {plural(Math.max(0, Math.ceil(((retryMs ?? now) - now) / 1000)), "second")}</span>
+          <Button small onClick={retry}>
+            Try now
+          </Button>
+        </>
+      ) : state === "away" ? (
+        <Badge tone="warn" title="The gateway goes on without it; this page waits.">
+          The database does not answer
+        </Badge>
+      ) : (
+        <Badge tone={state === "open" ? "good" : "plain"}>{state === "open" ? "Updating each second" : "Connecting …"}</Badge>
+      )}
+    </div>
+  );
+}
+
+function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number; stopping: ReadonlySet<string>; onStop: (id: string) => void }) {
+  const { snapshot, stopping } = props;
+  const now = props.isStale ? snapshot.at_ms : props.now;
+  const { data, total } = snapshot;
+  const isStopping = (row: Stream) => row.is_being_stopped || stopping.has(row.request_id);
+  return (
+    <>
+      <Sums rows={data} total={total} now={now} />
+      <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "stream")}${props.isStale ? `, as of ${clock(snapshot.at_ms)}` : ""}`}>
+        <Table<Stream>
+          label="Streams in flight"
+          rows={data}
+          keyOf={(row) => row.request_id}
+          columns={[
+            { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
+            { name: "Model", class: "clip", show: (row) => <Model row={row} /> },
+            { name: "Key", class: "clip narrow", show: (row) => <a href={href("/keys", { show: row.key_id })}>{row.key_name}</a> },
+            { name: "Age", isNumber: true, show: (row) => <span title={moment(row.at_ms)}>{age(now - row.at_ms)}</span> },
+            { name: "First token", isNumber: true, show: (row) => duration(row.first_ms === null ? null : row.first_ms - row.at_ms) },
+            { name: "Tokens in", head: "In", isNumber: true, show: (row) => short(row.prompt_tokens) },
+            { name: "Tokens out", head: "Out", isNumber: true, show: (row) => short(row.output_tokens) },
+            { name: "Tokens/s", isNumber: true, show: (row) => rate(tokensPerSecond(row.output_tokens, row.first_ms, row.last_ms)) },
+            { name: "Silent", isNumber: true, show: (row) => <Silence row={row} now={now} /> },
+            { name: "Cost so far", head: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },
+            { name: "State", show: (row) => <State row={row} isStopping={isStopping(row)} now={now} /> },
+            {
+              name: "Stop",
+              head: <span class="visually-hidden">Stop</span>,
+              class: "end stays",
+              show: (row) => (
+                <Button small tone="bad" disabled={isStopping(row)} aria-label={`Stop ${row.request_id}`} onClick={() => props.onStop(row.request_id)}>
+                  Stop
+                </Button>
+              ),
+            },
+          ]}
+        />
+      </Panel>
+    </>
+  );
+}
+
+function Sums(props: { rows: readonly Stream[]; total: number; now: number }) {
+  const { rows } = props;
+  const rates = rows.map((row) => tokensPerSecond(row.output_tokens, row.first_ms, row.last_ms)).filter((each) => each !== null);
+  const stalled = rows.filter((row) => row.last_ms !== null && calmOf(props.now - row.last_ms) === "stalled").length;
+  return (
+    <div class="stats">
+      <Sum name="In flight" value={count(props.total)} />
+      <Sum name="Waiting for a first token" value={count(rows.filter((row) => row.first_ms === null).length)} />
+      <Sum name="Silent for 15 s or more" value={count(stalled)} />
+      <Sum name="Tokens per second" value={rates.length ? rate(rates.reduce((sum, each) => sum + each, 0)) : "–"} />
+      <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />
+    </div>
+  );
+}
+
+function Sum(props: { name: string; value: string }) {
+  return (
+    <div class="stat">
+      <div class="stat-name">{props.name}</div>
+      <div class="stat-value">{props.value}</div>
+    </div>
+  );
+}
+
+// Its end tells requests apart: ids begin with the time.
+function RequestLink(props: { id: string }) {
+  return (
+    <a class="mono nowrap" href={href(`/requests/${encodeURIComponent(props.id)}`)} title={props.id}>
+      {props.id.length > 14 ? `…${props.id.slice(-8)}` : props.id}
+    </a>
+  );
+}
+
+function Model(props: { row: Stream }) {
+  const { model, target } = props.row;
+  return (
+    <>
+      <span title={model}>{model}</span>
+      {target && target !== model && (
+        <div class="muted small clipped" title={target}>
+          {target}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Silence(props: { row: Stream; now: number }) {
+  if (props.row.last_ms === null) return <span class="muted">–</span>;
+  return <>{(Math.max(0, props.now - props.row.last_ms) / 1000).toFixed(1)} s</>;
+}
+
+function State(props: { row: Stream; isStopping: boolean; now: number }) {
+  const { row } = props;
+  if (props.isStopping) return <Badge tone="warn">stopping …</Badge>;
+  if (row.first_ms === null || row.last_ms === null) return <Badge>{row.target === null ? "routing" : "waiting"}</Badge>;
+  const calm = calmOf(props.now - row.last_ms);
+  if (calm === "moving") return <Badge tone="good">{row.stream ? "streaming" : "answering"}</Badge>;
+  return (
+    <Badge tone={calm === "stalled" ? "bad" : "warn"} title={calm === "stalled" ? "Nothing came for more than 15 seconds" : "Nothing came for more than 5 seconds"}>
+      {calm}
+    </Badge>
+  );
+}
+
+// `41 s`, `21:41`, `1:21:41`.
+function age(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const two = (value: number) => String(value % 60).padStart(2, "0");
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes}:${two(seconds)}` : `${Math.floor(minutes / 60)}:${two(minutes)}:${two(seconds)}`;
+}

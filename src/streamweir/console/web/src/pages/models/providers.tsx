@@ -1,0 +1,101 @@
+// The providers, and those of their targets that aliases name or that have failed.
+import { count } from "../../lib/format";
+import { href } from "../../lib/route";
+import type { Provider, Target } from "../../lib/types";
+import { Badge, Empty, Panel } from "../../ui/parts";
+import { Latency, State } from "./health";
+
+export function ProviderList(props: { providers: Provider[] }) {
+  if (!props.providers.length) {
+    return (
+      <Panel title="Providers">
+        <Empty title="There is no provider yet.">
+          Add <code>[[providers]]</code> to the configuration file.
+        </Empty>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title="Providers" flush class="models">
+      <div class="table-box" tabIndex={0} role="region" aria-label="Providers">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Provider</th>
+              <th scope="col">Kind</th>
+              <th scope="col">Target</th>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                First token
+              </th>
+              <th scope="col" class="number">
+                Ejections
+              </th>
+              <th scope="col">Named by</th>
+            </tr>
+          </thead>
+          {props.providers.map((provider) => (
+            <OneProvider key={provider.name} provider={provider} />
+          ))}
+        </table>
+      </div>
+      <p class="muted note">As the process that answers has seen it since it was started. Other workers may have seen something else.</p>
+    </Panel>
+  );
+}
+
+function OneProvider(props: { provider: Provider }) {
+  const { name, kind, targets } = props.provider;
+  const rows = targets.length || 1;
+  const head = (
+    <>
+      <th scope="rowgroup" rowSpan={rows} class="clip">
+        <a href={href("/requests", { provider: name })} title={name}>
+          {name}
+        </a>
+      </th>
+      <td rowSpan={rows}>
+        <Badge>{kind}</Badge>
+      </td>
+    </>
+  );
+  return (
+    <tbody class="grouped">
+      {targets.map((target, place) => (
+        <tr key={target.model}>
+          {place === 0 && head}
+          <TargetCells provider={name} target={target} />
+        </tr>
+      ))}
+      {!targets.length && (
+        <tr>
+          {head}
+          <td colSpan={5} class="muted">
+            No alias names it, and nothing has failed.
+          </td>
+        </tr>
+      )}
+    </tbody>
+  );
+}
+
+function TargetCells(props: { provider: string; target: Target }) {
+  const { target } = props;
+  return (
+    <>
+      <td class="clip">
+        <a class="mono" title={target.model} href={href("/requests", { target: `${props.provider}/${target.model}` })}>
+          {target.model}
+        </a>
+      </td>
+      <td>
+        <State {...target} />
+      </td>
+      <td class="number">
+        <Latency seconds={target.ttft_s} />
+      </td>
+      <td class="number">{count(target.ejections)}</td>
+      <td>{target.is_in_alias ? "an alias" : <span class="muted">a caller</span>}</td>
+    </>
+  );
+}

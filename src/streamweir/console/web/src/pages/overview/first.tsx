@@ -1,0 +1,45 @@
+// What is shown before there was any request: what this is, and two ways to send the first one.
+import { get } from "../../lib/api";
+import { useLoad } from "../../lib/load";
+import { href } from "../../lib/route";
+import { skeleton, snippet } from "../../lib/snippet";
+import type { PlaygroundChoices } from "../../lib/types";
+import { CopyButton, Panel } from "../../ui/parts";
+
+export function First() {
+  const { data } = useLoad((abort) => get<PlaygroundChoices>("/api/playground", {}, abort), []);
+  const model = data?.default_model ?? data?.models[0] ?? null;
+  const hasKey = data === null || data.keys.length > 0;
+  const line = snippet("curl", { origin: location.origin, dialect: null, body: skeleton(model, true) });
+  return (
+    <div class="columns even">
+      <Panel title="No requests yet">
+        <div class="stack">
+          <p>
+            This page shows what goes through the gateway: requests, tokens, cost, errors and the time to the first token, as soon as there is
+            something to show. Every figure leads to the requests behind it.
+          </p>
+          <div class="row">
+            {hasKey && (
+              <a class="button accent" href={model === null ? href("/playground") : href("/playground", { model, run: 1 })}>
+                {model === null ? "Open the playground" : <span class="clipped">Send a request to {model}</span>}
+              </a>
+            )}
+            <a class={hasKey ? "button" : "button accent"} href={href("/keys")}>
+              Create a key
+            </a>
+          </div>
+          {!hasKey && <p class="muted">There is no key that may chat yet. The playground needs one, and so does every program.</p>}
+        </div>
+      </Panel>
+      <Panel title="From your own program" actions={<CopyButton text={line} />}>
+        <div class="stack">
+          <pre class="sunken">{line}</pre>
+          <p class="muted">
+            Any OpenAI client does: its base URL is <code>{`${location.origin}/v1`}</code>, its key one of <a href={href("/keys")}>the keys</a> here.
+          </p>
+        </div>
+      </Panel>
+    </div>
+  );
+}

@@ -1,0 +1,96 @@
+// Who or what made the figures: a row for each model, key or provider, with its share and the way to its requests.
+import type { ComponentChildren } from "preact";
+import { count, dollars, duration, percent, short } from "../../lib/format";
+import { colourOf, GROUPINGS, groupLabel, shownGroups } from "../../lib/overview";
+import { href } from "../../lib/route";
+import type { Overview, Usage, UsageGroup } from "../../lib/types";
+import { Button, Empty, Panel } from "../../ui/parts";
+import { Table } from "../../ui/table";
+import { adjust, type Narrowing } from "./address";
+
+export function Groups(props: { view: Overview; within: Narrowing }) {
+  const { view, within } = props;
+  const { by, groups, total, since_ms, until_ms } = view;
+  const title = GROUPINGS.find(([name]) => name === by)?.[1] ?? by;
+  const shown = shownGroups(groups);
+  const link = (group: UsageGroup, text: ComponentChildren, more: Record<string, boolean> = {}) =>
+    group.group ? <a href={href("/requests", { ...within, [by]: group.group, since_ms, until_ms, ...more })}>{text}</a> : text; // there is no filter for what has no name
+  if (!groups.length) {
+    return (
+      <Panel title={`By ${by}`}>
+        <Empty title={`No requests in the last ${view.period}.`} action={view.period !== "month" && <Button onClick={() => adjust({ period: "month", from: null, to: null })}>Show the last month</Button>}>
+          Whatever comes in now is shown here within a quarter of a minute.
+        </Empty>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title={`By ${by}`} flush class="usage">
+      <Table
+        label={`Usage by ${by}`}
+        rows={groups}
+        keyOf={(group) => (group.group === null ? 0 : `=${group.group}`)}
+        columns={[
+          {
+            name: title,
+            class: "clip",
+            show: (group) => (
+              <span title={group.group ?? undefined}>
+                <span class={`swatch ${colourOf(shown, group.group)}`} aria-hidden="true" />
+                {link(group, groupLabel(group))}
+              </span>
+            ),
+          },
+          { name: "Requests", isNumber: true, show: (group) => link(group, <Share of={group.usage.requests} all={total.requests} text={count(group.usage.requests)} />) },
+          {
+            name: "Errors",
+            isNumber: true,
+            show: (group) => link(group, failures(group.usage), { failed: true }),
+          },
+          { name: "Tokens in", isNumber: true, show: (group) => link(group, short(group.usage.prompt_tokens)) },
+          { name: "Tokens out", isNumber: true, show: (group) => link(group, short(group.usage.completion_tokens)) },
+          { name: "Cost", isNumber: true, show: (group) => link(group, <Share of={Number(group.usage.cost_usd)} all={Number(total.cost_usd)} text={dollars(group.usage.cost_usd)} />) },
+          { name: "First token p50", isNumber: true, show: ({ usage }) => duration(usage.ttft_p50_ms) },
+          { name: "p95", isNumber: true, show: ({ usage }) => duration(usage.ttft_p95_ms) },
+          {
+            name: "Narrow",
+            head: <span class="visually-hidden">Narrow</span>,
+            show: (group) =>
+              group.group &&
+              within[by] !== group.group && (
+                <button
+                  type="button"
+                  class="button quiet small"
+                  aria-label={`Narrow the overview to ${groupLabel(group)}`}
+                  onClick={() => adjust({ [by]: group.group })}
+                >
+                  Narrow
+                </button>
+              ),
+          },
+        ]}
+      />
+      <p class="muted note">
+        What was refused before any model was asked costs nothing and is not counted:{" "}
+        <a href={href("/requests", { ...within, verdict: "rejected", since_ms, until_ms })}>refused requests</a>
+      </p>
+    </Panel>
+  );
+}
+
+function failures(usage: Usage): string {
+  return usage.errors ? `${count(usage.errors)} (${percent(usage.errors, usage.requests)})` : "0";
+}
+
+// A figure with its share of the whole below it.
+function Share(props: { of: number; all: number; text: string }) {
+  const share = props.all > 0 ? props.of / props.all : 0;
+  return (
+    <span class="share" title={percent(props.of, props.all)}>
+      {props.text}
+      <span class="share-bar" aria-hidden="true">
+        <span style={{ width: `${(100 * share).toFixed(1)}%` }} />
+      </span>
+    </span>
+  );
+}

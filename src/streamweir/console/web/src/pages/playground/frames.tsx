@@ -1,0 +1,54 @@
+// The bytes as they came, frame by frame with their times. Follows the newest unless one has scrolled up; only the last
+// few hundred are on the page.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { count, plural } from "../../lib/format";
+import { MOST_FRAMES, type RawFrame, type Run } from "./run";
+
+const LONGEST = 4000;
+
+export function RawFrames(props: { run: Run; label: string }) {
+  const { frames, frameCount } = props.run;
+  const box = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  useLayoutEffect(() => {
+    if (follows.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [frameCount]);
+  const top = useRef(0);
+  const look = () => {
+    const element = box.current;
+    if (!element) return;
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < 24) follows.current = true;
+    else if (element.scrollTop < top.current - 4) follows.current = false; // what is drawn anew moves it down, never up
+    top.current = element.scrollTop;
+  };
+  if (!frameCount) return <p class="muted small">Each frame shows here as it arrives, with the time since the request was sent.</p>;
+  return (
+    <>
+      <div ref={box} class="raw-frames" tabIndex={0} role="region" aria-label={props.label} onScroll={look}>
+        <ol>
+          {frames.map((frame) => (
+            <FrameLine key={frame.number} frame={frame} />
+          ))}
+        </ol>
+      </div>
+      <p class="muted small frames-foot">
+        {plural(frameCount, "frame")}
+        {frameCount > frames.length && `, the last ${count(MOST_FRAMES)} of them here`}
+      </p>
+    </>
+  );
+}
+
+function FrameLine(props: { frame: RawFrame }) {
+  const { atMs, raw } = props.frame;
+  const text = raw.trimEnd();
+  return (
+    <li>
+      <span class="muted">{(atMs / 1000).toFixed(3)}</span>
+      <pre>
+        {text.slice(0, LONGEST)}
+        {text.length > LONGEST && ` … and ${count(text.length - LONGEST)} characters more`}
+      </pre>
+    </li>
+  );
+}

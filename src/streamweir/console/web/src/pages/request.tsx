@@ -1,0 +1,123 @@
+// One request, by its id or the one in its chunks: what became of it, its way in time, what it cost and, where that is
+// kept and asked for, what was said. While it runs it is asked about each second.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get } from "../lib/api";
+import { count, dollars, duration, exactDollars, short } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { rate, tokensPerSecond } from "../lib/pace";
+import { href } from "../lib/route";
+import type { Content, FoundRequest, RequestDetail } from "../lib/types";
+import { At, CopyButton, Empty, Page, Problem, Verdict, Waiting } from "../ui/parts";
+import { Cost, UsageTable } from "./request/bill";
+import { FactsPanel, Outcome } from "./request/facts";
+import { Running } from "./request/running";
+import { Said } from "./request/said";
+import { Snippets } from "./request/snippets";
+import { Way } from "./request/way";
+
+const EVERY_MS = 1000;
+
+export function OneRequest(props: { id: string }) {
+  const { data, error, isLoading, reload } = useLoad(
+    (abort) => get<FoundRequest>(`/api/requests/${encodeURIComponent(props.id)}`, {}, abort),
+    [props.id],
+  );
+  const isRunning = data?.state === "running";
+  const isAsking = useRef(isLoading);
+  isAsking.current = isLoading;
+  useEffect(() => {
+    if (!isRunning) return;
+    const timer = setInterval(() => {
+      if (!document.hidden && !isAsking.current) reload();
+    }, EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isRunning, reload]);
+
+  if (data === null) {
+    return (
+      <Page title={props.id}>
+        {error?.status === 404 ? (
+          <Empty title="There is no such request." action={<a href={href("/requests")}>Show all requests</a>}>
+            Neither its own id nor one in its chunks is this, it is not yours to see, or the log no longer reaches back to it.
+          </Empty>
+        ) : (
+          <Problem error={error} onRetry={reload} />
+        )}
+        {isLoading && <Waiting />}
+      </Page>
+    );
+  }
+  return (
+    <>
+      {data.live && <Running live={data.live} error={error} onStopped={reload} />}
+      {data.request && <Over row={data.request} error={error} reload={reload} />}
+    </>
+  );
+}
+
+function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["error"]; reload: () => void }) {
+  const { row, reload } = props;
+  const [content, setContent] = useState<Content | null>(null);
+  return (
+    <Page
+      title={row.request_id}
+      about={
+        <span class="row">
+          <Verdict verdict={row.verdict} />
+          <At at={row.at_ms} />
+          {row.model !== null && <bdi class="break">{row.model}</bdi>}
+        </span>
+      }
+      actions={<CopyButton text={row.request_id} label="Copy the id" />}
+    >
+      <Problem error={props.error} onRetry={reload} />
+      <Figures row={row} />
+      <Outcome row={row} />
+      <Way row={row} />
+      <div class="columns">
+        <UsageTable row={row} />
+        <Cost row={row} />
+      </div>
+      <FactsPanel row={row} />
+      <Said
+        row={row}
+        content={content}
+        onContent={setContent}
+        onDeleted={() => {
+          setContent(null);
+          reload();
+        }}
+      />
+      <Snippets row={row} content={content} />
+    </Page>
+  );
+}
+
+function costNote(row: RequestDetail): string {
+  if (row.cost_usd === null) return row.usage ? "no price" : "nothing booked";
+  const exact = exactDollars(row.cost_usd);
+  return exact === dollars(row.cost_usd) ? "" : exact;
+}
+
+function Figures(props: { row: RequestDetail }) {
+  const { row } = props;
+  const speed = row.ttft_ms === null ? null : tokensPerSecond(row.completion_tokens, row.ttft_ms, row.duration_ms);
+  const figures: [string, string, string][] = [
+    ["Duration", duration(row.duration_ms), row.stream ? "streamed" : "not streamed"],
+    ["First token", duration(row.ttft_ms), row.ttft_ms === null && row.stream ? "there was none" : ""],
+    ["Tokens in", short(row.prompt_tokens), row.usage?.cache_read ? `${count(row.usage.cache_read)} from the cache` : ""],
+    ["Tokens out", short(row.completion_tokens), speed === null ? "" : `${rate(speed)} per second`],
+    ["Cost", dollars(row.cost_usd), costNote(row)],
+  ];
+  return (
+    <dl class="stats">
+      {figures.map(([name, value, more]) => (
+        <div class="stat" key={name}>
+          <dt class="stat-name">{name}</dt>
+          <dd class="stat-value">{value}</dd>
+          <dd class="stat-more">{more}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,87 @@
+// A request that runs: what is known of it so far, and the button that ends it.
+import { useState } from "preact/hooks";
+import { post, type ApiError } from "../../lib/api";
+import { count, dollars, duration, exactDollars } from "../../lib/format";
+import { asError, useNow } from "../../lib/load";
+import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
+import { href } from "../../lib/route";
+import type { Live } from "../../lib/types";
+import { At, Badge, Button, CopyButton, Facts, Page, Panel, Problem } from "../../ui/parts";
+import { useWorkspaces } from "../../ui/workspaces";
+
+export function Running(props: { live: Live; error: ApiError | null; onStopped: () => void }) {
+  const { live } = props;
+  const now = useNow(250);
+  const { nameOf } = useWorkspaces();
+  const [isStopping, setIsStopping] = useState(false);
+  const [problem, setProblem] = useState<ApiError | null>(null);
+  const stop = async () => {
+    setIsStopping(true);
+    setProblem(null);
+    try {
+      await post(`/api/live/${encodeURIComponent(live.request_id)}/cancel`);
+    } catch (reason) {
+      const error = asError(reason);
+      setIsStopping(false);
+      if (error.status !== 404) setProblem(error); // else it ended by itself in the meantime
+    }
+    props.onStopped();
+  };
+  const isEnding = isStopping || live.is_being_stopped;
+  const silent_ms = live.last_ms === null ? null : Math.max(0, now - live.last_ms);
+  const speed = tokensPerSecond(live.output_tokens, live.first_ms, live.last_ms);
+  return (
+    <Page
+      title={live.request_id}
+      about={
+        <span class="row">
+          <Badge tone="accent">running</Badge>
+          <At at={live.at_ms} />
+        </span>
+      }
+      actions={
+        <>
+          <CopyButton text={live.request_id} label="Copy the id" small={false} />
+          <Button tone="bad" disabled={isEnding} onClick={stop}>
+            {isEnding ? "Stopping …" : "Stop it"}
+          </Button>
+        </>
+      }
+    >
+      <Problem error={props.error} />
+      <Problem error={problem} />
+      <Panel title="So far" class="one-facts">
+        <Facts
+          rows={[
+            ["Running for", duration(Math.max(0, now - live.at_ms))],
+            ["First token", live.first_ms === null ? "not yet" : duration(live.first_ms - live.at_ms)],
+            ["Tokens in, about", count(live.prompt_tokens)],
+            ["Tokens out, about", count(live.output_tokens)],
+            ["Tokens per second", rate(speed)],
+            ["Silent for", silent_ms === null ? "–" : <span class={CALM[calmOf(silent_ms)]}>{duration(silent_ms)}</span>],
+            ["Cost so far", <span title={exactDollars(live.cost_usd)}>{dollars(live.cost_usd)}</span>],
+            ["Held for it", <span title={exactDollars(live.held_usd)}>{dollars(live.held_usd)}</span>],
+            ["Model", <bdi>{live.model}</bdi>],
+            ["Target", live.target === null ? "–" : <bdi>{live.target}</bdi>],
+            [
+              "Key",
+              <a href={href("/requests", { key: live.key_id })}>
+                <bdi>{live.key_name}</bdi>
+              </a>,
+            ],
+            ["Workspace", nameOf(live.workspace)],
+            ["Dialect", live.dialect],
+            ["Streamed", live.stream ? "yes" : "no"],
+          ]}
+        />
+      </Panel>
+      <p class="muted small" aria-live="polite">
+        {isEnding
+          ? "It was told to stop: its caller gets an error frame, and what it used by then is settled."
+          : "This page follows it. Its way in time, its cost and what was said are shown when it is over."}
+      </p>
+    </Page>
+  );
+}
+
+const CALM = { moving: "", quiet: "warn", stalled: "bad" } as const;

@@ -1,0 +1,325 @@
+// The bar above the log: the filters that are used most, the others behind a fold, and those in force as chips. Nothing is
+// asked while somebody types: a text counts with Enter or when its box is left.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import {
+  chipsOf,
+  DIALECTS,
+  isAmount,
+  localTime,
+  readId,
+  readLocalTime,
+  SPANS,
+  VERDICTS,
+  type FilterName,
+  type Filters,
+} from "../../lib/filters";
+import { words } from "../../lib/format";
+import type { Key, RequestRow, Workspace } from "../../lib/types";
+import { Select } from "../../ui/parts";
+
+export type Changes = Partial<Record<FilterName, string | null>>;
+
+// What there is to choose from: what the rows that were seen hold, and the names of all keys and workspaces once somebody
+// filters by one.
+export interface Seen {
+  keys: Map<string, string>;
+  models: Set<string>;
+  targets: Set<string>;
+  errors: Set<string>;
+  workspaces: Map<string, string>;
+}
+
+export function nothingSeen(): Seen {
+  return { keys: new Map(), models: new Set(), targets: new Set(), errors: new Set(), workspaces: new Map() };
+}
+
+export function see(seen: Seen, rows: readonly RequestRow[]): void {
+  for (const row of rows) {
+    if (row.key_id) seen.keys.set(row.key_id, row.key_name ?? row.key_id);
+    if (row.model) seen.models.add(row.model);
+    if (row.target) seen.targets.add(row.target);
+    if (row.error) seen.errors.add(row.error);
+    if (row.workspace && !seen.workspaces.has(row.workspace)) seen.workspaces.set(row.workspace, row.workspace);
+  }
+}
+
+export function name(seen: Seen, keys: readonly Key[], workspaces: readonly Workspace[]): void {
+  for (const key of keys) seen.keys.set(key.id, key.name);
+  for (const workspace of workspaces) seen.workspaces.set(workspace.id, workspace.name);
+}
+
+interface FilterProps {
+  filters: Filters;
+  seen: Seen;
+  isOperator: boolean;
+  onChange: (changes: Changes) => void;
+  onNaming: () => void; // names are about to be needed
+}
+
+const OTHERS: readonly FilterName[] = [
+  "since_ms",
+  "until_ms",
+  "workspace",
+  "provider",
+  "target",
+  "dialect",
+  "status_class",
+  "error",
+  "stream",
+  "min_cost_usd",
+  "max_cost_usd",
+];
+
+export function FilterBar(props: FilterProps) {
+  const { filters, onChange } = props;
+  const [isOpen, setIsOpen] = useState(() => OTHERS.some((name) => filters[name] !== undefined));
+  const moreId = useId();
+  const text = (name: FilterName, label: string, more: Partial<TextProps> = {}) => (
+    <TextBox name={name} label={label} value={filters[name] ?? ""} onChange={(value) => onChange({ [name]: value || null })} {...more} />
+  );
+  const [verdict, failed] = [filters.verdict, filters.failed];
+  return (
+    <div class="log-filters" role="search" aria-label="Filters">
+      <div class="log-filter-row">
+        {text("id", "Id", { placeholder: "req_… or chatcmpl-…", isMono: true, clean: readId })}
+        <Box label="Time">
+          {(id) => (
+            <Select
+              id={id}
+              value={filters.since_ms || filters.until_ms ? "own" : (filters.last ?? "")}
+              options={[
+                ["", "Any time"],
+                ...Object.entries(SPANS).map(([name, span]) => [name, span.text] as const),
+                ...(filters.since_ms || filters.until_ms ? [["own", "From … to …"] as const] : []),
+              ]}
+              onChange={(last) => onChange(last === "own" ? {} : { last: last || null, since_ms: null, until_ms: null })}
+            />
+          )}
+        </Box>
+        {text("model", "Model", { list: [...props.seen.models].map((model) => [model, ""]) })}
+        {text("key", "Key", { list: [...props.seen.keys], placeholder: "name or id", clean: (typed) => idOf(props.seen.keys, typed.trim()), onFocus: props.onNaming })}
+        <Box label="Result">
+          {(id) => (
+            <Select
+              id={id}
+              value={verdict ?? (failed === undefined ? "" : `failed=${failed}`)}
+              options={[
+                ["", "Any"],
+                ["failed=true", "Failed"],
+                ["failed=false", "Not failed"],
+                ...withOwn(VERDICTS, verdict).map((each) => [each, words(each)] as const),
+              ]}
+              onChange={(chosen) =>
+                onChange(chosen.startsWith("failed=") ? { failed: chosen.slice(7), verdict: null } : { failed: null, verdict: chosen || null })
+              }
+            />
+          )}
+        </Box>
+        <button type="button" class="button" aria-expanded={isOpen} aria-controls={moreId} onClick={() => setIsOpen(!isOpen)}>
+          {isOpen ? "Fewer filters" : "More filters"}
+        </button>
+      </div>
+      <div class="log-filter-row" id={moreId} hidden={!isOpen}>
+        <TimeBox name="since_ms" label="From" {...props} />
+        <TimeBox name="until_ms" label="Before" {...props} />
+        {props.isOperator &&
+          text("workspace", "Workspace", {
+            list: [...props.seen.workspaces],
+            placeholder: "name or id",
+            clean: (typed) => idOf(props.seen.workspaces, typed.trim()),
+            onFocus: props.onNaming,
+          })}
+        {text("provider", "Provider", { list: providersOf(props.seen).map((each) => [each, ""]) })}
+        {text("target", "Target", { list: [...props.seen.targets].map((each) => [each, ""]), placeholder: "provider/model" })}
+        <Chosen name="dialect" label="Dialect" options={withOwn(DIALECTS, filters.dialect).map((each) => [each, each])} {...props} />
+        <Chosen name="status_class" label="Status" options={["2", "4", "5"].map((each) => [each, `${each}xx`])} {...props} />
+        {text("error", "Error code", { list: [...props.seen.errors].map((each) => [each, ""]) })}
+        <Chosen
+          name="stream"
+          label="Streamed"
+          options={[
+            ["true", "Yes"],
+            ["false", "No"],
+          ]}
+          {...props}
+        />
+        {text("min_cost_usd", "Cost from, $", { isAmount: true })}
+        {text("max_cost_usd", "Cost to, $", { isAmount: true })}
+      </div>
+    </div>
+  );
+}
+
+export function Chips(props: Pick<FilterProps, "filters" | "seen" | "onChange"> & { onClear: () => void }) {
+  const chips = chipsOf(props.filters, (id) => props.seen.keys.get(id) ?? props.seen.workspaces.get(id));
+  if (!chips.length) return null;
+  return (
+    <ul class="chips" aria-label="Filters in force">
+      {chips.map((chip) => (
+        <li key={chip.name}>
+          <button type="button" class="chip" title={`${chip.text}: take it away`} onClick={() => props.onChange({ [chip.name]: null })}>
+            <bdi>{chip.text}</bdi>
+            <span aria-hidden="true">✕</span>
+            <span class="visually-hidden">take it away</span>
+          </button>
+        </li>
+      ))}
+      {chips.length > 1 && (
+        <li>
+          <button type="button" class="button quiet small" onClick={props.onClear}>
+            Clear all
+          </button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+// A value that came by a link is one of the choices, known or not.
+function withOwn(known: readonly string[], own: string | undefined): readonly string[] {
+  return own === undefined || known.includes(own) ? known : [...known, own];
+}
+
+// A name is as good as an id, where it is known.
+function idOf(known: ReadonlyMap<string, string>, typed: string): string {
+  const found = known.has(typed) ? undefined : [...known].find(([, name]) => name === typed);
+  return found?.[0] ?? typed;
+}
+
+function providersOf(seen: Seen): string[] {
+  return [...new Set([...seen.targets].map((target) => target.split("/", 1)[0] ?? ""))];
+}
+
+function Box(props: { label: string; children: (id: string) => ComponentChildren }) {
+  const id = useId();
+  return (
+    <div class="log-filter">
+      <label for={id}>{props.label}</label>
+      {props.children(id)}
+    </div>
+  );
+}
+
+function Chosen(props: FilterProps & { name: FilterName; label: string; options: readonly (readonly [string, string])[] }) {
+  return (
+    <Box label={props.label}>
+      {(id) => (
+        <Select
+          id={id}
+          value={props.filters[props.name] ?? ""}
+          options={[["", "Any"], ...withOwnOption(props.options, props.filters[props.name])]}
+          onChange={(value) => props.onChange({ [props.name]: value || null })}
+        />
+      )}
+    </Box>
+  );
+}
+
+function withOwnOption(options: readonly (readonly [string, string])[], own: string | undefined): readonly (readonly [string, string])[] {
+  return own === undefined || options.some(([value]) => value === own) ? options : [...options, [own, own]];
+}
+
+function TimeBox(props: FilterProps & { name: "since_ms" | "until_ms"; label: string }) {
+  const value = props.filters[props.name];
+  const shown = value === undefined ? "" : localTime(Number(value));
+  const commit = (text: string) => {
+    if (text !== shown) props.onChange({ [props.name]: readLocalTime(text) });
+  };
+  return (
+    <Box label={props.label}>
+      {(id) => <Draft id={id} type="datetime-local" value={shown} onCommit={commit} />}
+    </Box>
+  );
+}
+
+interface TextProps {
+  name: string;
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  list?: readonly (readonly [value: string, name: string])[];
+  placeholder?: string;
+  isMono?: boolean;
+  isAmount?: boolean;
+  clean?: (text: string) => string;
+  onFocus?: () => void;
+}
+
+function TextBox(props: TextProps) {
+  const [isWrong, setIsWrong] = useState(false);
+  const commit = (text: string) => {
+    const value = (props.clean ?? ((each) => each.trim()))(text);
+    const isBad = Boolean(props.isAmount && value && !isAmount(value));
+    setIsWrong(isBad);
+    if (!isBad && value !== props.value) props.onChange(value);
+  };
+  return (
+    <Box label={props.label}>
+      {(id) => (
+        <>
+          <Draft
+            id={id}
+            type="search"
+            class={props.isMono ? "mono" : ""}
+            value={props.value}
+            onCommit={commit}
+            placeholder={props.placeholder ?? ""}
+            {...(props.isAmount ? { inputMode: "decimal" as const } : {})}
+            {...(props.onFocus ? { onFocus: props.onFocus } : {})}
+            {...(props.list ? { list: `${id}-list` } : {})}
+            {...(isWrong ? { wrongId: `${id}-wrong` } : {})}
+          />
+          {isWrong && (
+            <span class="hint bad" id={`${id}-wrong`}>
+              An amount, such as 0.25
+            </span>
+          )}
+          {props.list && (
+            <datalist id={`${id}-list`}>
+              {props.list.map(([value, name]) => (
+                <option key={value} value={value}>
+                  {name}
+                </option>
+              ))}
+            </datalist>
+          )}
+        </>
+      )}
+    </Box>
+  );
+}
+
+interface DraftProps {
+  id: string;
+  type: "search" | "datetime-local";
+  value: string;
+  onCommit: (text: string) => void;
+  class?: string;
+  placeholder?: string;
+  list?: string;
+  inputMode?: "decimal";
+  onFocus?: () => void;
+  wrongId?: string; // of what says that it is wrong
+}
+
+// Keeps what is typed until it is done, and takes what the address says whenever that changes.
+function Draft({ value, onCommit, wrongId, ...rest }: DraftProps) {
+  const [draft, setDraft] = useState(value);
+  useEffect(() => setDraft(value), [value]);
+  return (
+    <input
+      {...rest}
+      value={draft}
+      spellcheck={false}
+      autocomplete="off"
+      aria-invalid={wrongId !== undefined}
+      aria-describedby={wrongId}
+      onInput={(event) => setDraft(event.currentTarget.value)}
+      onBlur={(event) => onCommit(event.currentTarget.value)}
+      onKeyDown={(event) => {
+        if (event.key === "Enter") onCommit(event.currentTarget.value);
+      }}
+    />
+  );
+}

@@ -1,0 +1,142 @@
+// Workspaces: who owns keys and pays for them. What each was given, has spent and has left, and the ledger that says why.
+import { useState } from "preact/hooks";
+import { get, session } from "../lib/api";
+import { dollars, exactDollars } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { go, href, query } from "../lib/route";
+import type { Balance, Page as Rows } from "../lib/types";
+import { Badge, Button, Empty, Meter, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Table } from "../ui/table";
+import { useWorkspaces } from "../ui/workspaces";
+import { TopUp, WorkspaceForm } from "./workspaces/forms";
+import { Ledger } from "./workspaces/ledger";
+
+type Deed = { what: "new" } | { what: "edit" | "credit"; balance: Balance };
+
+export function Workspaces() {
+  const cursor = query.value.get("cursor");
+  const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<Balance>>("/api/credits", { cursor, limit: 100 }, abort), [cursor]);
+  const workspaces = useWorkspaces();
+  const [deed, setDeed] = useState<Deed | null>(null);
+  const [turn, setTurn] = useState(0);
+  const isOperator = session.value?.is_operator ?? false;
+  const turnTo = (next: string | null) => go("/workspaces", { ...Object.fromEntries(query.value), cursor: next });
+  const done = () => {
+    setDeed(null);
+    setTurn((before) => before + 1);
+    reload();
+    workspaces.reload();
+  };
+  return (
+    <Page
+      title="Workspaces and credit"
+      about="A workspace owns keys, and pays for what they spend: beforehand where it is prepaid."
+      actions={
+        isOperator && (
+          <Button tone="accent" onClick={() => setDeed({ what: "new" })}>
+            Create a workspace
+          </Button>
+        )
+      }
+    >
+      <Problem error={error} onRetry={reload} />
+      {!data ? (
+        isLoading && <Waiting />
+      ) : (
+        <Panel flush class="dense" title="Balances">
+          {data.data.length ? <Balances rows={data.data} isOperator={isOperator} onDeed={setDeed} /> : <Empty title="There are no more workspaces" />}
+          {(data.next !== null || cursor !== null) && (
+            <nav class="pager" aria-label="Pages of workspaces">
+              {cursor !== null && <Button onClick={() => turnTo(null)}>First page</Button>}
+              <Button disabled={data.next === null || isLoading} onClick={() => turnTo(String(data.next))}>
+                Next page
+              </Button>
+            </nav>
+          )}
+        </Panel>
+      )}
+      <Ledger workspaces={workspaces} turn={turn} />
+      {deed?.what === "credit" ? (
+        <TopUp balance={deed.balance} onDone={done} onClose={() => setDeed(null)} />
+      ) : (
+        deed && <WorkspaceForm balance={deed.what === "edit" ? deed.balance : null} onDone={done} onClose={() => setDeed(null)} />
+      )}
+    </Page>
+  );
+}
+
+function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed: (deed: Deed) => void }) {
+  const amount = (usd: string) => <span title={exactDollars(usd)}>{dollars(usd, false)}</span>;
+  return (
+    <Table<Balance>
+      label="Balances"
+      rows={props.rows}
+      keyOf={(row) => row.workspace}
+      columns={[
+        {
+          name: "Workspace",
+          class: "clip",
+          show: (row) => (
+            <>
+              <a href={href("/keys", { workspace: row.workspace })} title={`The keys of ${row.name}`}>
+                {row.name}
+              </a>
+              {row.name !== row.workspace && <div class="muted small mono">{row.workspace}</div>}
+            </>
+          ),
+        },
+        { name: "Pays", show: (row) => (row.prepaid ? <Badge tone="accent">prepaid</Badge> : <Badge>afterwards</Badge>) },
+        { name: "Given", isNumber: true, show: (row) => amount(row.granted_usd) },
+        { name: "Spent", isNumber: true, show: (row) => amount(row.spent_usd) },
+        { name: "Held", isNumber: true, show: (row) => amount(row.held_usd) },
+        { name: "Left", isNumber: true, show: (row) => <Left row={row} /> },
+        { name: "Used", show: (row) => <Used row={row} /> },
+        {
+          name: "Actions",
+          head: <span class="visually-hidden">Actions</span>,
+          class: "end",
+          show: (row) => (
+            <span class="actions">
+              <a class="small" href={href("/requests", { workspace: row.workspace })} aria-label={`Requests of ${row.name}`}>
+                Requests
+              </a>
+              {props.isOperator && (
+                <>
+                  <Button small aria-label={`Top up ${row.name}`} onClick={() => props.onDeed({ what: "credit", balance: row })}>
+                    Top up
+                  </Button>
+                  <Button small aria-label={`Change ${row.name}`} onClick={() => props.onDeed({ what: "edit", balance: row })}>
+                    Change
+                  </Button>
+                </>
+              )}
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+function Left(props: { row: Balance }) {
+  const { row } = props;
+  if (!row.prepaid && Number(row.granted_usd) === 0) return <span class="muted">–</span>;
+  const isGone = row.prepaid && Number(row.balance_usd) <= 0;
+  return (
+    <span class={isGone ? "bad" : ""} title={exactDollars(row.balance_usd)}>
+      {dollars(row.balance_usd, false)}
+      {isGone && <div class="small">none left</div>}
+    </span>
+  );
+}
+
+function Used(props: { row: Balance }) {
+  const { row } = props;
+  if (!row.prepaid) return <span class="muted small">no limit</span>;
+  const label = `${exactDollars(row.spent_usd)} spent and ${exactDollars(row.held_usd)} held of ${exactDollars(row.granted_usd)} given`;
+  return (
+    <div class="spend" title={label}>
+      <Meter used={Number(row.spent_usd)} held={Number(row.held_usd)} most={Number(row.granted_usd)} label={label} />
+    </div>
+  );
+}

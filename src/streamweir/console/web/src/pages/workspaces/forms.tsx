@@ -1,0 +1,124 @@
+// A workspace made or changed, and credit given to one. Amounts are text all the way: no float lies between.
+import { useState } from "preact/hooks";
+import { patch, post, type ApiError } from "../../lib/api";
+import { exactDollars } from "../../lib/format";
+import { fieldOf, isAmount } from "../../lib/keyform";
+import { asError } from "../../lib/load";
+import type { Balance } from "../../lib/types";
+import { Button, Dialog, Field, Problem } from "../../ui/parts";
+
+interface Sending {
+  error: ApiError | null;
+  isBusy: boolean;
+  send: (ask: () => Promise<unknown>) => Promise<void>;
+}
+
+function useSending(onDone: () => void): Sending {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const send = async (ask: () => Promise<unknown>) => {
+    setIsBusy(true);
+    setError(null);
+    try {
+      await ask();
+      onDone();
+    } catch (reason) {
+      setError(asError(reason));
+      setIsBusy(false);
+    }
+  };
+  return { error, isBusy, send };
+}
+
+// `balance`: the one to change. None: a new one.
+export function WorkspaceForm(props: { balance: Balance | null; onDone: () => void; onClose: () => void }) {
+  const { balance } = props;
+  const [name, setName] = useState(balance?.name ?? "");
+  const [isPrepaid, setIsPrepaid] = useState(balance?.prepaid ?? false);
+  const { error, isBusy, send } = useSending(props.onDone);
+  const told = fieldOf(error?.param ?? null);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (!balance) return void send(() => post("/api/workspaces", { name: name.trim(), prepaid: isPrepaid }));
+    const changed = { ...(name.trim() !== balance.name ? { name: name.trim() } : {}), ...(isPrepaid !== balance.prepaid ? { prepaid: isPrepaid } : {}) };
+    void send(() => (Object.keys(changed).length ? patch(`/api/workspaces/${encodeURIComponent(balance.workspace)}`, changed) : Promise.resolve()));
+  };
+  return (
+    <Dialog title={balance ? `Change ${balance.name}` : "New workspace"} onClose={props.onClose}>
+      <form class="form" onSubmit={submit}>
+        <Field label="Name" error={told === "name" ? (error?.message ?? null) : null}>
+          {(id, hintId) => (
+            <input id={id} aria-describedby={hintId} required autofocus maxLength={64} autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          )}
+        </Field>
+        <label class="check">
+          <input type="checkbox" checked={isPrepaid} onChange={(event) => setIsPrepaid(event.currentTarget.checked)} />
+          <span>
+            Prepaid
+            <span class="hint block">Its keys spend only what was given before; when that is gone, requests are refused. Otherwise spending is booked, and nothing stops it but the budgets of keys.</span>
+          </span>
+        </label>
+        {error && told !== "name" && <Problem error={error} />}
+        <div class="dialog-actions">
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button type="submit" tone="accent" disabled={isBusy || !name.trim()}>
+            {balance ? "Save" : "Create the workspace"}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function TopUp(props: { balance: Balance; onDone: () => void; onClose: () => void }) {
+  const { balance } = props;
+  const [amount, setAmount] = useState("");
+  const [note, setNote] = useState("");
+  const { error, isBusy, send } = useSending(props.onDone);
+  const told = fieldOf(error?.param ?? null);
+  const text = amount.trim();
+  const isOdd = text !== "" && !isAmount(text, true);
+  const takes = text.startsWith("-");
+  const amountError = isOdd && text !== "-" ? "Dollars, such as 100 or 12.50." : told === "amount_usd" ? (error?.message ?? null) : null;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void send(() => post("/api/credits", { workspace: balance.workspace, amount_usd: text, note: note.trim() }));
+  };
+  return (
+    <Dialog title={`Credit for ${balance.name}`} onClose={props.onClose}>
+      <form class="form" onSubmit={submit}>
+        <p class="muted">
+          {balance.prepaid
+            ? `${exactDollars(balance.balance_usd)} is left of ${exactDollars(balance.granted_usd)} given.`
+            : `It pays afterwards: ${exactDollars(balance.spent_usd)} spent, ${exactDollars(balance.granted_usd)} given. Credit limits nothing here unless it is made prepaid.`}
+        </p>
+        <Field label="Amount in dollars" hint={takes ? "Takes credit back: it corrects what was given before." : "A negative amount corrects an earlier one."} error={amountError}>
+          {(id, hintId) => (
+            <input
+              id={id}
+              aria-describedby={hintId}
+              aria-invalid={Boolean(amountError)}
+              class="mono"
+              inputMode="decimal"
+              required
+              autofocus
+              autocomplete="off"
+              value={amount}
+              onInput={(event) => setAmount(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+        <Field label="Note" hint="What it is for; it stands in the ledger." error={told === "note" ? (error?.message ?? null) : null}>
+          {(id, hintId) => <input id={id} aria-describedby={hintId} maxLength={500} autocomplete="off" value={note} onInput={(event) => setNote(event.currentTarget.value)} />}
+        </Field>
+        {error && told !== "amount_usd" && told !== "note" && <Problem error={error} />}
+        <div class="dialog-actions">
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button type="submit" tone={takes ? "bad" : "accent"} disabled={isBusy || !text || isOdd}>
+            {takes ? "Take back" : "Give"} {text && !isOdd ? exactDollars(text.replace("-", "")) : ""}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,2 @@
+// Every test, for one bundle.
+import.meta.glob("./*.test.ts", { eager: true });

@@ -1,0 +1,70 @@
+// A prompt as a conversation: nothing is lost, and nothing is fetched.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readable, readConversation } from "../src/lib/conversation";
+
+const read = (body: unknown) => readConversation(JSON.stringify(body));
+
+test("messages with their roles, texts and calls", () => {
+  const found = read({
+    model: "m",
+    temperature: 0.5,
+    messages: [
+      { role: "system", content: "terse" },
+      { role: "assistant", content: null, reasoning_content: "hm", tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: '{"a":1}' } }] },
+      { role: "tool", tool_call_id: "c1", content: "12" },
+      { role: "user", name: "eve", content: [{ type: "text", text: "look" }] },
+    ],
+    tools: [{ type: "function", function: { name: "f" } }],
+  });
+  assert.deepEqual(found?.messages.map((message) => [message.role, message.parts.map((part) => part.text).join()]), [
+    ["system", "terse"],
+    ["assistant", ""],
+    ["tool", "12"],
+    ["user", "look"],
+  ]);
+  assert.deepEqual(found?.messages[1]?.calls, [{ id: "c1", name: "f", arguments: '{"a":1}' }]);
+  assert.deepEqual([found?.messages[1]?.reasoning, found?.messages[2]?.answers, found?.messages[3]?.name], ["hm", "c1", "eve"]);
+  assert.deepEqual(found?.others, [
+    ["model", "m"],
+    ["temperature", "0.5"],
+  ]);
+  assert.equal(found?.tools[0]?.name, "f");
+});
+
+test("what lies elsewhere is named", () => {
+  const parts = read({
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "image_url", image_url: { url: "https://elsewhere.example/x.png" } },
+          { type: "image_url", image_url: { url: `data:image/png;base64,${"A".repeat(4096)}` } },
+          { type: "input_audio", input_audio: { format: "wav", data: "AAAA" } },
+          { type: "file", file: { filename: "a.pdf", file_data: "AAAA" } },
+        ],
+      },
+    ],
+  })?.messages[0]?.parts;
+  assert.deepEqual(parts, [
+    { kind: "other", text: "Image: https://elsewhere.example/x.png" },
+    { kind: "other", text: "Image: image/png, 3 KiB" },
+    { kind: "other", text: "Audio: wav, 3 bytes" },
+    { kind: "other", text: "File: a.pdf, 3 bytes" },
+  ]);
+});
+
+test("what is not as it should be is shown as it is", () => {
+  const found = read({ messages: [7, { content: { odd: 1 } }, { role: 3, content: ["s", null, { type: "new", x: 1 }], cache: true }, { role: "user", content: [], function_call: { name: "g", arguments: "x" } }] });
+  assert.deepEqual(found?.messages.map((message) => message.role), ["?", "?", "?", "user"]);
+  assert.deepEqual(found?.messages[0]?.parts, [{ kind: "other", text: "7" }]);
+  assert.match(found?.messages[1]?.parts[0]?.text ?? "", /"odd": 1/);
+  assert.deepEqual(found?.messages[2]?.parts.map((part) => part.kind), ["text", "other", "other", "other"]);
+  assert.deepEqual(found?.messages[3]?.calls, [{ id: null, name: "g", arguments: "x" }]);
+  for (const prompt of ["", "{", "[]", "{}", '{"messages": 1}']) assert.equal(readConversation(prompt), null);
+});
+
+test("arguments are indented where they are JSON", () => {
+  assert.equal(readable('{"a":1}'), '{\n  "a": 1\n}');
+  for (const text of ["", "{", "12", '"x"', "plain"]) assert.equal(readable(text), text);
+});

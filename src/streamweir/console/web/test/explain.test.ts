@@ -1,0 +1,24 @@
+// Verdicts and codes in words.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { explain, explainFlag, explainSource, nameOfBucket } from "../src/lib/explain";
+import { VERDICTS } from "../src/lib/filters";
+
+test("every verdict is explained", () => {
+  for (const verdict of VERDICTS) assert.notEqual(explain(verdict, null).what, explain("unheard of", null).what, verdict);
+});
+
+test("a code says more than its verdict", () => {
+  const found = explain("rejected", "rate_limit_exceeded");
+  assert.match(found.what, /limit of requests or tokens/);
+  assert.equal(found.whose, "caller");
+  const stopped = explain("stopped", "stopped_by_operator");
+  assert.equal(stopped.what, "It was ended while it ran. An operator ended it.");
+  assert.equal(stopped.whose, "operator");
+});
+
+test("a word that nobody has written about is shown as it is", () => {
+  assert.equal(explain("rejected", "toString").what, explain("rejected", null).what);
+  assert.equal(explain("constructor", null).whose, null);
+  assert.deepEqual([explainFlag("odd_flag"), explainSource("guess"), nameOfBucket("new_bucket")], ["odd_flag", "guess", "new bucket"]);
+});

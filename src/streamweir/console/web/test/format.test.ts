@@ -1,0 +1,15 @@
+// Amounts as people read them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dollars, exactDollars, NONE } from "../src/lib/format";
+
+test("an exact amount keeps every digit, and has two of cents at least", () => {
+  const amounts = ["0", "1", "12.5", "-0.000000001", "1234567.125", null] as const;
+  assert.deepEqual(amounts.map(exactDollars), ["$0", "$1.00", "$12.50", "−$0.000000001", "$1,234,567.125", NONE]);
+});
+
+test("an amount is cents where there are dollars, and three figures where there are none", () => {
+  const amounts = ["0", "0.00000405", "0.1", "2.819", "-7", "1250000", null] as const;
+  assert.deepEqual(amounts.map((amount) => dollars(amount)), ["$0", "$0.00000405", "$0.10", "$2.82", "−$7.00", "$1.3M", NONE]);
+  assert.equal(dollars("1250000", false), "$1,250,000.00");
+});

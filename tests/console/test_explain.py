@@ -1,0 +1,38 @@
+"""The words of the page for verdicts, codes, flags and sources: there is none that it leaves unexplained."""
+
+import re
+
+from streamweir.core.errors import CODES
+from streamweir.core.verdict import Verdict
+from streamweir.dialects.table import DIALECTS
+from streamweir.stages.settlement import UsageSource
+from support.web import WEB
+
+NOT_OF_CHAT = {"not_found", "conflict"}
+"""Codes of the admin API, which no request of the log has."""
+
+
+def names_in(table: str, file: str = "explain") -> set[str]:
+    text = (WEB / "src" / "lib" / f"{file}.ts").read_text(encoding="utf-8")
+    body = re.search(rf"^(?:export )?const {table}\b.*?^[}}\]]", text, re.MULTILINE | re.DOTALL)
+    assert body is not None, table
+    return set(re.findall(r'^  "?(\w+)"?[:,]', body[0], re.MULTILINE))
+
+
+def test_every_verdict_is_explained_and_can_be_filtered_by() -> None:
+    assert names_in("VERDICTS") == names_in("VERDICTS", "filters") == {verdict.value for verdict in Verdict}
+
+
+def test_every_code_is_explained() -> None:
+    assert names_in("CODES") == CODES.keys() - NOT_OF_CHAT
+
+
+def test_every_source_of_usage_is_explained() -> None:
+    assert names_in("SOURCES") == {source.value for source in UsageSource}
+
+
+def test_every_dialect_can_be_filtered_by() -> None:
+    text = (WEB / "src" / "lib" / "filters.ts").read_text(encoding="utf-8")
+    listed = re.search(r"^export const DIALECTS = \[(.*)\]", text, re.MULTILINE)
+    assert listed is not None
+    assert set(re.findall(r'"(\w+)"', listed[1])) == set(DIALECTS)
