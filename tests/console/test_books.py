@@ -1,0 +1,82 @@
+"""What is spent and given, what answers, what is set, and who did what: the pages that are read more than used."""
+
+from playwright.sync_api import Page, expect
+
+from support.consoled import Console
+from support.gateway import KEY
+from support.onpage import column, figure, panel, row, visit
+
+ACTIONS = ["session.create", "key.create", "key.create", "secret.create", "workspace.create"]
+"""From the newest on: what the test did, and what the first start had done."""
+
+
+def test_a_workspace_is_made_topped_up_and_its_ledger_says_so(page: Page, console: Console) -> None:
+    console.sign_in(page, path="/workspaces")
+    page.get_by_role("button", name="Create a workspace").click()
+    dialog = page.get_by_role("dialog", name="New workspace")
+    dialog.get_by_label("Name").fill("annex")
+    dialog.get_by_label("Prepaid").check()
+    dialog.get_by_role("button", name="Create the workspace").click()
+    expect(row(page, "Balances", "annex")).to_contain_text("none left")
+    page.get_by_role("button", name="Top up annex").click()
+    dialog = page.get_by_role("dialog", name="Credit for annex")
+    dialog.get_by_label("Amount in dollars").fill("12.5x")
+    expect(dialog.get_by_text("Dollars, such as 100 or 12.50.")).to_be_visible()
+    dialog.get_by_label("Amount in dollars").fill("12.5")
+    dialog.get_by_label("Note").fill("first payment")
+    dialog.get_by_role("button", name="Give $12.50").click()
+    expect(dialog).to_have_count(0)
+    expect(row(page, "Balances", "annex").get_by_role("cell").nth(5)).to_have_text("$12.50")
+    expect(column(page, "Ledger", 4)).to_have_text(["+$12.50"])
+    expect(row(page, "Ledger", "first payment")).to_contain_text("credit")
+
+    (workspace,) = (each["id"] for each in console.ask("GET", "/api/workspaces")["data"] if each["name"] == "annex")
+    console.chat(console.ask("POST", "/api/keys", {"name": "ci", "workspace": workspace})["secret"])
+    page.reload()
+    meter = row(page, "Balances", "annex").get_by_role("meter")
+    expect(meter).to_have_accessible_name("$0.00000405 spent and $0 held of $12.50 given")
+    expect(row(page, "Ledger", "settled")).to_contain_text("$0.00000405")
+    row(page, "Ledger", "settled").get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name="What became of it")).to_be_visible()
+
+
+def test_models_and_settings_show_what_is_configured_and_no_secret(page: Page, console: Console) -> None:
+    console.chat()
+    console.sign_in(page, path="/models")
+    model = row(page, "Models", "smart")
+    expect(model).to_contain_text("up/gpt-4o-mini")
+    expect(model).to_contain_text("well")
+    expect(model).to_contain_text("$0.15")
+    expect(row(page, "Providers", "gpt-4o-mini")).to_contain_text("an alias")
+    page.get_by_label("A part of the model's name").fill("claude-sonnet-4")
+    page.get_by_role("button", name="Find").click()
+    expect(row(page, "Prices", "claude-sonnet-4").first).to_be_visible()
+    expect(row(page, "Prices", "smart")).to_have_count(0)
+
+    visit(page, "Settings")
+    expect(figure(panel(page, "This gateway"), "Store")).to_contain_text("sqlite:")
+    page.get_by_role("group", name="Which settings").get_by_role("button", name="Set", exact=True).click()
+    page.get_by_label("Find a setting").fill("api_key")
+    secret = page.get_by_role("row").filter(has_text="api_key")
+    expect(secret).to_contain_text("secret")
+    text = page.get_by_role("main").inner_text()
+    assert "sk-upstream-secret" not in text
+    page.get_by_label("Find a setting").fill("")
+    text = page.get_by_role("main").inner_text()
+    assert KEY not in text
+    assert console.secret not in text
+
+
+def test_the_audit_log_says_who_did_what_and_is_verified(page: Page, console: Console) -> None:
+    made = console.ask("POST", "/api/keys", {"name": "ci"})
+    console.chat(made["secret"])
+    console.sign_in(page, path="/audit")
+    expect(column(page, "Audit log", 3)).to_have_text(ACTIONS)
+    expect(row(page, "Audit log", made["id"])).to_contain_text("key.create")
+    page.get_by_role("button", name="Verify the log").click()
+    expect(page.get_by_text("The log is as it was written")).to_be_visible()
+    page.get_by_role("button", name="Check the books").click()
+    expect(page.get_by_text("The books agree")).to_be_visible()
+    page.get_by_label("Filter the rows on this page").fill("session")
+    expect(row(page, "Audit log", "session.create")).to_have_count(1)
+    expect(row(page, "Audit log", "key.create")).to_have_count(0)

@@ -1,0 +1,93 @@
+"""The streams in flight, as they come and go. One that is stopped ends for its caller as its dialect says."""
+
+import asyncio
+import re
+
+from playwright.sync_api import Page, expect
+
+from support.answers import TEXTS, openai_frames
+from support.bookkeeping import EACH_DIALECT, path_of
+from support.consoled import Console
+from support.gateway import chat_request, frames_of
+from support.onpage import figure, visit
+from support.rawclient import RawClient
+from support.script import End, Head, Send, Wait
+
+BEGUN = re.compile("streaming|quiet|stalled")
+"""Which of them is a matter of seconds."""
+UNWANTED = "The request was stopped by the operator."
+
+
+class Caller:
+    """One whose stream has begun."""
+
+    def __init__(self, client: RawClient, request_id: str, body: bytes) -> None:
+        self.request_id = request_id
+        self._client = client
+        self._body = body
+
+    async def rest(self) -> bytes:
+        """The whole body, when it has ended."""
+        async with self._client as client:
+            while chunk := await client.chunk():
+                self._body += chunk
+        return self._body
+
+
+async def begin(console: Console, dialect: str) -> Caller:
+    client = await console.gate.connect()
+    await client.send(chat_request(path=path_of(dialect), model="smart", stream=True))
+    request_id = (await client.head()).header("x-request-id")
+    assert request_id is not None
+    body = b""
+    while TEXTS[1].encode() not in body:
+        body += await client.chunk()
+    return Caller(client, request_id, body)
+
+
+def test_a_stream_is_seen_and_stopped_and_its_caller_is_told(page: Page, console: Console) -> None:
+    go_on, frames = asyncio.Event(), openai_frames()
+    console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
+    console.sign_in(page)
+    visit(page, "Live")
+    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    callers = {dialect: console.call(begin(console, dialect)) for dialect in EACH_DIALECT}
+    last = console.call(begin(console, "openai"))
+    rows = page.get_by_role("region", name="Streams in flight").locator("tbody").get_by_role("row")
+    expect(rows).to_have_count(5)
+    for caller in callers.values():
+        stop = page.get_by_role("button", name=f"Stop {caller.request_id}", exact=True)
+        cells = rows.filter(has=stop).get_by_role("cell")
+        expect(cells.nth(1)).to_have_text("smartup/gpt-4o-mini")
+        expect(cells.nth(2)).to_have_text("test")
+        expect(cells.nth(10)).to_have_text(BEGUN)
+        stop.click()
+    for dialect, caller in callers.items():
+        documents = frames_of(console.call(caller.rest()))
+        assert (documents[-1] == "[DONE]") == (dialect != "bitseek")
+        error = next(each for each in reversed(documents) if each != "[DONE]")["error"]
+        assert error["message"] == UNWANTED
+    expect(rows).to_have_count(1)
+    expect(rows.get_by_role("button", name=f"Stop {last.request_id}", exact=True)).to_be_enabled()
+    console.soon(go_on.set)
+    assert frames_of(console.call(last.rest()))[-1] == "[DONE]"
+    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+
+    page.goto(f"{console.base_url}/console/requests/{callers['openai'].request_id}")
+    expect(page.get_by_text("stopped", exact=True)).to_be_visible()
+
+
+def test_a_request_that_runs_has_a_page_from_which_it_is_stopped(page: Page, console: Console) -> None:
+    go_on, frames = asyncio.Event(), openai_frames()
+    console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
+    caller = console.call(begin(console, "openai"))
+    console.sign_in(page, path="/live")
+    page.get_by_role("link", name=caller.request_id[-8:]).click()
+    main = page.get_by_role("main")
+    expect(figure(main, "Key")).to_have_text("test")
+    expect(figure(main, "Target")).to_have_text("up/gpt-4o-mini")
+    page.get_by_role("button", name="Stop it").click()
+    assert UNWANTED.encode() in console.call(caller.rest())
+    expect(page.get_by_role("heading", name="What became of it")).to_be_visible()
+    expect(page.get_by_text("stopped_by_operator")).to_be_visible()
+    console.soon(go_on.set)

@@ -1,0 +1,187 @@
+"""A model is tried by hand: what is seen while it streams, where it is found afterwards, and how it can end."""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from support.answers import TEXTS, error_body, error_frame, openai_frames, token_steps
+from support.bookkeeping import EACH_DIALECT
+from support.consoled import Console
+from support.onpage import column, figure, panel, visit
+from support.pagewatch import PageWatch
+from support.script import End, Hang, Head, Script, Seen, Send, Step, Wait, whole
+
+PROMPT = "What is a weir?"
+BEGUN = openai_frames()[:3]
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+
+
+def halves(go_on: asyncio.Event, frames: Sequence[bytes] = openai_frames(), first: int = 3) -> list[Step]:
+    """The first frames, and the rest when the test says so."""
+    return [Head(), *map(Send, frames[:first]), Wait(go_on), *map(Send, frames[first:]), End()]
+
+
+def by_prompt(scripts: dict[str, Sequence[Step]]) -> Script:
+    def chosen(request: Seen) -> Sequence[Step]:
+        return scripts[request.json["messages"][-1]["content"]]
+
+    return chosen
+
+
+def chunk(**delta: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    return b"data: %b\n\n" % json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode()
+
+
+def send(page: Page, prompt: str = PROMPT) -> None:
+    page.get_by_label("Prompt", exact=True).fill(prompt)
+    page.get_by_role("button", name="Send", exact=True).click()
+
+
+def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: Page, console: Console) -> None:
+    go_on = asyncio.Event()
+    console.play(halves(go_on))
+    console.sign_in(page)
+    visit(page, "Playground")
+    page.get_by_label("Model", exact=True).fill("smart")
+    send(page)
+    answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
+    expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()
+    expect(answer.get_by_role("status")).to_contain_text("Streaming")
+    expect(frames.get_by_role("listitem")).to_have_count(3)
+    expect(frames.get_by_role("listitem").last).to_contain_text('"content":" from"')
+    console.soon(go_on.set)
+    expect(answer.get_by_text("".join(TEXTS), exact=True)).to_be_visible()
+    expect(answer.get_by_role("status")).to_have_text("Donefinish: stop")
+    expect(frames).to_contain_text("data: [DONE]")
+    expect(figure(answer, "Tokens in")).to_have_text("7")
+    expect(figure(answer, "Tokens out")).to_have_text("5")
+    expect(figure(answer, "First token")).to_have_text(re.compile(r"\d m?s$"))
+    expect(figure(answer, "Cost")).to_have_text("$0.00000405")
+
+    request_id = figure(answer, "Request").get_by_role("link").get_attribute("title")
+    assert request_id is not None
+    found = re.search(r'"id":"(chatcmpl-[^"]+)"', frames.inner_text())
+    assert found is not None
+    page.get_by_label("Find a request by an id").fill(found[1])
+    page.get_by_label("Find a request by an id").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(request_id)
+    assert page.url == f"{console.base_url}/console/requests/{request_id}"
+    expect(panel(page, "What became of it")).to_contain_text("Status 200")
+
+    way = panel(page, "Its way in time").get_by_role("listitem")
+    names = ["Admission", "Attempt", "First token", "Answer", "Finish", "Settlement"]
+    expect(way).to_have_text([re.compile(f"^{name}") for name in names])
+    expect(way.nth(1)).to_contain_text("up/gpt-4o-mini")
+    expect(way.nth(3)).to_contain_text(re.compile(r"[3-9] pieces, longest gap"))
+    strip = page.get_by_role("slider", name="The pieces of the answer in time")
+    strip.focus()
+    page.keyboard.press("Home")
+    expect(strip).to_have_attribute("aria-valuetext", re.compile(r"ms: [1-9] pieces?$"))
+
+    bill = page.get_by_role("region", name="The bill")
+    expect(bill.get_by_role("row").last).to_have_text("Sum$0.00000405")
+    lines = column(page, "The bill", 3).all_inner_texts()
+    assert sum(Decimal(each.removeprefix("$")) for each in lines) == Decimal("0.00000405")
+    assert len(lines) == 2
+    expect(figure(page.get_by_role("main"), "Cost").first).to_have_text("$0.00000405")
+
+
+def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page, console: Console) -> None:
+    go_on = asyncio.Event()
+    calling = [
+        chunk(reasoning_content="They want the weather, "),
+        chunk(reasoning_content="so I look."),
+        chunk(tool_calls=[CALL]),
+        chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
+        chunk(tool_calls=[{"index": 0, "function": {"arguments": ' "Bern"}'}}]),
+        *openai_frames((), finish="tool_calls")[1:],
+    ]
+    console.play(by_prompt({"call": halves(go_on, calling, 4), "hang": [Head(), *map(Send, BEGUN), Hang()]}))
+    console.sign_in(page, path="/playground?model=smart")
+    send(page, "call")
+    answer = panel(page, "Answer")
+    expect(answer.get_by_text('{"city":', exact=True)).to_be_visible()
+    expect(answer.get_by_text("weather", exact=True)).to_be_visible()
+    reasoning = answer.get_by_role("group").filter(has_text="Reasoning 33 characters")
+    expect(reasoning.get_by_text("so I look.").last).to_be_hidden()
+    reasoning.get_by_text("Reasoning").click()
+    expect(reasoning.get_by_text("They want the weather, so I look.").last).to_be_visible()
+    console.soon(go_on.set)
+    expect(answer.get_by_role("status")).to_have_text("Donefinish: tool calls")
+    expect(answer.get_by_text('{ "city": "Bern" }')).to_be_visible()
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_label("What the tool answers to call_1")).to_be_visible()
+    page.get_by_role("button", name="Begin anew").click()
+
+    send(page, "hang")
+    expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(answer.get_by_role("status")).to_have_text("Stopped")
+    console.call(console.upstream.aborted(1))
+    expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+
+
+def test_the_answer_of_each_dialect_is_read(page: Page, console: Console) -> None:
+    console.play(lambda seen: token_steps(openai_frames(("In ", seen.json["messages"][-1]["content"]))))
+    console.sign_in(page, path="/playground?model=smart")
+    answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
+    for dialect in EACH_DIALECT:
+        page.get_by_label("Dialect", exact=True).select_option(dialect)
+        send(page, dialect)
+        expect(answer.get_by_text(f"In {dialect}", exact=True)).to_be_visible()
+        expect(answer.get_by_role("status")).to_have_text("Donefinish: stop")
+        expect(figure(answer, "Tokens out")).to_have_text("2")
+        assert ("[DONE]" in frames.inner_text()) == (dialect != "bitseek")
+    assert [each.path for each in console.upstream.requests] == ["/v1/chat/completions"] * len(EACH_DIALECT)
+
+
+def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:
+    go_on = {"gpt-4o-mini": asyncio.Event(), "second": asyncio.Event()}
+    console.play(lambda seen: halves(go_on[seen.json["model"]], openai_frames((seen.json["model"], " says hi.")), 2))
+    console.sign_in(page, path="/playground?model=smart&compare=1")
+    page.get_by_label("Model 2", exact=True).fill("up/second")
+    page.get_by_label("Prompt", exact=True).fill(PROMPT)
+    page.get_by_label("Prompt", exact=True).press("Control+Enter")
+    first, second = panel(page, "smart"), panel(page, "up/second")
+    expect(first.get_by_text("gpt-4o-mini", exact=True)).to_be_visible()
+    expect(second.get_by_text("second", exact=True)).to_be_visible()
+    console.soon(go_on["second"].set)
+    expect(second.get_by_text("second says hi.", exact=True)).to_be_visible()
+    expect(second.get_by_role("status")).to_have_text("Donefinish: stop")
+    expect(first.get_by_role("status")).to_contain_text("Streaming")
+    expect(page.get_by_role("region", name="Raw frames of answer 2")).to_contain_text("[DONE]")
+    console.soon(go_on["gpt-4o-mini"].set)
+    expect(first.get_by_text("gpt-4o-mini says hi.", exact=True)).to_be_visible()
+    expect(first.get_by_role("status")).to_have_text("Donefinish: stop")
+
+
+def test_what_goes_wrong_is_told_as_the_caller_would_be(page: Page, console: Console, watch: PageWatch) -> None:
+    failing = whole(error_body("The engine is on fire."), 500)
+    failing_late: list[Step] = [Head(), *map(Send, BEGUN), Send(error_frame(error_body("It went out."))), End()]
+    console.play(by_prompt({"early": failing, "late": failing_late}))
+    console.ask("POST", "/api/keys", {"name": "zero", "budget_usd": "0.000000001", "budget_period": "total"})
+    watch.expect("status of 502 .*/api/playground/chat")
+    watch.expect("status of 429 .*/api/playground/chat")
+    console.sign_in(page, path="/playground?model=smart")
+    answer = panel(page, "Answer")
+    page.get_by_label("Key", exact=True).select_option(label="test (default)")
+    send(page, "early")
+    expect(answer.get_by_role("status")).to_have_text("Refused")
+    expect(answer.get_by_role("alert")).to_contain_text("502")
+    send(page, "late")
+    expect(answer.get_by_role("status")).to_have_text("Failed")
+    expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()
+    expect(answer.get_by_role("alert")).to_be_visible()
+    asked = len(console.upstream.requests)
+    page.get_by_label("Key", exact=True).select_option(label="zero (default)")
+    send(page, "early")
+    expect(answer.get_by_role("status")).to_have_text("Refused")
+    expect(answer.get_by_role("alert")).to_contain_text("429 · insufficient_quota · budget_exceeded")
+    assert len(console.upstream.requests) == asked

@@ -1,0 +1,51 @@
+"""One request: the attempt that failed and the one that did not, and what was said, where its key keeps that."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from support.answers import TEXTS, error_body, openai_frames, token_steps
+from support.consoled import Console
+from support.onpage import column, panel, visit
+from support.script import in_turn, whole
+
+ANSWER = "".join(TEXTS)
+
+
+def test_what_was_said_is_shown_when_asked_for_played_again_and_deleted(page: Page, console: Console) -> None:
+    key = console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})
+    console.play(in_turn(whole(error_body("Busy."), 500), token_steps(openai_frames())))
+    assert console.chat(key["secret"]) == ANSWER
+    console.sign_in(page, path="/requests")
+    page.get_by_role("region", name="Requests").get_by_role("link", name="…").click()
+    way = panel(page, "Its way in time").get_by_role("listitem")
+    expect(way.nth(1)).to_have_text(re.compile("^Attempt 1 .*failed: upstream_server_error"))
+    expect(way.nth(2)).to_have_text(re.compile("^Attempt 2 "))
+    expect(way.nth(2)).not_to_contain_text("failed")
+
+    said = panel(page, "What was said")
+    expect(said).to_be_visible()
+    assert ANSWER not in page.content()
+    code = page.get_by_role("region", name="Code")
+    expect(code).to_contain_text(re.compile('"model": ?"smart"'))
+    said.get_by_role("button", name="Show what was said").click()
+    expect(said.get_by_text("Say hello.", exact=True)).to_be_visible()
+    expect(said.get_by_text(ANSWER, exact=True)).to_be_visible()
+    page.get_by_role("group", name="Language").get_by_role("button", name="Python").click()
+    expect(code).to_contain_text("Say hello.")
+    expect(code).to_contain_text('api_key=os.environ["STREAMWEIR_API_KEY"]')
+    view = said.get_by_role("group", name="View")
+    view.get_by_role("button", name="Frames").click()
+    for side in ("From the provider", "To the caller"):
+        expect(said.get_by_role("heading", name=side)).to_be_visible()
+    expect(said.get_by_text('"content":" weir"')).to_have_count(2)
+    view.get_by_role("button", name="Replay").click()
+    expect(said.get_by_text(ANSWER, exact=True)).to_have_count(0)
+    said.get_by_role("button", name="Play", exact=True).click()
+    expect(said.get_by_text(ANSWER, exact=True)).to_be_visible()
+    said.get_by_role("button", name="Delete it").click()
+    page.get_by_role("dialog", name="Delete what was said?").get_by_role("button", name="Delete it").click()
+    expect(said).to_contain_text("It was not kept.")
+    visit(page, "Audit")
+    expect(column(page, "Audit log", 3).first).to_have_text("content.delete")
+    expect(column(page, "Audit log", 3).nth(1)).to_have_text("content.read")

@@ -1,0 +1,177 @@
+"""The log of requests: each filter narrows it, its pages follow each other, and what matches can be taken away."""
+
+import csv
+import json
+import re
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from streamweir.store.clock import now_ms
+from support.console import room_of
+from support.consoled import Console
+from support.requestrows import insert_rows, request_row
+
+MINUTE_MS = 60_000
+DAY_MS = 1440 * MINUTE_MS
+MILLI = 1_000_000
+"""Of a dollar."""
+PAGE_ROWS = 50
+
+ODD: dict[str, dict[str, Any]] = {
+    "quick": {"age_ms": MINUTE_MS, "cost": MILLI},
+    "dear": {
+        "age_ms": 120 * MINUTE_MS,
+        "cost": 2000 * MILLI,
+        "key_id": "key_2",
+        "key_name": "batch",
+        "model": "sonnet",
+        "target": "anthropic/claude",
+        "dialect": "opentoken",
+    },
+    "broken": {"age_ms": 3 * DAY_MS, "status": 502, "verdict": "upstream_error", "error": "upstream_unreachable"},
+    "whole": {"age_ms": 10 * DAY_MS, "stream": False, "workspace_id": "default", "dialect": "aivene"},
+}
+NAMES = list(ODD)
+"""By number, and from the newest on."""
+FEW, MANY = 3, 2 * PAGE_ROWS + 20
+
+CHOSEN = frozenset({"Time", "Result", "Dialect", "Status", "Streamed"})
+"""The others are typed."""
+NARROWED = [
+    ("Time", "Last hour", ["quick"]),
+    ("Time", "Last day", ["quick", "dear"]),
+    ("Time", "Last week", ["quick", "dear", "broken"]),
+    ("Model", "sonnet", ["dear"]),
+    ("Result", "Failed", ["broken"]),
+    ("Key", "key_2", ["dear"]),
+    ("Result", "upstream error", ["broken"]),
+    ("Provider", "anthropic", ["dear"]),
+    ("Workspace", "default", ["whole"]),
+    ("Dialect", "opentoken", ["dear"]),
+    ("Status", "5xx", ["broken"]),
+    ("Target", "anthropic/claude", ["dear"]),
+    ("Streamed", "No", ["whole"]),
+    ("Error code", "upstream_unreachable", ["broken"]),
+    ("Cost from, $", "0.5", ["dear"]),
+    ("Cost to, $", "0.5", ["quick"]),
+]
+"""No two that follow each other find the same: what is still to be seen of one is not taken for the next."""
+
+
+def fill(console: Console, alike: int) -> int:
+    """The odd ones, and so many that are all alike, older than those. Gives the moment."""
+    now = now_ms()
+    rows = [
+        request_row(number, at_ms=now - age_ms, **more)
+        for number, (age_ms, more) in enumerate((each.pop("age_ms"), each) for each in map(dict, ODD.values()))
+    ]
+    rows += [request_row(100 + number, at_ms=now - 20 * DAY_MS - number, model="many") for number in range(alike)]
+    console.call(room_of(console.gate).store.write(lambda conn: insert_rows(conn, rows)))
+    return now
+
+
+def local_time(at_ms: int) -> str:
+    """As a browser in the same zone has it in a box."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%dT%H:%M")
+
+
+def expect_rows(page: Page, numbers: list[int]) -> None:
+    links = page.get_by_role("region", name="Requests", exact=True).locator("tbody").get_by_role("link", name="…")
+    expect(links).to_have_text([f"…{number:08x}" for number in numbers])
+
+
+def test_each_filter_narrows_as_it_says(page: Page, console: Console) -> None:
+    now = fill(console, FEW)
+    console.sign_in(page, path="/requests")
+    bar = page.get_by_role("search", name="Filters")
+    bar.get_by_role("button", name="More filters").click()
+    force = page.get_by_role("list", name="Filters in force")
+    everything = [*range(len(NAMES)), *range(100, 100 + FEW)]
+    since = ("From", local_time(now - 4 * DAY_MS), ["quick", "dear", "broken"])
+    for label, value, names in [*NARROWED, since]:
+        box = bar.get_by_label(label, exact=True)
+        if label in CHOSEN:
+            box.select_option(label=value)
+        else:
+            box.fill(value)
+            box.press("Enter")
+        expect_rows(page, [NAMES.index(name) for name in names])
+        force.get_by_role("button").click()
+    expect_rows(page, everything)
+    bar.get_by_label("Before").fill(local_time(now - 4 * DAY_MS))
+    bar.get_by_label("Before").press("Enter")
+    expect_rows(page, [*range(NAMES.index("whole"), len(NAMES)), *range(100, 100 + FEW)])
+    page.go_back()
+    expect_rows(page, everything)
+    bar.get_by_label("Id", exact=True).fill(f'"chatcmpl-{NAMES.index("dear"):029}",')
+    bar.get_by_label("Id", exact=True).press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(f"^req_.*{NAMES.index('dear'):08x}$"))
+    page.go_back()
+    expect_rows(page, everything)
+
+    bar.get_by_label("Model", exact=True).fill("gpt-4o")
+    bar.get_by_label("Model", exact=True).press("Enter")
+    bar.get_by_label("Result", exact=True).select_option(label="Not failed")
+    expect_rows(page, [NAMES.index("quick"), NAMES.index("whole")])
+    page.reload()
+    expect_rows(page, [NAMES.index("quick"), NAMES.index("whole")])
+    expect(force.get_by_role("listitem")).to_have_text(
+        [re.compile("model: gpt-4o"), re.compile("not failed"), "Clear all"]
+    )
+    bar.get_by_label("Model", exact=True).fill("nobody's")
+    bar.get_by_label("Model", exact=True).press("Enter")
+    expect(page.get_by_text("No request matches.")).to_be_visible()
+    page.get_by_role("link", name="Show all requests").click()
+    expect_rows(page, everything)
+
+
+def test_pages_follow_each_other_and_what_matches_can_be_taken(page: Page, console: Console, tmp_path: Path) -> None:
+    fill(console, MANY)
+    console.sign_in(page, path="/requests?model=many")
+    older, newer = (page.get_by_role("button", name=name, exact=True) for name in ("Older", "Newer"))
+    pages = [list(range(100 + at, 100 + min(at + PAGE_ROWS, MANY))) for at in range(0, MANY, PAGE_ROWS)]
+    expect_rows(page, pages[0])
+    expect(newer).to_be_disabled()
+    for numbers in pages[1:]:
+        older.click()
+        expect_rows(page, numbers)
+    expect(older).to_be_disabled()
+    page.reload()
+    expect_rows(page, pages[2])
+    newer.click()
+    expect_rows(page, pages[1])
+    page.go_back()
+    expect_rows(page, pages[2])
+    page.get_by_role("button", name="Newest").click()
+    expect_rows(page, pages[0])
+
+    taken = {}
+    for name in ("CSV", "JSON lines"):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        download.value.save_as(tmp_path / name)
+        taken[name] = (tmp_path / name).read_text()
+    by_csv = list(csv.DictReader(StringIO(taken["CSV"])))
+    by_json = [json.loads(line) for line in taken["JSON lines"].splitlines()]
+    numbers = [int(each["request_id"][-8:], 16) for each in by_csv]
+    assert numbers == [number for each in pages for number in each]
+    assert [each["request_id"] for each in by_json] == [each["request_id"] for each in by_csv]
+    assert {each["model"] for each in by_csv} == {each["model"] for each in by_json} == {"many"}
+
+
+def test_a_key_is_found_by_its_name_whether_its_requests_were_seen_or_not(page: Page, console: Console) -> None:
+    fill(console, FEW)
+    key = console.ask("POST", "/api/keys", {"name": "idle"})
+    console.sign_in(page, path="/requests")
+    box = page.get_by_role("search", name="Filters").get_by_label("Key", exact=True)
+    box.focus()
+    expect(page.locator(f"datalist option[value='{key['id']}']")).to_have_text("idle")
+    box.fill("idle")
+    box.press("Enter")
+    expect(page).to_have_url(re.compile(f"key={key['id']}$"))
+    expect(page.get_by_role("list", name="Filters in force")).to_contain_text("key: idle")
+    expect(page.get_by_text("No request matches.")).to_be_visible()

@@ -1,0 +1,29 @@
+"""Where something is on a page of the console, by what a reader sees or hears of it."""
+
+from playwright.sync_api import Locator, Page
+
+
+def visit(page: Page, name: str) -> None:
+    """One of the pages, as somebody goes there."""
+    page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name=name, exact=True).click()
+
+
+def panel(page: Page, title: str) -> Locator:
+    return page.locator("section").filter(has=page.get_by_role("heading", name=title, exact=True, level=2))
+
+
+def figure(within: Locator, name: str) -> Locator:
+    """What stands beside a name."""
+    named = within.page.get_by_role("term").get_by_text(name, exact=True)
+    return within.locator("dl > div").filter(has=named).get_by_role("definition")
+
+
+def row(page: Page, table: str, text: str) -> Locator:
+    """Those of a table in which the text is."""
+    return page.get_by_role("region", name=table, exact=True).get_by_role("row").filter(has_text=text)
+
+
+def column(page: Page, table: str, place: int) -> Locator:
+    """Its cells, from the top down, without its head."""
+    body = page.get_by_role("region", name=table, exact=True).locator("tbody")
+    return body.locator(f"tr > :nth-child({place + 1})")
