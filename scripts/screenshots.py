@@ -1,0 +1,215 @@
+"""`make screenshots`: every page of the console as a picture, in both colours, and the main ones as a phone shows them.
+
+    python -m scripts.screenshots [--out FOLDER] [--rows N]
+
+A gateway with a month of traffic in its books (`bench.consoledata`) stands before an upstream that does as it is
+told; a few requests go through it while the pictures are taken, so that something streams. A second one has never
+seen a request. What is on the pictures is the same each time, but for the moments and the figures of those requests.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from bench.consoledata import make_books
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
+from scripts.screenscene import QUESTION, Desk, furnish, opened
+
+from support.chromium import find_chromium
+from support.web import NODE
+
+OUT = Path(__file__).parents[1] / "build" / "screenshots"
+ROWS = 20_000
+LAPTOP: ViewportSize = {"width": 1366, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+HIGHEST = 3000
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PATIENCE_MS = 20_000
+PAINTED_MS = 400
+"""Until charts are drawn anew, in other colours or another size. Nothing tells."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    name: str
+    path: str
+    do: Callable[[Page], Awaitable[None]] | None = None
+    """What is done on the page before."""
+    on_phone: bool = False
+    is_cut: bool = False
+    """Only what is seen of it without scrolling."""
+
+
+async def send_prompt(page: Page) -> None:
+    await page.get_by_label("Prompt", exact=True).fill(QUESTION)
+    await page.get_by_role("button", name="Send", exact=True).click()
+    done = page.get_by_role("status").filter(has_text="Done")
+    await expect(done).to_have_count(2 if "compare" in page.url else 1)
+    await expect(page.get_by_role("definition").filter(has_text="$").first).to_be_visible()
+
+
+async def show_said(page: Page) -> None:
+    await page.get_by_role("button", name="Show what was said").click()
+    await expect(page.get_by_role("button", name="Replay", exact=True)).to_be_visible()
+
+
+async def show_frames(page: Page) -> None:
+    await show_said(page)
+    await page.get_by_role("button", name="Frames", exact=True).click()
+
+
+async def open_new_key(page: Page) -> None:
+    await page.get_by_role("button", name="Create a key").click()
+
+
+async def open_secret(page: Page) -> None:
+    await open_new_key(page)
+    await page.get_by_label("Name", exact=True).fill("nightly-report")
+    await page.get_by_role("button", name="Create the key").click()
+    await expect(page.get_by_role("button", name="Copy").first).to_be_visible()
+
+
+async def open_key(page: Page) -> None:
+    await page.get_by_role("link", name="helpdesk", exact=True).first.click()
+    await expect(page.get_by_role("button", name="Rotate")).to_be_visible()
+
+
+async def see_streams(page: Page) -> None:
+    await expect(page.get_by_text("streaming", exact=True).first).to_be_visible()
+
+
+def shots(told: str, refused: str) -> list[Shot]:
+    """`told`: a request that failed over and of which all is kept. `refused`: one that came to nothing."""
+    return [
+        Shot("cover-overview", "", is_cut=True),
+        Shot("cover-request", f"/requests/{told}", is_cut=True),
+        Shot("overview", "", on_phone=True),
+        Shot("overview-week", "?period=week&by=key"),
+        Shot("requests", "/requests", on_phone=True),
+        Shot("requests-filtered", "/requests?verdict=upstream_error&provider=openai"),
+        Shot("request", f"/requests/{told}", show_said, on_phone=True),
+        Shot("request-frames", f"/requests/{told}", show_frames),
+        Shot("request-refused", f"/requests/{refused}"),
+        Shot("playground", "/playground?model=assistant", send_prompt, on_phone=True),
+        Shot("playground-compare", "/playground?model=assistant&compare=1&model2=claude-sonnet-4-5", send_prompt),
+        Shot("keys", "/keys", on_phone=True),
+        Shot("key", "/keys", open_key),
+        Shot("key-new", "/keys", open_new_key, on_phone=True),
+        Shot("key-secret", "/keys", open_secret),
+        Shot("workspaces", "/workspaces"),
+        Shot("models", "/models"),
+        Shot("audit", "/audit"),
+        Shot("settings", "/settings"),
+        Shot("live", "/live", see_streams, on_phone=True),
+    ]
+
+
+EMPTY = [
+    Shot("first-overview", "", on_phone=True),
+    Shot("first-live", "/live"),
+    Shot("first-requests", "/requests"),
+    Shot("first-playground", "/playground"),
+    Shot("first-keys", "/keys"),
+]
+
+
+async def sign_in(page: Page, desk: Desk) -> None:
+    await page.goto(f"{desk.program.base_url}/console")
+    await page.get_by_label("Admin secret or admin key").fill(desk.secret)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+
+
+async def take(page: Page, out: Path, name: str, size: ViewportSize, is_cut: bool = False) -> None:
+    """In both colours. The window is made as high as the page, for what is beside or behind it must fit."""
+    if not is_cut and not await page.get_by_role("dialog").count():
+        height: int = await page.evaluate("document.documentElement.scrollHeight")
+        await page.set_viewport_size({"width": size["width"], "height": min(max(height, size["height"]), HIGHEST)})
+        await page.evaluate("scrollTo(0, 0)")
+    for scheme in SCHEMES:
+        await page.emulate_media(color_scheme=scheme)
+        await page.wait_for_timeout(PAINTED_MS)
+        await page.screenshot(path=out / f"{name}-{scheme}.png", animations="disabled")
+    await page.emulate_media(color_scheme="light")
+    await page.set_viewport_size(size)
+
+
+async def take_all(browser: Browser, desk: Desk, wanted: Sequence[Shot], out: Path) -> None:
+    for size, suffix in ((LAPTOP, ""), (PHONE, "-phone")):
+        context = await browser.new_context(
+            viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=desk.program.base_url
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        page = await context.new_page()
+        await sign_in(page, desk)
+        for shot in wanted:
+            if suffix and not shot.on_phone:
+                continue
+            await page.goto(f"/console{shot.path}")
+            await expect(page.get_by_role("heading", level=1)).to_be_visible()
+            await expect(page.get_by_text("Loading …")).to_have_count(0)
+            if shot.do is not None:
+                await shot.do(page)
+            await take(page, out, f"{shot.name}{suffix}", size, shot.is_cut)
+        await context.close()
+
+
+async def picture_month(browser: Browser, folder: Path, rows: int, out: Path) -> None:
+    (folder / "data").mkdir(parents=True)
+    filled = await make_books(folder / "data", rows, time.time_ns() // 1_000_000)
+    async with opened(folder, filled.secret) as desk, AsyncExitStack() as stack:
+        furnished = await furnish(desk)
+        for stream in furnished.streams:
+            await stack.enter_async_context(stream)
+        await take_all(browser, desk, shots(furnished.told, furnished.refused), out)
+
+
+async def picture_first(browser: Browser, folder: Path, out: Path) -> None:
+    folder.mkdir()
+    async with opened(folder, None) as desk:
+        page = await browser.new_page(viewport=LAPTOP)
+        await page.goto(f"{desk.program.base_url}/console")
+        await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        await take(page, out, "signin", LAPTOP)
+        await page.close()
+        await take_all(browser, desk, EMPTY, out)
+
+
+async def run(out: Path, rows: int) -> None:
+    found = find_chromium()
+    if found is None:
+        sys.exit("There is no Chromium: STREAMWEIR_CHROMIUM can name one.")
+    if NODE.exists():
+        os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(NODE)
+    expect.set_options(timeout=PATIENCE_MS)
+    out.mkdir(parents=True, exist_ok=True)
+    environ: dict[str, str | float | bool] = {**os.environ, **found.environ}
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=found.program, args=["--no-sandbox", "--no-proxy-server"], env=environ
+        )
+        with TemporaryDirectory() as folder:
+            await picture_first(browser, Path(folder) / "first", out)
+            await picture_month(browser, Path(folder) / "month", rows, out)
+        await browser.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Pictures of every page of the console.")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    asyncio.run(run(options.out, options.rows))
+    sys.stdout.write(f"The pictures are in {options.out}\n")
+
+
+if __name__ == "__main__":
+    main()

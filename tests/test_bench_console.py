@@ -1,0 +1,76 @@
+"""The tool that measures the console's questions: its books agree with themselves, and every answer is right.
+
+How fast they come is never asserted here.
+"""
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.console import LIMIT_MS, Client, Figure, Record, gateway_on, markdown, measure
+from bench.consoledata import DAYS, KEYS, MODELS, make_books
+
+from streamweir.store.clock import now_ms
+from streamweir.store.engine import open_store
+from streamweir.store.sumcheck import check_sums
+
+ROWS = 20_000
+
+
+async def test_a_month_is_made_and_every_question_is_answered_right(tmp_path: Path) -> None:
+    filled = await make_books(tmp_path, ROWS, now_ms())
+    store = await open_store("sqlite:///streamweir.db", tmp_path)
+    report = await store.read(check_sums, timeout_s=60)
+    await store.close()
+    assert report.faults == []
+    record = measure(tmp_path, filled, 1)
+    figures = record.figures
+    assert 0 <= record.others <= 1
+    names = [figure.question for figure in figures]
+    assert len(names) == len(set(names))
+    assert len(names) > 100
+    assert all(figure.max_ms > 0 for figure in figures)
+    with gateway_on(tmp_path) as (port, _):
+        client = Client(port, filled.secret)
+        month = client.ask("/api/overview?period=month&by=key")
+        week = client.ask("/api/overview?period=week&by=model")
+        client.close()
+    books = sqlite3.connect(tmp_path / "streamweir.db")
+    count = books.execute("SELECT count(*) FROM requests").fetchone()[0]
+    held, cost = books.execute("SELECT count(*), sum(cost) FROM requests WHERE target IS NOT NULL").fetchone()
+    since = (month["since_ms"],)
+    lately = books.execute("SELECT count(*) FROM requests WHERE target IS NOT NULL AND at_ms >= ?", since).fetchone()[0]
+    times = books.execute(
+        "SELECT ttft_ms FROM requests WHERE stream AND ttft_ms IS NOT NULL AND at_ms >= ?", (week["since_ms"],)
+    ).fetchall()
+    books.close()
+    assert (count, KEYS, len(MODELS), DAYS) == (ROWS, 25, 12, 30)
+    assert 0.98 < held / count < 1
+    assert cost > 0
+    assert month["total"]["requests"] == lately
+    true = median(time for (time,) in times)
+    assert true / 1.5 < week["total"]["ttft_p50_ms"] < true * 1.5
+
+
+async def test_the_same_seed_makes_the_same_month(tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        await make_books(folder, 300, 1_794_700_000_000)
+        books = sqlite3.connect(folder / "streamweir.db")
+        made.append(books.execute("SELECT request_id, model, target, verdict, cost, strip FROM requests").fetchall())
+        books.close()
+    assert made[0] == made[1]
+
+
+def test_the_report_says_what_was_not_kept() -> None:
+    figure = partial(Figure, p95_ms=300.0, max_ms=400.0, cpu_ms=20.0, kib=1.5)
+    kept = markdown(Record([figure("a", LIMIT_MS - 1)], 0.25), 10, 1.0)
+    assert "**kept**" in kept
+    assert "used 25% of the cores" in kept
+    assert "| a | 199.0 | 300.0 | 400.0 | 20.0 | 1.5 |" in kept
+    missed = markdown(Record([figure("a", 1.0), figure("b", LIMIT_MS)], 0.0), 10, 1.0)
+    assert "**not kept**" in missed
+    assert "| **b** | 200.0 |" in missed
