@@ -147,8 +147,10 @@ def fail_all(console: Console, keys: dict[str, str]) -> None:
     def failing(seen: Seen) -> list[Step]:
         return whole(error_body(seen.json["model"]), 500)
 
+    few = asyncio.Semaphore(16)
+
     async def ask(payload: str) -> int:
-        async with await console.gate.connect() as client:
+        async with few, await console.gate.connect() as client:
             await client.send(request_of(payload, keys, stream=False))
             return (await client.response()).status
 
