@@ -21,13 +21,14 @@ IS_NEW_ENOUGH := const [a, b] = process.versions.node.split("."); \
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes
 # Small enough to be there always; the extra `local` is installed by itself.
-EXTRAS := import postgres shared tokens
+EXTRAS := client import postgres shared tokens
 
 # A folder is among them because it changes with what comes and goes.
 SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
 
 # The tests of the pure packages. Coverage is measured over these alone: to trace all the others costs minutes.
-PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtures.py)
+PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtures.py) \
+	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py))
 # The others wait for databases and processes half of the time: two for each core, eight at most.
 WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
 FUZZ_COUNT ?= 1000000

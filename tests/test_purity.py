@@ -13,7 +13,14 @@ import streamweir
 
 PACKAGE = Path(streamweir.__file__).parent
 PURE = ("core", "wire", "providers", "dialects", "stages", "policy")
-FILES = sorted(path for name in PURE for path in (PACKAGE / name).rglob("*.py"))
+CLIENT = ("answer", "error", "partial", "patience", "reader", "request", "stream", "told")
+"""The core of the client, beneath its sockets."""
+FILES = sorted(
+    [
+        *(path for name in PURE for path in (PACKAGE / name).rglob("*.py")),
+        *(PACKAGE / "client" / f"{name}.py" for name in CLIENT),
+    ]
+)
 FORBIDDEN_NAMES = {"open", "print", "input", "breakpoint", "eval", "exec", "__import__"}
 CLOCK_MEMBERS = {"now", "utcnow", "today", "fromtimestamp", "utcfromtimestamp"}
 CLOCK_OWNERS = {"datetime", "date"}

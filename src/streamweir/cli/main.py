@@ -8,6 +8,7 @@ from streamweir import __version__
 
 _COMMANDS = {
     "admin": "streamweir.cli.admin",
+    "chat": "streamweir.cli.chat",
     "credits": "streamweir.cli.credits",
     "import": "streamweir.cli.imports",
     "keys": "streamweir.cli.keys",

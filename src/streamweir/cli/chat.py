@@ -1,0 +1,221 @@
+"""`streamweir chat`: a model, asked at a terminal or in a pipe, and its answer as it comes.
+
+A prompt is an argument, or standard input, or a conversation is held where that is a terminal. To a terminal the answer
+is shown with its reasoning and its calls, and a last line (on standard error) says what it took; to a pipe goes the
+plain answer. Ctrl-C leaves the answer, which closes the connection, and says so.
+Exit status: 0 a whole answer, 1 none, 2 wrong use, 130 left by Ctrl-C.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+from msgspec import Struct, field
+
+from streamweir.cli.localkey import development_key
+from streamweir.cli.table import clean
+from streamweir.dialects.table import DIALECTS
+
+if TYPE_CHECKING:
+    from streamweir.cli.chatview import Timing, View
+    from streamweir.client import Client, Completion
+    from streamweir.policy.prices import Rates
+
+LEFT = 130
+_SAID = "Cancelled: the connection is closed."
+
+
+@click.command("chat", short_help="Ask a model, and see its answer as it comes.")
+@click.argument("model")
+@click.argument("prompt", required=False)
+@click.option(
+    "--base-url",
+    envvar="STREAMWEIR_URL",
+    default="http://127.0.0.1:8080",
+    show_default=True,
+    help="The endpoint; with --dialect and without a path, of a gateway.",
+)
+@click.option("--key", envvar="STREAMWEIR_KEY", help="The API key.  [default: the local gateway's own, in ./var]")
+@click.option("--dialect", type=click.Choice(sorted(DIALECTS)), help="What the endpoint speaks.  [default: openai]")
+@click.option("--system", metavar="TEXT", help="What the model is told beforehand.")
+@click.option("--temperature", type=click.FloatRange(0, 2))
+@click.option("--max-tokens", type=click.IntRange(1))
+@click.option("--raw", is_flag=True, help="Show the frames as they come, with their times.")
+@click.option("--json", "as_json", is_flag=True, help="The whole completion, as JSON.")
+def command(
+    model: str,
+    prompt: str | None,
+    base_url: str,
+    key: str | None,
+    dialect: str | None,
+    system: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Ask MODEL, and see its answer as it comes.
+
+    PROMPT is what is asked; without it standard input is, or, at a terminal, a conversation is held: an empty line or
+    Ctrl-D ends it.
+
+    The exit status is 0 for a whole answer, 1 for none, 2 for wrong use, 130 after Ctrl-C.
+    """
+    if raw and as_json:
+        raise click.UsageError("--raw and --json do not go together")
+    try:
+        from streamweir.client import Client
+    except ImportError:
+        raise click.ClickException("streamweir chat needs httpx2: install streamweir[client]") from None
+    asked = {"temperature": temperature, "max_tokens": max_tokens}
+    root = _root_of(base_url, dialect)
+    secret = key if key is not None else development_key(base_url)
+    try:
+        client = Client(root, api_key=secret, dialect=dialect or "openai")
+    except ValueError as reason:
+        raise click.UsageError(str(reason)) from None
+    chat = Chat(
+        client=client,
+        model=model,
+        parameters={name: value for name, value in asked.items() if value is not None},
+        form="raw" if raw else "json" if as_json else "text",
+        root=root,
+        key=secret,
+    )
+    if system is not None:
+        chat.messages.append({"role": "system", "content": system})
+    with client:
+        if prompt is None and sys.stdin is not None and sys.stdin.isatty():
+            chat.converse()
+        else:
+            chat.ask_once(prompt if prompt is not None else _read_all())
+
+
+class Chat(Struct):
+    """What is asked, of whom, and how the answer is shown."""
+
+    client: "Client"
+    model: str
+    parameters: Mapping[str, Any]
+    form: str
+    root: str
+    key: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    rates: "Rates | None" = None
+    knows_rates: bool = False
+
+    def ask_once(self, prompt: str) -> None:
+        from streamweir.client import ClientError
+
+        if not prompt.strip():
+            raise click.UsageError("there is nothing to ask: the prompt is empty")
+        try:
+            self._ask(prompt)
+        except ClientError as error:
+            raise click.ClickException(clean(str(error))) from None
+        except KeyboardInterrupt:
+            click.echo(_SAID, err=True)
+            sys.exit(LEFT)
+
+    def converse(self) -> None:
+        """Until an empty line, Ctrl-D, or Ctrl-C at the prompt. An answer that failed or was left is forgotten."""
+        from streamweir.client import ClientError
+
+        with suppress(ImportError):
+            import readline  # noqa: F401 (lines can be edited once it is imported)
+        while prompt := _read_line():
+            before = len(self.messages)
+            try:
+                answer = self._ask(prompt)
+            except ClientError as error:
+                click.echo(f"Error: {clean(str(error))}", err=True)
+                del self.messages[before:]
+            except KeyboardInterrupt:
+                click.echo(_SAID, err=True)
+                del self.messages[before:]
+            else:
+                self.messages.append(answer.message)
+
+    def _ask(self, prompt: str) -> "Completion":
+        from streamweir.cli.chatview import Timing
+
+        self.messages.append({"role": "user", "content": prompt})
+        timing = Timing(time.monotonic)
+        view = self._view(timing)
+        timing.begin()
+        try:
+            with self.client.stream(
+                model=self.model, messages=self.messages, tap=view.tap, **self.parameters
+            ) as stream:
+                for event in stream:
+                    timing.see(event)
+                    view.feed(event)
+                timing.end()
+                answer = stream.so_far
+        finally:
+            view.leave()
+        view.end(answer)
+        self._tell(timing, answer)
+        return answer
+
+    def _view(self, timing: "Timing") -> "View":
+        from streamweir.cli import chatview
+
+        is_terminal = sys.stdout.isatty()
+        if self.form == "raw":
+            return chatview.RawView(timing, is_terminal=is_terminal, secret=self.key)
+        if self.form == "json":
+            return chatview.JsonView()
+        return chatview.terminal_view() if is_terminal else chatview.PlainView()
+
+    def _tell(self, timing: "Timing", answer: "Completion") -> None:
+        """The last line: for a person who looks."""
+        if not sys.stderr.isatty():
+            return
+        from streamweir.cli.chatcost import cost_nanousd, load_rates
+        from streamweir.cli.chatview import summary
+
+        if not self.knows_rates:
+            self.rates, self.knows_rates = load_rates(self.root, self.key, self.model), True
+        line = summary(timing, answer.usage, cost_nanousd(answer.usage, self.rates), answer.request_id)
+        click.secho(line, dim=True, err=True)
+
+
+def _root_of(base_url: str, dialect: str | None) -> str:
+    """Of a gateway without a path: its own, in the dialect that was asked for."""
+    base_url = base_url.rstrip("/")
+    if urlsplit(base_url).path:
+        return base_url
+    return f"{base_url}/v1" if dialect is None else f"{base_url}/{dialect}/v1"
+
+
+def _read_all() -> str:
+    """Standard input, which may be closed, or hold what is no text."""
+    if sys.stdin is None:
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input is not text in UTF-8") from None
+    except KeyboardInterrupt:
+        sys.exit(LEFT)
+
+
+def _read_line() -> str | None:
+    """None: that is all."""
+    prompt = "> "
+    if not sys.stdout.isatty():
+        click.echo(prompt, nl=False, err=True)
+        prompt = ""
+    try:
+        return input(prompt).strip()
+    except EOFError:
+        click.echo(err=True)
+        return None
+    except KeyboardInterrupt:
+        click.echo(err=True)
+        sys.exit(LEFT)

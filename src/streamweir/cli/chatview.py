@@ -1,0 +1,200 @@
+"""What a person or a program sees of an answer while it comes: on a terminal, in a pipe, as frames, as JSON.
+
+An answer is foreign text. On a terminal nothing of it is obeyed (`harmless`), and nothing is read as markup; in a pipe
+it goes through as it is, at once, and nothing else does. Times are handed in. It must not know a socket or a command.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from streamweir.cli.table import clean, dollars
+from streamweir.client import Completion
+from streamweir.client.told import hide
+from streamweir.core.events import (
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+)
+from streamweir.core.usage import Usage
+from streamweir.wire.sse import EventTooLarge, Frame, Splitter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_KEPT = "\n\t\u200c\u200d"
+"""Not printable, and needed: lines, and what joins letters and emoji."""
+_SPEAKS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta)
+
+
+def harmless(text: str) -> str:
+    """With nothing in it that a terminal would obey. Lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in _KEPT else "\ufffd" for each in text)
+
+
+class Timing(Struct):
+    """Of one answer, by a clock that only goes forward."""
+
+    now: Callable[[], float]
+    asked: float = 0.0
+    first: float | None = None
+    ended: float = 0.0
+
+    def begin(self) -> None:
+        self.asked = self.now()
+
+    def see(self, event: Event) -> None:
+        if self.first is None and isinstance(event, _SPEAKS):
+            self.first = self.now()
+
+    def end(self) -> None:
+        self.ended = self.now()
+
+
+def summary(timing: Timing, usage: Usage | None, cost_nanousd: int | None, request_id: str | None) -> str:
+    """One line: what is not known is left out."""
+    parts = []
+    if timing.first is not None:
+        parts.append(f"first token after {timing.first - timing.asked:.2f} s")
+        spoke_s = timing.ended - timing.first
+        if usage is not None and usage.completion_tokens > 1 and spoke_s > 0:
+            parts.append(f"{(usage.completion_tokens - 1) / spoke_s:.1f} tokens/s")
+    if usage is not None:
+        parts.append(f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
+    if cost_nanousd is not None:
+        parts.append(dollars(cost_nanousd))
+    if request_id is not None:
+        parts.append(clean(request_id))
+    return ", ".join(parts)
+
+
+class View:
+    """Shows nothing: the base of those that do."""
+
+    def feed(self, event: Event) -> None:
+        """An event came."""
+
+    def tap(self, data: bytes) -> None:
+        """Bytes came, before they are events."""
+
+    def end(self, completion: Completion) -> None:
+        """The answer was left, and is whole."""
+
+    def leave(self) -> None:
+        """Nothing more comes, whole or not: what is said next begins a line."""
+
+
+class PlainView(View):
+    """The text alone, to the last byte of it, and the end of a line."""
+
+    def __init__(self) -> None:
+        self._last = "\n"
+
+    def feed(self, event: Event) -> None:
+        if isinstance(event, TextDelta | RefusalDelta) and event.choice == 0:
+            self._last = event.text[-1:]  # before it is written: Ctrl-C may come in the midst
+            _write(event.text)
+
+    def leave(self) -> None:
+        if self._last != "\n":
+            _write("\n")
+        self._last = "\n"
+
+
+class TerminalView(View):
+    """Reasoning dimmed, then the text, then the calls."""
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+        self._style = ""
+        self._is_mid_line = False
+
+    def feed(self, event: Event) -> None:
+        match event:
+            case ReasoningDelta(choice=0):
+                self._say(event.text, "dim")
+            case TextDelta(choice=0):
+                self._say(event.text, "")
+            case RefusalDelta(choice=0):
+                self._say(event.text, "italic")
+
+    def end(self, completion: Completion) -> None:
+        for call in completion.tool_calls:
+            self._say(f"{call.name}({call.arguments})", "bold")
+            if call.problem is not None:
+                self._say(f"  {call.problem}", "red")
+            self.leave()
+
+    def leave(self) -> None:
+        if self._is_mid_line:
+            self._console.print()
+        self._is_mid_line = False
+
+    def _say(self, text: str, style: str) -> None:
+        from rich.text import Text
+
+        if not text:
+            return
+        if style != self._style:
+            self.leave()
+            self._style = style
+        self._is_mid_line = not text.endswith("\n")  # before it is shown: Ctrl-C may come in the midst
+        self._console.print(Text(harmless(text), style), end="", soft_wrap=True)
+        self._console.file.flush()
+
+
+class RawView(View):
+    """Every frame with the time at which it came, in seconds since the request. The caller's key, where a server
+    repeats it, is not shown: what stands here is pasted elsewhere."""
+
+    def __init__(self, timing: Timing, *, is_terminal: bool, secret: str = "") -> None:
+        self._timing = timing
+        self._is_terminal = is_terminal
+        self._secret = secret
+        self._splitter = Splitter()
+
+    def tap(self, data: bytes) -> None:
+        try:
+            frames = self._splitter.feed(data)
+        except EventTooLarge as reason:
+            frames = reason.frames
+        self._show(frames)
+
+    def leave(self) -> None:
+        self._show(self._splitter.finish())
+
+    def _show(self, frames: list[Frame]) -> None:
+        after_s = self._timing.now() - self._timing.asked
+        for frame in frames:
+            for line in _LINE_END.split(hide(frame.raw.decode("utf-8", "replace"), self._secret)):
+                if line:
+                    _write(f"{after_s:9.3f}  {harmless(line) if self._is_terminal else line}\n")
+
+
+class JsonView(View):
+    """The completion as one document, in ASCII."""
+
+    def end(self, completion: Completion) -> None:
+        _write(json.dumps(completion.to_dict(), indent=2) + "\n")
+
+
+def terminal_view() -> TerminalView:
+    from rich.console import Console
+
+    return TerminalView(Console(highlight=False, markup=False, emoji=False))
+
+
+def _write(text: str) -> None:
+    """At once; half of a surrogate pair, which has no bytes, as a question mark."""
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()

@@ -1,0 +1,122 @@
+"""The consuming side of a stream, done once: for any endpoint that speaks any of the four dialects.
+
+    with Client("http://127.0.0.1:8080", api_key=key) as client:
+        with client.stream(model="sim/hello", messages="Hi") as stream:
+            for text in stream.text():
+                print(text, end="")
+            print(stream.usage)
+
+`parse` and `aparse` are for those who have the bytes already. What is pure (`reader` and what it is made of) knows no
+socket; `Client` and `AsyncClient` need httpx2 (the extra `client`), which is imported when one of them is asked for.
+Nothing here imports the gateway.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from streamweir.client.answer import Answer, Choice, Completion, ToolCall
+from streamweir.client.error import (
+    AuthenticationFailed,
+    ClientError,
+    Conflict,
+    InvalidToolArguments,
+    NotFound,
+    PermissionDenied,
+    RateLimited,
+    RequestFailed,
+    RequestRefused,
+    ServerFailed,
+    StreamBroken,
+    StreamError,
+    StreamInvalid,
+    StreamTimeout,
+    StreamTooLarge,
+    StreamTruncated,
+    Unreachable,
+)
+from streamweir.client.patience import Retries, Timeouts
+from streamweir.client.reader import Limits, Reader
+from streamweir.client.stream import AsyncStream, Stream, aparse, parse
+from streamweir.core.events import (
+    ChoiceFinished,
+    Event,
+    Extra,
+    FinishReason,
+    LogprobsDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamCompleted,
+    StreamStarted,
+    StreamTagged,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    UsageDiscarded,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+
+if TYPE_CHECKING:
+    from streamweir.client.http import AsyncClient, Client
+
+__all__ = [
+    "Answer",
+    "AsyncClient",
+    "AsyncStream",
+    "AuthenticationFailed",
+    "Choice",
+    "ChoiceFinished",
+    "Client",
+    "ClientError",
+    "Completion",
+    "Conflict",
+    "Event",
+    "Extra",
+    "FinishReason",
+    "InvalidToolArguments",
+    "Limits",
+    "LogprobsDelta",
+    "NotFound",
+    "PermissionDenied",
+    "RateLimited",
+    "Reader",
+    "ReasoningDelta",
+    "RefusalDelta",
+    "RequestFailed",
+    "RequestRefused",
+    "Retries",
+    "ServerFailed",
+    "Stream",
+    "StreamBroken",
+    "StreamCompleted",
+    "StreamError",
+    "StreamInvalid",
+    "StreamStarted",
+    "StreamTagged",
+    "StreamTimeout",
+    "StreamTooLarge",
+    "StreamTruncated",
+    "TextDelta",
+    "Timeouts",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolCallStarted",
+    "Unreachable",
+    "Usage",
+    "UsageDiscarded",
+    "UsageReported",
+    "aparse",
+    "parse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """httpx2 takes longer to import than all the rest, and `parse` does without it."""
+    if name not in ("Client", "AsyncClient"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from streamweir.client import http
+    except ModuleNotFoundError as reason:
+        if reason.name != "httpx2":
+            raise
+        raise ImportError(f"{name} needs httpx2: install streamweir[client]", name="httpx2") from reason
+    return getattr(http, name)
