@@ -28,7 +28,8 @@ SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell 
 
 # The tests of the pure packages. Coverage is measured over these alone: to trace all the others costs minutes.
 PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtures.py) \
-	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py))
+	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py)) \
+	$(addprefix tests/conformance/test_,rules.py own_output.py reading.py judge.py report.py)
 # The others wait for databases and processes half of the time: two for each core, eight at most.
 WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
 FUZZ_COUNT ?= 1000000

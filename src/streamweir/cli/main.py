@@ -9,6 +9,7 @@ from streamweir import __version__
 _COMMANDS = {
     "admin": "streamweir.cli.admin",
     "chat": "streamweir.cli.chat",
+    "check": "streamweir.cli.check",
     "credits": "streamweir.cli.credits",
     "import": "streamweir.cli.imports",
     "keys": "streamweir.cli.keys",

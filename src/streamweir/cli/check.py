@@ -1,0 +1,210 @@
+"""`streamweir check`: does an endpoint, or a recorded answer, keep the promises of its dialect?
+
+What is asked, judged and written is in `streamweir.conformance`; here the two kinds of targets are told apart and
+the report goes where it was asked for. The key is read from the environment where it can be, for a command line
+is seen by others, and is never printed.
+Exit status: 0 every rule holds, 1 something was found, 2 it could not be checked (or wrong use), 130 left by Ctrl-C.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from streamweir.cli.localkey import development_key
+from streamweir.conformance import Asked, Nearest, Recording, Report, check, nearest
+from streamweir.conformance.report import (
+    NOT_CHECKED,
+    document,
+    draw,
+    escaped,
+    exit_status,
+    junit,
+    lines,
+    nearest_line,
+    plain,
+)
+from streamweir.dialects.base import Dialect
+from streamweir.dialects.table import DIALECTS
+
+if TYPE_CHECKING:
+    from streamweir.conformance.interview import Interview
+
+LEFT = 130
+_LARGEST_FILE = 64 * 1024 * 1024
+
+
+class NotChecked(click.ClickException):
+    """There is nothing to judge."""
+
+    exit_code = NOT_CHECKED
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"could not check: {reason}")
+
+
+@click.command("check", short_help="Does an endpoint, or a recorded stream, keep its dialect's promises?")
+@click.argument("target", metavar="URL|FILE")
+@click.option("--model", metavar="M", help="The model to ask; for a file, the one that was asked.")
+@click.option("--dialect", "name", type=click.Choice(sorted(DIALECTS)), help="Without it the nearest one is found.")
+@click.option(
+    "--key", metavar="K", envvar="STREAMWEIR_KEY", help="The key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
+)
+@click.option("--usage/--no-usage", default=None, help="For a file: usage was asked for, or not.")
+@click.option("--requests", type=click.IntRange(1, 1000), default=32, show_default=True, help="At most so many.")
+@click.option("--timeout", type=click.FloatRange(1, 3600), default=180, show_default=True, help="Seconds, for all.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="JUnit XML, for CI.")
+def command(
+    target: str,
+    model: str | None,
+    name: str | None,
+    key: str | None,
+    usage: bool | None,
+    requests: int,
+    timeout: float,
+    as_json: bool,
+    junit_file: Path | None,
+) -> NoReturn:
+    """Hold an endpoint at URL, or the recorded answer in FILE, to every rule of a dialect.
+
+    URL is that of the endpoint itself or of what it is below (https://host/v1); it is sent some two dozen small
+    requests, which cost what they cost there. FILE (- is standard input) holds the body of an answer, or the body
+    with its head before it, as `curl -i` writes it.
+
+    The exit status is 0 where every rule holds, 1 where something was found, 2 where it could not be checked, 130 after
+    Ctrl-C.
+    """
+    dialect = DIALECTS[name] if name is not None else None
+    facts: dict[str, Any]
+    if target.lower().startswith(("http://", "https://")):
+        report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout)
+    else:
+        asked = Asked(include_usage=usage, model=model)
+        recording = read_recording(_read(target), target, asked)
+        near = nearest([recording]) if dialect is None else None
+        report = check(recording, near.dialect if near is not None else _given(dialect))
+        facts = {"target": plain(target)}
+    if junit_file is not None:
+        _write(junit_file, junit(report, facts["target"]))
+    _show(report, near, facts, as_json=as_json)
+    sys.exit(exit_status(report))
+
+
+def read_recording(data: bytes, name: str, asked: Asked) -> Recording:
+    """The body of an answer, with the head that may stand before it."""
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] | None = None
+    while data.startswith(b"HTTP/"):  # more than one: interim responses, or a proxy's
+        mark = b"\r\n\r\n" if b"\r\n\r\n" in data else b"\n\n"
+        head, _, data = data.partition(mark)
+        first, *fields = head.decode("latin-1").splitlines()
+        words = first.split(" ")
+        status = int(words[1]) if len(words) > 1 and words[1].isascii() and words[1].isdigit() else None
+        headers = tuple((field.partition(":")[0].lower(), field.partition(":")[2].strip()) for field in fields)
+    return Recording(body=data, name=name, asked=asked, status=status, headers=headers)
+
+
+def _check_endpoint(
+    target: str, model: str | None, dialect: Dialect | None, key: str | None, requests: int, timeout_s: float
+) -> tuple[Report, Nearest | None, dict[str, Any]]:
+    try:
+        from streamweir.conformance.ask import Bounds, WrongAddress, find_endpoint, interview
+    except ModuleNotFoundError as missing:
+        if missing.name != "httpx2":
+            raise
+        raise NotChecked("to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'") from None
+    from streamweir.conformance.examine import examine, nearest_to
+
+    if model is None:
+        raise click.UsageError("an endpoint is asked for a model: name one with --model")
+    key = key if key is not None else development_key(target)
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise click.UsageError("the key holds characters that no key can hold")
+    try:
+        endpoint = find_endpoint(target)
+    except WrongAddress as reason:
+        raise click.UsageError(str(reason)) from None
+    bounds = Bounds(requests=requests, total_s=timeout_s)
+    try:
+        heard = asyncio.run(interview(endpoint, model, key or None, bounds, _tell_progress))
+    except KeyboardInterrupt:
+        sys.exit(LEFT)
+    finally:
+        _clear_progress()
+    if not heard.has_answer:
+        raise NotChecked(_why_silent(heard))
+    near = nearest_to(heard) if dialect is None else None
+    report = examine(heard, near.dialect if near is not None else _given(dialect))
+    return report, near, {"target": plain(endpoint.shown), "requests": heard.sent}
+
+
+def _tell_progress(name: str) -> None:
+    """For a person who waits."""
+    if sys.stderr.isatty():
+        click.echo(f"\r{f'asking: {name}':<40}", nl=False, err=True)
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r{'':<40}\r", nl=False, err=True)
+
+
+def _why_silent(heard: "Interview") -> str:
+    if not heard.heard:
+        return "nothing was asked"
+    first = heard.heard[0]
+    if first.recording is None:
+        return plain(first.failure or "no answer came")
+    return f"the first request was answered with status {first.recording.status}: {escaped(first.recording.body)}"
+
+
+def _given(dialect: Dialect | None) -> Dialect:
+    assert dialect is not None  # noqa: S101 (for the type checker: else the nearest was found)
+    return dialect
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == "-" and sys.stdin is None:
+            data = b""
+        elif name == "-":
+            data = sys.stdin.buffer.read(_LARGEST_FILE + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(_LARGEST_FILE + 1)
+    except OSError as reason:
+        raise NotChecked(f"cannot read {plain(name)}: {reason.strerror}") from None
+    if len(data) > _LARGEST_FILE:
+        raise NotChecked(f"{plain(name)} is larger than {_LARGEST_FILE} bytes")
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as reason:
+        raise NotChecked(f"cannot write {plain(str(path))}: {reason.strerror}") from None
+
+
+def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        from streamweir.cli.table import show_json
+
+        show_json({**facts, **document(report, near)})
+        return
+    if "requests" in facts:
+        click.echo(f"{facts['requests']} requests were sent to {facts['target']}")
+    if near is not None:
+        click.echo(nearest_line(near))
+    if "requests" in facts or near is not None:
+        click.echo()
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        draw(report, Console(highlight=False))
+        return
+    for line in lines(report):
+        click.echo(line)

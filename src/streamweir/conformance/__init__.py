@@ -1,0 +1,22 @@
+"""Whether an answer keeps a dialect's promises: rules over recorded answers, and over an endpoint that is asked."""
+
+from streamweir.conformance.judge import Nearest, Report, check, nearest
+from streamweir.conformance.recording import Asked, Exchange, Piece, Recording
+from streamweir.conformance.rule import Breach, Finding, Outcome, Rule, Severity, Verdict
+
+__all__ = [
+    "Asked",
+    "Breach",
+    "Exchange",
+    "Finding",
+    "Nearest",
+    "Outcome",
+    "Piece",
+    "Recording",
+    "Report",
+    "Rule",
+    "Severity",
+    "Verdict",
+    "check",
+    "nearest",
+]

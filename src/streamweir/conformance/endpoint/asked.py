@@ -1,0 +1,257 @@
+"""Rules for what was asked and must be answered so: streamed or whole, no longer, in as many choices, by that tool.
+
+A model that cannot do something (no tool was called, the request was refused) is no finding: such a rule is
+skipped, and says why.
+"""
+
+from collections.abc import Callable, Iterable
+
+from streamweir.conformance.interview import Interview, why_passing
+from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
+from streamweir.conformance.recording import Kind
+from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rules.chapter import shown
+from streamweir.core.events import FinishReason
+from streamweir.dialects.base import Dialect
+
+_SAME_QUESTION = ("streamed", "plain", "buffered", "after-cancel")
+"""These put one question in different ways."""
+
+
+def answered(*names: str) -> Callable[[Interview, Dialect], str | None]:
+    """What a rule needs that looks at these answers."""
+    return lambda interview, _: interview.why_unanswered(*names)
+
+
+def _check_whole(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+    kind, body = interview.reading("buffered").kind, interview.recording("buffered").body
+    if dialect.request.always_streams and kind is not Kind.STREAM:
+        yield Breach("a whole body came from a dialect that always streams", body, answer="buffered")
+    elif not dialect.request.always_streams and kind is Kind.STREAM:
+        yield Breach("no stream was asked for, and one came", body, answer="buffered")
+
+
+def _check_limit(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    tokens = interview.said("limited").completion_tokens
+    if tokens is not None and tokens > TIGHT_LIMIT:
+        message = f"{tokens} tokens, where at most {TIGHT_LIMIT} were asked for"
+        yield Breach(message, interview.recording("limited").body, answer="limited")
+
+
+def _why_no_count(interview: Interview, _: Dialect) -> str | None:
+    reason = interview.why_unanswered("limited")
+    if reason is None and interview.said("limited").completion_tokens is None:
+        return "limited has no count of its tokens"
+    return reason
+
+
+def _why_not_limited(interview: Interview, _: Dialect) -> str | None:
+    """The full answer must be longer than the limit, and the limited one as long as it may be."""
+    reason = interview.why_unanswered("streamed", "limited")
+    if reason is not None:
+        return reason
+    full, limited = interview.said("streamed"), interview.said("limited")
+    if full.completion_tokens is None or limited.completion_tokens is None:
+        return "there are no counts of tokens to compare"
+    if full.completion_tokens <= TIGHT_LIMIT:
+        return "the answer is shorter than the limit anyway"
+    if limited.completion_tokens > TIGHT_LIMIT or limited.calls:
+        return "the limit was not what ended the answer"
+    return None
+
+
+def _check_limit_finish(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+    wanted = dialect.finish_words[FinishReason.LENGTH]
+    for choice, word in interview.said("limited").finishes.items():
+        if word != wanted:
+            message = f"choice {choice} was cut at the limit and finishes with {shown(word)}, where {wanted} belongs"
+            yield Breach(message, interview.recording("limited").body[-240:], answer="limited")
+
+
+def _why_no_choices(interview: Interview, _: Dialect) -> str | None:
+    reason = interview.why_unanswered("choices")
+    if reason is None and len(interview.said("choices").texts) < 2:
+        return "the model gave one choice where two were asked for"
+    return reason
+
+
+def _check_choices(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    said = interview.said("choices")
+    silent = [choice for choice, text in sorted(said.texts.items()) if not text and not said.calls.get(choice)]
+    if 0 < len(silent) < len(said.texts):
+        body = interview.recording("choices").body
+        yield Breach(f"choice {silent[0]} says nothing, and another does", body, answer="choices")
+
+
+def _why_no_calls(name: str) -> Callable[[Interview, Dialect], str | None]:
+    def needs(interview: Interview, _: Dialect) -> str | None:
+        reason = interview.why_unanswered(name)
+        return reason if reason is not None or interview.said(name).calls else "the model called no tool"
+
+    return needs
+
+
+def _check_tool(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    body = interview.recording("tool").body
+    for calls in interview.said("tool").calls.values():
+        for name, _arguments in calls:
+            if name != FUNCTION:
+                yield Breach(f"{shown(name)} was called, where only {FUNCTION} is offered", body, answer="tool")
+
+
+def _why_no_default(interview: Interview, _: Dialect) -> str | None:
+    return interview.why_missing("no-model") or why_passing(interview, "no-model")
+
+
+def _check_default(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    recording = interview.recording("no-model")
+    if recording.status != 200:
+        yield Breach(f"status {recording.status} for what may be left out", recording.body, answer="no-model")
+
+
+def _why_no_options(interview: Interview, _: Dialect) -> str | None:
+    return interview.why_missing("lone-options") or why_passing(interview, "lone-options")
+
+
+def _check_options(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    recording = interview.recording("lone-options")
+    if recording.status != 200:
+        yield Breach(f"status {recording.status} for what is to be ignored", recording.body, answer="lone-options")
+
+
+def _prompt_counts(interview: Interview) -> dict[str, int]:
+    counts = {}
+    for name in _SAME_QUESTION:
+        tokens = interview.said(name).prompt_tokens if interview.why_unanswered(name) is None else None
+        if tokens is not None:
+            counts[name] = tokens
+    return counts
+
+
+def _check_prompt(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    (first, wanted), *others = _prompt_counts(interview).items()
+    for name, tokens in others:
+        if tokens != wanted:
+            message = f"the same question counts {tokens} tokens in {name} and {wanted} in {first}"
+            yield Breach(message, interview.recording(name).body[-240:], answer=name)
+
+
+def _ids(interview: Interview) -> dict[str, str]:
+    answers = (each.name for each in interview.heard if interview.why_missing(each.name) is None)
+    return {name: id for name in answers if (id := interview.said(name).id)}
+
+
+def _check_ids(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    owners: dict[str, str] = {}
+    for name, id in _ids(interview).items():
+        owner = owners.setdefault(id, name)
+        if owner != name:
+            yield Breach(f"{name} has the id of {owner}", interview.recording(name).body, answer=name)
+
+
+def _check_no_repeat(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    for calls in interview.said("tools").calls.values():
+        if len(calls) > 1 and len(set(calls)) < len(calls):
+            body = interview.recording("tools").body
+            yield Breach("two parallel calls are the same call", body, answer="tools")
+
+
+RULES: tuple[Rule[Interview], ...] = (
+    Rule(
+        id="asked.whole",
+        title="A whole answer is one body",
+        text="Without stream, the answer is one JSON body; in a dialect that always streams, it is a stream.",
+        why="A client that asked for no stream parses the body as one document.",
+        source="dialects.md, stream in the request",
+        value=lambda dialect: "a stream" if dialect.request.always_streams else "one JSON body",
+        needs=answered("buffered"),
+        check=_check_whole,
+    ),
+    Rule(
+        id="asked.limit",
+        title="The limit is kept",
+        text="An answer has no more tokens than max_tokens allows.",
+        why="The limit is what the caller is ready to pay for.",
+        source="aivene-streaming-events, finish reasons; openai-chat-streaming-structure, finish reasons",
+        needs=_why_no_count,
+        check=_check_limit,
+    ),
+    Rule(
+        id="asked.limit-finish",
+        title="An answer cut at the limit says so",
+        text="An answer that was ended by max_tokens finishes with the dialect's word for it.",
+        why="Without it half an answer passes for a whole one.",
+        source="dialects.md, finish reasons",
+        value=lambda dialect: dialect.finish_words[FinishReason.LENGTH],
+        needs=_why_not_limited,
+        check=_check_limit_finish,
+    ),
+    Rule(
+        id="asked.choices",
+        title="Every choice has its own deltas",
+        text="With n of 2, where there are two choices, each of them says something.",
+        why="Deltas that lose their index end up in one choice, two answers mixed word by word.",
+        source="openai-chat-streaming-structure, choices array; dialects.md, n above 1",
+        holds_for=lambda dialect: dialect.request.most_choices > 1,
+        needs=_why_no_choices,
+        check=_check_choices,
+    ),
+    Rule(
+        id="asked.tool",
+        title="Only offered tools are called",
+        text="With tool_choice naming a function, that function is called.",
+        why="A client runs what it is told to run: a name it never offered is an error at best.",
+        source="openai-chat-streaming-structure, parsing tool calls",
+        needs=_why_no_calls("tool"),
+        check=_check_tool,
+    ),
+    Rule(
+        id="asked.parallel-tools",
+        title="Parallel calls differ",
+        text="Of several calls in one answer no two are the same.",
+        why="A call that comes twice is run twice.",
+        source="openai-chat-streaming-structure, tool call streaming",
+        severity=Severity.ODD,
+        needs=_why_no_calls("tools"),
+        check=_check_no_repeat,
+    ),
+    Rule(
+        id="asked.no-model",
+        title="The default model answers",
+        text="Where the model need not be named, a request without one is answered.",
+        why="The document says that the member may be left out.",
+        source="dialects.md, model in the request",
+        severity=Severity.ODD,
+        holds_for=lambda dialect: not dialect.request.model_required,
+        needs=_why_no_default,
+        check=_check_default,
+    ),
+    Rule(
+        id="asked.options-ignored",
+        title="Options of a stream are ignored",
+        text="stream_options changes nothing, and is no reason to refuse a request.",
+        why="The document says that any such member is accepted and ignored.",
+        source="opentoken-streaming-guide, usage in the stream; dialects.md, stream_options without stream",
+        holds_for=lambda dialect: not dialect.request.checks_stream_options,
+        needs=_why_no_options,
+        check=_check_options,
+    ),
+    Rule(
+        id="asked.prompt-count",
+        title="The same question counts the same",
+        text="The same messages have the same number of prompt tokens, streamed or not.",
+        why="Budgets are kept and bills are checked by these counts.",
+        source="aivene-streaming-events, token usage in a streamed response",
+        needs=lambda interview, _: None if len(_prompt_counts(interview)) > 1 else "there are no two counts to compare",
+        check=_check_prompt,
+    ),
+    Rule(
+        id="asked.ids-differ",
+        title="Every answer has its own id",
+        text="No two answers have the same id.",
+        why="Clients key what they store, and services their logs, by it.",
+        source="aivene-streaming-events, wire format",
+        needs=lambda interview, _: None if len(_ids(interview)) > 1 else "there are no two answers with an id",
+        check=_check_ids,
+    ),
+)

@@ -1,0 +1,92 @@
+"""Rules for the promise that an answer is the same, streamed or buffered: its text, its finish, its usage.
+
+It can only be seen where the model says the same twice. So the question is put as a stream two times; where
+these two differ, the model is not deterministic, and the rules are skipped rather than guessed at.
+"""
+
+from collections.abc import Iterable
+
+from streamweir.conformance.interview import Interview
+from streamweir.conformance.rule import Breach, Rule
+from streamweir.conformance.rules.chapter import shown
+from streamweir.dialects.base import Dialect
+
+_SOURCE = "dialects.md, rules for every dialect: concatenating the deltas gives exactly the buffered message"
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+def _why_not_equal(interview: Interview, _: Dialect) -> str | None:
+    reason = interview.why_unanswered("streamed", "plain", "buffered")
+    if reason is not None:
+        return reason
+    once, again = interview.said("streamed"), interview.said("plain")
+    if (once.texts, once.calls) != (again.texts, again.calls):
+        return "the model does not say the same twice"
+    return None
+
+
+def _why_no_usage(interview: Interview, dialect: Dialect) -> str | None:
+    reason = _why_not_equal(interview, dialect)
+    if reason is None and (interview.said("streamed").usage is None or interview.said("buffered").usage is None):
+        return "there are no two usages to compare"
+    return reason
+
+
+def _check_text(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    streamed, whole = interview.said("streamed"), interview.said("buffered")
+    body = interview.recording("buffered").body
+    for choice in sorted(streamed.texts.keys() | whole.texts.keys()):
+        one, other = streamed.texts.get(choice, ""), whole.texts.get(choice, "")
+        if one != other:
+            message = f"choice {choice} says {shown(other)} in one piece and {shown(one)} in deltas"
+            yield Breach(message, body, answer="buffered")
+    if streamed.calls != whole.calls:
+        yield Breach("the calls are others in one piece than in deltas", body, answer="buffered")
+
+
+def _check_finish(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    streamed, whole = interview.said("streamed").finishes, interview.said("buffered").finishes
+    for choice in sorted(streamed.keys() | whole.keys()):
+        if streamed.get(choice) != whole.get(choice):
+            message = f"choice {choice} finishes with {shown(whole.get(choice))} in one piece"
+            message += f" and {shown(streamed.get(choice))} in a stream"
+            yield Breach(message, interview.recording("buffered").body, answer="buffered")
+
+
+def _check_usage(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    streamed, whole = interview.said("streamed").usage or {}, interview.said("buffered").usage or {}
+    for name in _COUNTS:
+        if streamed.get(name) != whole.get(name):
+            message = f"{name} is {shown(whole.get(name))} in one piece and {shown(streamed.get(name))} in a stream"
+            yield Breach(message, interview.recording("buffered").body[-240:], answer="buffered")
+
+
+RULES: tuple[Rule[Interview], ...] = (
+    Rule(
+        id="buffered.text",
+        title="Deltas add up to the whole message",
+        text="The deltas of a stream, put together, are exactly the message of the buffered answer.",
+        why="Whoever switches between the two must not get another answer.",
+        source=_SOURCE,
+        needs=_why_not_equal,
+        check=_check_text,
+    ),
+    Rule(
+        id="buffered.finish",
+        title="Both finish alike",
+        text="The finish reason of a stream is that of the buffered answer.",
+        why="A program decides by it what to do next.",
+        source=_SOURCE,
+        needs=_why_not_equal,
+        check=_check_finish,
+    ),
+    Rule(
+        id="buffered.usage",
+        title="Both cost alike",
+        text="The usage of a stream counts what that of the buffered answer counts.",
+        why="The bill must not depend on how an answer was delivered.",
+        source="aivene-streaming-events, token usage in a streamed response; opentoken-streaming-guide",
+        needs=_why_no_usage,
+        check=_check_usage,
+    ),
+)

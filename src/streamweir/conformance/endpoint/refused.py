@@ -1,0 +1,320 @@
+"""Rules for requests that must be refused: with which status, in which words, before anything else was said.
+
+What is right is read off the `Dialect` value by the function that words our own gateway's refusals
+(`dialects.failure.words_of`), so one table says what we answer and what we expect of others. Status and type are
+what clients choose their exception by; a code that differs, or a parameter that is not named, is odd.
+"""
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from streamweir.conformance.interview import Interview, why_passing
+from streamweir.conformance.recording import Kind
+from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rules.chapter import shown
+from streamweir.core.errors import CallerError
+from streamweir.dialects.base import Dialect, ErrorWords
+from streamweir.dialects.failure import words_of
+
+_TABLE = "dialects.md, Errors before the stream starts"
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """A question that must be refused, and as what."""
+
+    ask: str
+    code: str
+    """Ours; the dialect words it."""
+    title: str
+    text: str
+    why: str
+    param: str | None = None
+    source: str = _TABLE
+    severity: Severity = Severity.BROKEN
+    also: frozenset[int] = frozenset()
+    """Other statuses that are as good."""
+    holds_for: Callable[[Dialect], bool] = lambda _: True
+    needs: Callable[[Interview], str | None] = lambda _: None
+
+    def words(self, dialect: Dialect) -> ErrorWords:
+        return words_of(CallerError(self.code, ""), dialect)
+
+
+def _why_keys_do_not_matter(interview: Interview) -> str | None:
+    """Where nobody is asked for a key, a wrong one is no reason to refuse."""
+    if interview.why_missing("no-key") is None and interview.recording("no-key").status == 200:
+        return "the endpoint asks nobody for a key"
+    return None
+
+
+_NOT_RETRIED = "Clients retry what they take for a passing fault: a request that can never succeed must say so."
+
+CASES = (
+    Case(
+        ask="unknown-model",
+        code="model_not_found",
+        param="model",
+        title="An unknown model is refused",
+        text="A model that does not exist is refused as such.",
+        why="A client that gets another model's answer, or a fault to retry, never learns of the misspelling.",
+    ),
+    Case(
+        ask="wrong-key",
+        code="invalid_api_key",
+        title="A wrong key is refused",
+        text="A key that nobody has is refused with 401.",
+        why="SDKs raise their authentication error by this status alone.",
+        needs=_why_keys_do_not_matter,
+    ),
+    Case(
+        ask="no-key",
+        code="missing_api_key",
+        title="A missing key is refused",
+        text="Without a key, where one is needed, a request is refused with 401.",
+        why="SDKs raise their authentication error by this status alone.",
+        needs=_why_keys_do_not_matter,
+    ),
+    Case(
+        ask="not-json",
+        code="invalid_json",
+        title="A body that is not JSON is refused",
+        text="A body that is not JSON is refused with 400, in the dialect's own envelope.",
+        why=_NOT_RETRIED,
+    ),
+    Case(
+        ask="wrong-type",
+        code="invalid_type",
+        param="messages",
+        title="A member of the wrong type is refused",
+        text="A request whose messages are a string is refused with 400.",
+        why=_NOT_RETRIED,
+    ),
+    Case(
+        ask="no-messages",
+        code="missing_required_parameter",
+        param="messages",
+        title="A request without messages is refused",
+        text="A request without messages is refused with 400.",
+        why=_NOT_RETRIED,
+    ),
+    Case(
+        ask="no-model",
+        code="missing_required_parameter",
+        param="model",
+        title="A request without a model is refused",
+        text="Where the model has to be named, a request that names none is refused with 400.",
+        why="An answer by a model that nobody chose is paid for like any other.",
+        source="dialects.md, model in the request",
+        holds_for=lambda dialect: dialect.request.model_required,
+    ),
+    Case(
+        ask="lone-options",
+        code="invalid_value",
+        param="stream_options",
+        title="Options of a stream without a stream are refused",
+        text="stream_options without stream is refused with 400.",
+        why="Who sends it believes to have asked for a stream.",
+        source="dialects.md, stream_options without stream",
+        holds_for=lambda dialect: dialect.request.checks_stream_options and not dialect.request.always_streams,
+    ),
+    Case(
+        ask="choices",
+        code="invalid_value",
+        param="n",
+        title="More than one choice is refused",
+        text="A dialect with one choice refuses n above 1 with 400.",
+        why="A client that asked for two choices waits for the second one.",
+        source="dialects.md, n above 1",
+        holds_for=lambda dialect: dialect.request.most_choices == 1,
+    ),
+    Case(
+        ask="wrong-method",
+        code="method_not_allowed",
+        title="Another method is refused",
+        text="GET is refused with 405 (or 404).",
+        why="A health check or a crawler must not look like a caller, nor get an answer that costs something.",
+        source="RFC 9110 15.5.6",
+        severity=Severity.ODD,
+        also=frozenset({404}),
+    ),
+    Case(
+        ask="elsewhere",
+        code="unknown_url",
+        title="An unknown path is refused",
+        text="A path where nothing is gets 404.",
+        why="A mistyped base URL shows as what it is.",
+        severity=Severity.ODD,
+    ),
+)
+
+
+def _refuses(case: Case) -> Rule[Interview]:
+    is_strict = case.severity is Severity.BROKEN
+
+    def needs(interview: Interview, _: Dialect) -> str | None:
+        return interview.why_missing(case.ask) or why_passing(interview, case.ask) or case.needs(interview)
+
+    def check(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+        words = case.words(dialect)
+        recording = interview.recording(case.ask)
+        excerpt = recording.body
+        if recording.status != words.status and recording.status not in case.also:
+            message = f"status {recording.status}, where {words.status} belongs"
+            yield Breach(message, excerpt, answer=case.ask)
+        elif is_strict and recording.kind is Kind.FAILURE:
+            error = interview.error(case.ask)
+            if error is None:
+                yield Breach("the body has no error object", excerpt, answer=case.ask)
+            elif error.get("type") != words.type:
+                message = f"type {shown(error.get('type'))}, where {words.type} belongs"
+                yield Breach(message, excerpt, answer=case.ask)
+
+    return Rule(
+        id=f"refused.{'too-many-choices' if case.ask == 'choices' else case.ask}",
+        title=case.title,
+        text=case.text,
+        why=case.why,
+        source=case.source,
+        severity=case.severity,
+        holds_for=case.holds_for,
+        value=lambda dialect: _spelled(case.words(dialect), dialect),
+        needs=needs,
+        check=check,
+    )
+
+
+def _refused(interview: Interview, dialect: Dialect) -> list[Case]:
+    """The cases that hold here and were refused with the status that belongs to them."""
+    return [
+        case
+        for case in CASES
+        if case.severity is Severity.BROKEN
+        and case.holds_for(dialect)
+        and interview.why_missing(case.ask) is None
+        and interview.recording(case.ask).status == case.words(dialect).status
+        and interview.error(case.ask) is not None
+    ]
+
+
+def _why_none_refused(interview: Interview, dialect: Dialect) -> str | None:
+    return None if _refused(interview, dialect) else "nothing was refused as it should be"
+
+
+def _check_codes(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+    for case in _refused(interview, dialect):
+        error, wanted = interview.error(case.ask) or {}, case.words(dialect).code
+        if error.get("code") != wanted:
+            message = f"code {shown(error.get('code'))}, where {wanted or 'null'} belongs"
+            yield Breach(message, interview.recording(case.ask).body, answer=case.ask)
+
+
+def _check_params(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+    for case in _refused(interview, dialect):
+        error = interview.error(case.ask) or {}
+        if case.param is not None and error.get("param") != case.param:
+            message = f"param {shown(error.get('param'))}, but {case.param} is at fault"
+            yield Breach(message, interview.recording(case.ask).body, answer=case.ask)
+
+
+_STREAMED = "unknown-model-streamed"
+
+
+def _why_no_streamed(interview: Interview, _: Dialect) -> str | None:
+    return interview.why_missing(_STREAMED) or why_passing(interview, _STREAMED)
+
+
+def _check_before_stream(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    recording = interview.recording(_STREAMED)
+    kind = recording.header("content-type") or ""
+    if recording.status is not None and recording.status < 400:
+        message = f"status {recording.status} and an answer, where the request could be refused at once"
+        yield Breach(message, recording.body, answer=_STREAMED)
+    elif "event-stream" in kind.lower():
+        yield Breach(f"a refusal as {shown(kind)}", recording.body, answer=_STREAMED)
+
+
+def _why_not_both(interview: Interview, _: Dialect) -> str | None:
+    for name in ("unknown-model", _STREAMED):
+        reason = interview.why_missing(name) or why_passing(interview, name)
+        if reason is None and interview.recording(name).kind is not Kind.FAILURE:
+            reason = f"{name} was not refused"
+        if reason is not None:
+            return reason
+    return None
+
+
+def _check_same(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    whole, streamed = interview.recording("unknown-model"), interview.recording(_STREAMED)
+    if whole.status != streamed.status:
+        message = f"status {streamed.status} with stream, {whole.status} without"
+        yield Breach(message, streamed.body, answer=_STREAMED)
+    one, other = interview.error("unknown-model") or {}, interview.error(_STREAMED) or {}
+    for name in ("type", "code", "param"):
+        if one.get(name) != other.get(name):
+            message = f"{name} {shown(other.get(name))} with stream, {shown(one.get(name))} without"
+            yield Breach(message, streamed.body, answer=_STREAMED)
+
+
+def _check_leak(interview: Interview, _: Dialect) -> Iterable[Breach]:
+    for heard in interview.heard:
+        if heard.has_leaked and heard.recording is not None:
+            yield Breach("the key stands in the answer (masked here)", heard.recording.body, answer=heard.name)
+
+
+RULES: tuple[Rule[Interview], ...] = (
+    *(_refuses(case) for case in CASES),
+    Rule(
+        id="refused.code",
+        title="A refusal has its code",
+        text="The code of a refusal is the one of the dialect's table.",
+        why="Two refusals with the same status and type are told apart by it.",
+        source=_TABLE,
+        severity=Severity.ODD,
+        holds_for=lambda dialect: "code" in dialect.error_members,
+        needs=_why_none_refused,
+        check=_check_codes,
+    ),
+    Rule(
+        id="refused.param",
+        title="A refusal names what is wrong",
+        text="A refusal for one member of the request names it in param.",
+        why="Without the name a client can only show the text.",
+        source=_TABLE,
+        severity=Severity.ODD,
+        holds_for=lambda dialect: "param" in dialect.error_members,
+        needs=_why_none_refused,
+        check=_check_params,
+    ),
+    Rule(
+        id="refused.before-stream",
+        title="A refusal has a status, streamed or not",
+        text="A request that asks for a stream and cannot be answered gets a status and a JSON body, not a stream.",
+        why="Clients look for errors inside a stream after its status has told them that all is well; many do not.",
+        source="opentoken-streaming-guide, usage in the stream; dialects.md",
+        needs=_why_no_streamed,
+        check=_check_before_stream,
+    ),
+    Rule(
+        id="refused.same-when-streamed",
+        title="A refusal is the same, streamed or not",
+        text="The same mistake gets the same status, type, code and param, whether or not a stream was asked for.",
+        why="Else every client needs two ways to read errors.",
+        source="failures.md 5: same condition, same code",
+        needs=_why_not_both,
+        check=_check_same,
+    ),
+    Rule(
+        id="refused.keeps-secrets",
+        title="No answer holds the key",
+        text="No answer repeats the key that was sent, right or wrong.",
+        why="Error texts end up in logs and on screens.",
+        source="failures.md 5: a message never contains key material",
+        check=_check_leak,
+    ),
+)
+
+
+def _spelled(words: ErrorWords, dialect: Dialect) -> str:
+    has_code = words.code is not None and "code" in dialect.error_members
+    return f"{words.status} {words.type}" + (f" / {words.code}" if has_code else "")

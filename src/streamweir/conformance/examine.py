@@ -1,0 +1,27 @@
+"""An interview judged: every rule for one answer over all its answers, then the rules over all of them together."""
+
+from streamweir.conformance.endpoint.table import RULES
+from streamweir.conformance.interview import Interview
+from streamweir.conformance.judge import Distance, Nearest, Report, apply, judge
+from streamweir.conformance.rule import Outcome
+from streamweir.dialects.base import Dialect
+from streamweir.dialects.table import DIALECTS
+
+
+def examine(interview: Interview, dialect: Dialect) -> Report:
+    alone = judge(interview.readings, dialect).verdicts
+    together = apply(RULES, [interview], dialect, lambda _: "")
+    return Report(dialect=dialect, verdicts=(*alone, *together))
+
+
+def nearest_to(interview: Interview) -> Nearest:
+    """The dialect with the fewest broken rules, then the fewest odd ones, then the first of the table."""
+    ranked = sorted(
+        ((_distance(examine(interview, dialect)), dialect) for dialect in DIALECTS.values()), key=lambda pair: pair[0]
+    )
+    (best, first), (second, other) = ranked[:2]
+    return Nearest(first, best, other, second)
+
+
+def _distance(report: Report) -> Distance:
+    return Distance(len(report.of(Outcome.BROKEN)), len(report.of(Outcome.ODD)))

@@ -1,0 +1,1 @@
+"""The rules, by group: one module for each part of an answer."""

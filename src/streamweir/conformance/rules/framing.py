@@ -1,0 +1,336 @@
+"""Framing: bytes, lines, blank lines and the JSON in them. Also keep-alives, which are lines that say nothing."""
+
+import re
+from collections.abc import Iterator
+
+from streamweir.conformance.reading import Reading
+from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rules.chapter import Chapter, at, shown
+from streamweir.dialects.base import Dialect
+
+FRAMING = Chapter("framing")
+KEEPALIVE = Chapter("keepalive")
+
+LARGEST_FRAME = 512 * 1024
+_PREFIX = re.compile(rb"data(:( (?! )|$)|$)")
+"""An empty line of data is another rule's."""
+_FIELDS = (b"data", b"event", b"id", b"retry")
+_FRAME_ROW = "dialects.md, row `frame`"
+_WRITE = "quirks.md, What to write"
+
+
+def _frames(reading: Reading, _: Dialect) -> str | None:
+    return None if reading.data_frames else "no frame in it"
+
+
+def _comments(reading: Reading, _: Dialect) -> str | None:
+    return None if any(line.is_comment for line in reading.lines) else "no comment in it"
+
+
+@FRAMING.rule(
+    "event-stream",
+    "The body is an event stream",
+    text="A streamed answer is a sequence of `data:` lines.",
+    why="A client that waits for events sees an empty answer, and no error.",
+    source=_FRAME_ROW,
+)
+def event_stream(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    if not reading.data_frames and not reading.was_cut:
+        yield Breach("no line of the body begins with `data:`", reading.recording.body, 0)
+
+
+@FRAMING.rule(
+    "utf-8",
+    "UTF-8",
+    text="Every byte of the stream is part of a UTF-8 character.",
+    why="A strict reader stops; a lenient one puts U+FFFD into the answer, or into a tool's arguments.",
+    source="dialects.md, Rules for every dialect; the WHATWG event-stream format",
+)
+def utf_8(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    body = reading.recording.body
+    try:
+        body.decode()
+    except UnicodeDecodeError as reason:
+        if reading.was_cut and reason.reason == "unexpected end of data":
+            return
+        yield Breach(reason.reason, body[max(reason.start - 40, 0) :], reason.start)
+
+
+@FRAMING.rule(
+    "no-bom",
+    "No byte order mark",
+    text="The stream begins with its first line, not with a byte order mark.",
+    why="A reader of lines that is no event-stream parser loses the first chunk, and the role with it.",
+    source=_WRITE,
+    severity=Severity.ODD,
+)
+def no_bom(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    if reading.has_bom:
+        yield Breach("the body begins with a byte order mark", reading.recording.body, 0)
+
+
+@FRAMING.rule(
+    "line-ends",
+    "Lines end with LF",
+    text="Lines end with LF alone, never with CR or CRLF.",
+    why="The documents' own readers split at LF: the CR stays on `[DONE]`, which is then no terminator.",
+    source=f"{_FRAME_ROW}; opentoken-streaming-wire-format, Frame format; "
+    "aivene-streaming-events, Consuming the stream",
+)
+def line_ends(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for line in reading.lines:
+        if line.end not in (b"\n", b""):
+            yield Breach(f"a line ends with {line.end!r}", line.text[:40] + line.end, line.offset)
+
+
+@FRAMING.rule(
+    "blank-line",
+    "A blank line after each frame",
+    text="Each `data:` line is followed by a blank line.",
+    why="Without it two frames are one event, whose data is no JSON: both are lost.",
+    source=_FRAME_ROW,
+    needs=_frames,
+)
+def blank_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        if frame.lost_blank_line:
+            yield at(frame, "no blank line before this frame")
+
+
+@FRAMING.rule(
+    "last-frame",
+    "The last frame is whole",
+    text="The last frame, too, ends with its blank line.",
+    why="An event-stream parser drops what no blank line ends: the last frame, which may be the terminator.",
+    source=_FRAME_ROW,
+    needs=lambda reading, dialect: "the recording was cut" if reading.was_cut else _frames(reading, dialect),
+)
+def last_frame(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        if not frame.is_terminated and frame.data is not None:
+            yield at(frame, "the body ends inside this frame")
+
+
+@FRAMING.rule(
+    "spare-blank-lines",
+    "No spare blank lines",
+    text="Between two frames there is one blank line and no more.",
+    why="Readers that split at two line ends get an empty event, and some parse it as JSON.",
+    source=_FRAME_ROW,
+    severity=Severity.ODD,
+)
+def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for line in reading.spare_blanks:
+        yield Breach("a blank line that ends no frame", line.end, line.offset)
+
+
+@FRAMING.rule(
+    "one-line",
+    "One line per frame",
+    text="A frame's JSON stands on one `data:` line.",
+    why="Readers that take each line for a document fail on its parts.",
+    source="opentoken-streaming-wire-format, Frame format; aivene-streaming-events, Wire format",
+    needs=_frames,
+)
+def one_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        count = sum(line.field == b"data" for line in frame.lines)
+        if count > 1:
+            yield at(frame, f"{count} `data:` lines in one frame")
+
+
+@FRAMING.rule(
+    "data-prefix",
+    "`data: ` with one space",
+    text="A data line begins with `data:` and exactly one space.",
+    why="The documents' own readers compare six characters (`data: `) and pass over the line otherwise.",
+    source=f"{_FRAME_ROW}; aivene-streaming-events, Consuming the stream",
+    needs=_frames,
+)
+def data_prefix(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        for line in frame.lines:
+            if line.field == b"data" and not _PREFIX.match(line.text):
+                yield at(frame, f"the line begins with {line.text[:8]!r}")
+
+
+@FRAMING.rule(
+    "no-event-field",
+    "No `event:` lines",
+    text="Frames have no `event:` field. (One that says `error` breaks `errors.no-event`.)",
+    why="SDKs hand a named event to other code than a chunk, and some drop it.",
+    source=f"{_FRAME_ROW}; {_WRITE}",
+    severity=Severity.ODD,
+)
+def no_event_field(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        names = [name for name in frame.values_of(b"event") if name != b"error"]
+        if names:
+            yield at(frame, f"an event named {names[0]!r}", b"event")
+
+
+@FRAMING.rule(
+    "no-id-or-retry",
+    "No `id:` or `retry:` lines",
+    text="Frames have neither an `id:` nor a `retry:` field.",
+    why="After an `id:` line some SDKs dispatch keep-alives as events and fail on their empty data.",
+    source=_WRITE,
+    severity=Severity.ODD,
+)
+def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for line in reading.lines:
+        if line.field in (b"id", b"retry"):
+            yield Breach(f"a line `{line.field.decode()}:`", line.text, line.offset)
+
+
+@FRAMING.rule(
+    "known-fields",
+    "No line without a field",
+    text="Every line is a `data:`, `event:`, `id:` or `retry:` field, a comment, or blank.",
+    why="Any other line is ignored by the rules of event streams: what it says is lost, often an error.",
+    source="the WHATWG event-stream format; dialects.md, row `frame`",
+)
+def known_fields(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for line in reading.lines:
+        if line.text and not line.is_comment and line.field not in _FIELDS:
+            yield Breach("a line that is no field and no comment", line.text, line.offset)
+
+
+@FRAMING.rule(
+    "no-empty-data",
+    "No empty data",
+    text="No `data:` line is empty.",
+    why="Clients parse the data of each event as JSON; an empty text is none, and they raise.",
+    source=_WRITE,
+    needs=_frames,
+)
+def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        if not (frame.data or b"").strip():
+            yield at(frame, "a `data:` line with nothing in it")
+
+
+@FRAMING.rule(
+    "json",
+    "Data is JSON",
+    text="The data of each frame but the terminator is one JSON document.",
+    why="The client's parser raises in the middle of the answer.",
+    source="openai-chat-streaming-structure, Server-Sent Events Structure; aivene-streaming-events, Chunk anatomy",
+    needs=_frames,
+)
+def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        if frame.json.problem is not None and frame.is_terminated:
+            yield at(frame, frame.json.problem)
+
+
+@FRAMING.rule(
+    "object",
+    "A document is an object",
+    text="The JSON document of each frame is an object.",
+    why="Clients read members of it; a string, a list or a number has none.",
+    source="opentoken-streaming-wire-format, Frame format; bitseek-sse-response-format, Chunk Schema",
+    needs=_frames,
+)
+def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        has_document = bool((frame.data or b"").strip()) and not frame.is_done and frame.json.problem is None
+        if has_document and frame.document is None:
+            yield at(frame, f"the document is {shown(frame.json.value)}")
+
+
+@FRAMING.rule(
+    "unique-members",
+    "No member twice",
+    text="No object of a document has the same member twice.",
+    why="Two readers may believe two different values.",
+    source="quirks.md, Reading upstream; RFC 8259 section 4",
+    severity=Severity.ODD,
+    needs=_frames,
+)
+def unique_members(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        if frame.json.repeated:
+            name = frame.json.repeated[0]
+            yield at(frame, f"{shown(name)} stands twice", name.encode(errors="replace"))
+
+
+@FRAMING.rule(
+    "whole-characters",
+    "No half of a surrogate pair",
+    text="No text holds one half of a surrogate pair (`\\ud83d` alone).",
+    why="An emoji was cut in two: strict JSON readers refuse the frame, others show two broken characters.",
+    source="quirks.md, Reading upstream; RFC 8259 section 8.2",
+    severity=Severity.ODD,
+    needs=_frames,
+)
+def whole_characters(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.data_frames:
+        if frame.json.has_half_character:
+            yield at(frame, "a lone surrogate", b"\\ud")
+
+
+@FRAMING.rule(
+    "size",
+    "No giant frame",
+    text=f"No frame is larger than {LARGEST_FRAME // 1024} KiB.",
+    why="Line readers have limits (aiohttp's is 512 KiB) and stop the stream there.",
+    source="quirks.md, Reading upstream",
+    severity=Severity.ODD,
+    needs=_frames,
+)
+def size(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        if len(frame.raw) > LARGEST_FRAME:
+            yield at(frame, f"a frame of {len(frame.raw)} bytes")
+
+
+@KEEPALIVE.rule(
+    "one-newline",
+    "A comment ends with one newline",
+    text="A keep-alive comment is one line, not followed by a blank line.",
+    why="With a blank line after it openai-go before 3.43 takes it for an empty event and fails.",
+    source=_WRITE,
+    severity=Severity.ODD,
+    needs=_comments,
+)
+def one_newline(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        if frame.is_terminated and all(line.is_comment for line in frame.lines):
+            yield at(frame, "a blank line follows the comment")
+
+
+@KEEPALIVE.rule(
+    "between-frames",
+    "Comments stand between frames",
+    text="A comment stands before a frame or after it, never inside.",
+    why="Readers that take a frame as one text between blank lines find the comment in their JSON.",
+    source=_WRITE,
+    severity=Severity.ODD,
+    needs=_comments,
+)
+def between_frames(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.frames:
+        has_begun = False
+        for line in frame.lines:
+            has_begun = has_begun or not line.is_comment
+            if has_begun and line.is_comment:
+                yield at(frame, "a comment inside of a frame", line.text)
+                break
+
+
+@KEEPALIVE.rule(
+    "says-something",
+    "No empty chunk as a keep-alive",
+    text="A chunk carries something: a delta's member, a finish reason, or usage.",
+    why="It is no mistake, but work for nothing; a keep-alive is a comment, which no client parses.",
+    source="dialects.md, Rules for every dialect (`delta` carries only what is new)",
+    severity=Severity.ODD,
+    needs=_frames,
+)
+def says_something(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        extra = [name for name in part.choice if name not in ("index", "delta", "finish_reason", "logprobs")]
+        has_more = part.choice.get("logprobs") is not None or (part.frame.document or {}).get("usage") is not None
+        if not part.delta and part.finish is None and not extra and not has_more:
+            yield at(part.frame, f"nothing in the delta of choice {part.index}, and no finish reason")

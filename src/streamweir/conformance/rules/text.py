@@ -1,0 +1,217 @@
+"""What a delta says beside its text: reasoning, a refusal, log probabilities."""
+
+from collections.abc import Iterator
+
+from streamweir.conformance.reading import Part, Reading, choices_of
+from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rules.chapter import Chapter, Needs, at, shown, words
+from streamweir.dialects.base import Dialect
+
+REASONING = Chapter("reasoning")
+REFUSAL = Chapter("refusal")
+LOGPROBS = Chapter("logprobs")
+
+_DELTA_OBJECT = "openai-chat-streaming-structure, Delta Object"
+_OTHER_REASONING = ("reasoning", "reasoning_text", "thinking")
+
+
+def _parts(reading: Reading, _: Dialect) -> str | None:
+    return None if reading.parts else "no choice in it"
+
+
+def _with(*names: str) -> Needs:
+    def needs(reading: Reading, _: Dialect) -> str | None:
+        has_any = any(name in part.delta for part in reading.parts for name in names)
+        return None if has_any else f"no {words(names)} in it"
+
+    return needs
+
+
+def _texts(reading: Reading, name: str) -> Iterator[tuple[Part, object]]:
+    for part in reading.parts:
+        if part.delta.get(name) is not None:
+            yield part, part.delta[name]
+
+
+@REASONING.rule(
+    "text",
+    "Reasoning is text",
+    text="`reasoning_content` is a string.",
+    why="Clients append it to a text.",
+    source="aivene-streaming-events, Chunk anatomy; dialects.md, row reasoning text",
+    holds_for=lambda dialect: dialect.reasoning,
+    needs=_with("reasoning_content"),
+)
+def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part, value in _texts(reading, "reasoning_content"):
+        if not isinstance(value, str):
+            yield at(part.frame, f"`reasoning_content` is {shown(value)}", b'"reasoning_content"')
+
+
+@REASONING.rule(
+    "member",
+    "Reasoning stands in `reasoning_content`",
+    text="Reasoning text stands in `reasoning_content`, under no other name.",
+    why="A client of this dialect looks there, and shows no reasoning.",
+    source="aivene-streaming-events, The delta object; dialects.md, row reasoning text",
+    odd_in=lambda dialect: dialect.labels,  # openai's document has no reasoning at all
+    holds_for=lambda dialect: dialect.reasoning,
+    needs=_parts,
+)
+def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        names = [name for name in _OTHER_REASONING if part.delta.get(name)]
+        if names and not part.delta.get("reasoning_content"):
+            yield at(part.frame, f"reasoning in {words(names)}", f'"{names[0]}"'.encode())
+
+
+@REASONING.rule(
+    "not-in-content",
+    "Reasoning is not in the text",
+    text="`content` does not begin with `<think>`.",
+    why="The user reads the model's reasoning as its answer, and it is sent back as part of the conversation.",
+    source="aivene-streaming-events, The delta object; dialects.md, row reasoning text",
+    severity=Severity.ODD,
+    needs=_parts,
+)
+def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for parts in reading.parts_of().values():
+        text = ""
+        for part in parts:
+            piece = part.delta.get("content")
+            text = (text + piece).lstrip()[:16] if isinstance(piece, str) else text
+            if text.startswith("<think>"):
+                yield at(part.frame, "the text begins with `<think>`", b'"content"')
+                break
+
+
+@REASONING.rule(
+    "none",
+    "No reasoning",
+    text="A delta has no reasoning: this dialect leaves it out.",
+    why="A client of this dialect does not know the member.",
+    source="bitseek-sse-response-format, choices[0] fields; dialects.md, row reasoning text",
+    severity=Severity.ODD,
+    holds_for=lambda dialect: not dialect.reasoning,
+    needs=_parts,
+)
+def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        names = [name for name in ("reasoning_content", *_OTHER_REASONING) if part.delta.get(name)]
+        if names:
+            yield at(part.frame, f"a member {words(names)}", f'"{names[0]}"'.encode())
+
+
+@REASONING.rule(
+    "details",
+    "Reasoning details are a list",
+    text="`reasoning_details` is a list of objects.",
+    why="It is sent back as it came, with its signatures; another form is refused by the model's service.",
+    source="dialects.md, row reasoning_details",
+    holds_for=lambda dialect: dialect.reasoning_details,
+    needs=_with("reasoning_details"),
+)
+def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part, value in _texts(reading, "reasoning_details"):
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            yield at(part.frame, f"`reasoning_details` is {shown(value)}", b'"reasoning_details"')
+
+
+@REASONING.rule(
+    "no-details",
+    "No reasoning details",
+    text="A delta has no `reasoning_details`: this dialect has none.",
+    why="A client of this dialect does not know the member.",
+    source="dialects.md, row reasoning_details",
+    severity=Severity.ODD,
+    holds_for=lambda dialect: not dialect.reasoning_details,
+    needs=_parts,
+)
+def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part, _value in _texts(reading, "reasoning_details"):
+        yield at(part.frame, "a member `reasoning_details`", b'"reasoning_details"')
+
+
+@REFUSAL.rule(
+    "text",
+    "A refusal is text",
+    text="`refusal` of a delta is a string or null.",
+    why="Clients append it to a text.",
+    source=_DELTA_OBJECT,
+    holds_for=lambda dialect: dialect.refusal,
+    needs=_with("refusal"),
+)
+def refusal_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part, value in _texts(reading, "refusal"):
+        if not isinstance(value, str):
+            yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
+
+
+@REFUSAL.rule(
+    "in-content",
+    "A refusal is said in the text",
+    text="The text of a refusal stands in `content`: this dialect has no `refusal`.",
+    why="A client of this dialect shows nothing at all.",
+    source="dialects.md, row refusal; aivene-streaming-events, Chunk anatomy",
+    holds_for=lambda dialect: not dialect.refusal,
+    needs=_parts,
+)
+def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part, value in _texts(reading, "refusal"):
+        if value:
+            yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
+
+
+@LOGPROBS.rule(
+    "shape",
+    "Log probabilities have their shape",
+    text="`logprobs` is null or an object; `content` and `refusal` in it are null or lists of `token`, `logprob`, "
+    "`bytes`, `top_logprobs`.",
+    why="Clients go through the entries without asking.",
+    source="openai-chat-streaming-structure, LogProbs Object",
+    holds_for=lambda dialect: dialect.logprobs,
+    needs=lambda reading, _: (
+        None if any(part.choice.get("logprobs") is not None for part in reading.parts) else "no `logprobs` in it"
+    ),
+)
+def logprobs_shape(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        problem = _logprobs_problem(part.choice.get("logprobs"))
+        if problem is not None:
+            yield at(part.frame, problem, b'"logprobs"')
+
+
+def _logprobs_problem(found: object) -> str | None:
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        return f"`logprobs` is {shown(found)}"
+    for name in ("content", "refusal"):
+        entries = found.get(name)
+        if entries is None:
+            continue
+        if not isinstance(entries, list):
+            return f"`logprobs.{name}` is {shown(entries)}"
+        for entry in entries:
+            if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+                return f"an entry of `logprobs.{name}` is {shown(entry)}"
+            number, top = entry.get("logprob"), entry.get("top_logprobs", [])
+            if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(top, list):
+                return f"an entry of `logprobs.{name}` is {shown(entry)}"
+    return None
+
+
+@LOGPROBS.rule(
+    "none",
+    "No log probabilities",
+    text="A choice has no `logprobs`: this dialect has none.",
+    why="A client of this dialect does not know the member.",
+    source="dialects.md, row logprobs",
+    severity=Severity.ODD,
+    holds_for=lambda dialect: not dialect.logprobs,
+    needs=_parts,
+)
+def no_logprobs(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for frame in reading.chunks:
+        if any("logprobs" in choice for choice in choices_of(frame)):
+            yield at(frame, "a member `logprobs`", b'"logprobs"')

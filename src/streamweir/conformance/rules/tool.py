@@ -1,0 +1,322 @@
+"""Tool calls: how they open, how their arguments grow, and that they can be joined."""
+
+from collections.abc import Iterator
+
+from streamweir.conformance.reading import Call, CallPiece, Reading, call_pieces, read_json
+from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rules.chapter import Chapter, at, shown, words
+from streamweir.dialects.base import Dialect
+
+TOOL = Chapter("tool")
+
+_CALLS = "openai-chat-streaming-structure, Tool Calls Array"
+_STREAMING = "aivene-streaming-events, Tool call streaming"
+_BITSEEK = "bitseek-sse-response-format, Example: Tool Call Stream"
+_CUT_SHORT = ("length", "content_filter")
+
+
+def _calls(reading: Reading, _: Dialect) -> str | None:
+    return None if any(part.delta.get("tool_calls") for part in reading.parts) else "no tool call in it"
+
+
+def _legacy(reading: Reading, _: Dialect) -> str | None:
+    return None if any(part.delta.get("function_call") for part in reading.parts) else "no `function_call` in it"
+
+
+def _in_pieces(dialect: Dialect) -> bool:
+    return not dialect.whole_tool_calls
+
+
+def _here(piece: CallPiece, message: str, needle: bytes = b'"tool_calls"') -> Breach:
+    return at(piece.part.frame, message, needle)
+
+
+def _named(call: Call) -> str:
+    return f"call {call.index} of choice {call.choice}"
+
+
+@TOOL.rule(
+    "list",
+    "Tool calls are a list",
+    text="`tool_calls` of a delta is a list of objects, each with a `function` object (`custom` for a custom tool).",
+    why="Clients go through it without asking.",
+    source=f"{_CALLS}; {_STREAMING}",
+    needs=_calls,
+)
+def is_list(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        found = part.delta.get("tool_calls")
+        if found is None:
+            continue
+        pieces = call_pieces(part)
+        if not isinstance(found, list) or len(pieces) != len(found):
+            yield at(part.frame, f"`tool_calls` is {shown(found)}", b'"tool_calls"')
+        elif not all(isinstance(piece.get("function", piece.get("custom")), dict) for piece in pieces):
+            yield at(part.frame, "a call without a `function` object", b'"tool_calls"')
+
+
+@TOOL.rule(
+    "index",
+    "Every piece has its index",
+    text="`index` is on every piece of every call: an integer, 0 or more.",
+    why="It is the key by which pieces are joined; without it the arguments of two calls run together.",
+    source=f"{_CALLS}; {_STREAMING}",
+    needs=_calls,
+)
+def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        for piece in call_pieces(part):
+            found = piece.get("index")
+            if type(found) is not int or found < 0:
+                yield at(part.frame, f"`index` of a call is {shown(found)}", b'"tool_calls"')
+
+
+@TOOL.rule(
+    "index-order",
+    "Calls are numbered from 0",
+    text="The calls of a choice begin in the order of their index: 0, 1, 2.",
+    why="Clients that keep a list append a call where its index says, and fail at a gap.",
+    source=_CALLS,
+    severity=Severity.ODD,
+    needs=_calls,
+)
+def index_order(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    counts: dict[int, int] = {}
+    for call in reading.calls.values():
+        expected = counts.get(call.choice, 0)
+        if call.index != expected:
+            yield _here(call.pieces[0], f"{_named(call)} begins where {expected} was to come")
+        counts[call.choice] = max(expected, call.index) + 1
+
+
+@TOOL.rule(
+    "id",
+    "A call opens with its id",
+    text="The first piece of a call carries `id`, a string that is not empty.",
+    why="The tool's result is sent back under this id; without one the next request is refused.",
+    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    needs=_calls,
+)
+def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        found = call.pieces[0].call.get("id")
+        if not isinstance(found, str) or not found:
+            yield _here(call.pieces[0], f"`id` of {_named(call)} is {shown(found)}")
+
+
+@TOOL.rule(
+    "id-is-constant",
+    "A call has one id",
+    text="Pieces under one index never carry another id.",
+    why="Two calls share an index, and their arguments are joined into one text.",
+    source=f"{_CALLS}; {_STREAMING}",
+    needs=_calls,
+)
+def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        ids = [(piece, piece.call["id"]) for piece in call.pieces if piece.call.get("id")]
+        for piece, found in ids[1:]:
+            if found != ids[0][1]:
+                yield _here(piece, f"`id` of {_named(call)} was {shown(ids[0][1])} and is {shown(found)}")
+
+
+@TOOL.rule(
+    "id-is-unique",
+    "No two calls share an id",
+    text="Each call of an answer has an id of its own.",
+    why="Two results go back under one id, and the model takes one for the other.",
+    source=f"{_CALLS} (unique identifier)",
+    needs=_calls,
+)
+def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    seen: dict[object, Call] = {}
+    for call in reading.calls.values():
+        found = call.pieces[0].call.get("id")
+        if not isinstance(found, str) or not found:
+            continue
+        other = seen.setdefault(found, call)
+        if other is not call:
+            yield _here(call.pieces[0], f"{_named(call)} has the id of {_named(other)}: {shown(found)}")
+
+
+@TOOL.rule(
+    "type",
+    "A call opens with its type",
+    text="The first piece of a call carries `type`, a string (`function`).",
+    why="Clients choose by it how to read the call; typed ones refuse a call without it.",
+    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    needs=_calls,
+)
+def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        found = call.pieces[0].call.get("type")
+        if not isinstance(found, str) or not found:
+            yield _here(call.pieces[0], f"`type` of {_named(call)} is {shown(found)}")
+
+
+@TOOL.rule(
+    "name",
+    "A call opens with its name",
+    text="The first piece of a call carries `function.name`, a string that is not empty.",
+    why="No client can run a tool without its name.",
+    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    needs=_calls,
+)
+def has_name(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        found = call.pieces[0].function.get("name")
+        if isinstance(call.pieces[0].call.get("function"), dict) and (not isinstance(found, str) or not found):
+            yield _here(call.pieces[0], f"`function.name` of {_named(call)} is {shown(found)}")
+
+
+@TOOL.rule(
+    "name-once",
+    "The name comes once",
+    text="`function.name` stands on the first piece of a call and on no other.",
+    why="Clients that join deltas member by member get `get_weatherget_weather`.",
+    source=f"{_STREAMING}; quirks.md, What to write",
+    needs=_calls,
+)
+def name_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        for piece in call.pieces[1:]:
+            if piece.function.get("name"):
+                yield _here(piece, f"the name of {_named(call)} again: {shown(piece.function['name'])}")
+
+
+@TOOL.rule(
+    "opener-only",
+    "Only the opener is labelled",
+    text="`id`, `type` and an empty `name` stand on no piece after the first.",
+    why="Clients that take a piece with an id for a new call begin it again and again.",
+    source=f"{_STREAMING}; quirks.md, What to write",
+    severity=Severity.ODD,
+    holds_for=_in_pieces,
+    needs=_calls,
+)
+def opener_only(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        for piece in call.pieces[1:]:
+            names: list[str] = [name for name in ("id", "type") if name in piece.call]
+            if "name" in piece.function and not piece.function["name"]:
+                names.append("function.name")
+            if names:
+                yield _here(piece, f"{words(names)} on a later piece of {_named(call)}")
+
+
+@TOOL.rule(
+    "arguments",
+    "Arguments are text",
+    text="`function.arguments` is a string.",
+    why="Clients append it to a text and parse it at the end; an object cannot be appended.",
+    source="openai-chat-streaming-structure, Tool Calls Array (JSON-formatted arguments, streamed incrementally)",
+    needs=_calls,
+)
+def arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        for piece in call.pieces:
+            found = piece.function.get("arguments", "")
+            if not isinstance(found, str):
+                yield _here(piece, f"`arguments` of {_named(call)} is {shown(found)}", b'"arguments"')
+
+
+@TOOL.rule(
+    "opener-arguments",
+    "The opener has no arguments yet",
+    text='The first piece of a call has `arguments` of `""`; the pieces follow.',
+    why="Clients that take the first piece for an announcement lose the text in it.",
+    source=f"{_STREAMING}; openai-chat-streaming-structure, Initial Tool Call",
+    severity=Severity.ODD,
+    holds_for=_in_pieces,
+    needs=_calls,
+)
+def opener_arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        if isinstance(call.pieces[0].call.get("function"), dict):
+            found = call.pieces[0].function.get("arguments")
+            if found is None or (isinstance(found, str) and found):
+                yield _here(call.pieces[0], f"{_named(call)} opens with {shown(found)}", b'"arguments"')
+
+
+@TOOL.rule(
+    "arguments-json",
+    "Arguments join to JSON",
+    text="The pieces of `arguments`, joined by index, are one JSON object, unless the answer was cut short.",
+    why="The call cannot be run. (openai's document warns that a model may write invalid JSON.)",
+    source=f"{_STREAMING}; openai-chat-streaming-structure, Parsing Tool Calls",
+    odd_in=lambda dialect: dialect.labels,
+    needs=lambda reading, dialect: (
+        "the recording was cut"
+        if reading.was_cut
+        else "an error ended it"
+        if reading.errors
+        else _calls(reading, dialect)
+    ),
+)
+def arguments_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    finishes = reading.finishes()
+    for call in reading.calls.values():
+        finish = finishes.get(call.choice)
+        is_function = call.pieces[0].call.get("type") == "function"
+        if finish is None or finish in _CUT_SHORT or not is_function or _has_other_types(call):
+            continue
+        text = call.arguments
+        if not isinstance(read_json(text.encode("utf-8", "surrogatepass")).value, dict):
+            yield _here(call.pieces[-1], f"arguments of {_named(call)}: {shown(text)}", b'"arguments"')
+
+
+def _has_other_types(call: Call) -> bool:
+    """Said already by another rule."""
+    return not all(isinstance(piece.function.get("arguments", ""), str) for piece in call.pieces)
+
+
+@TOOL.rule(
+    "whole",
+    "A call is one frame",
+    text="A call stands in one frame, with all of its arguments.",
+    why="A client of this dialect runs the call when it sees it, with whatever arguments are there.",
+    source=f"{_BITSEEK}; dialects.md, row tool call",
+    holds_for=lambda dialect: dialect.whole_tool_calls,
+    needs=_calls,
+)
+def whole(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        for piece in call.pieces[1:]:
+            yield _here(piece, f"another piece of {_named(call)}")
+
+
+@TOOL.rule(
+    "no-function-call",
+    "No legacy function call",
+    text="A delta has no `function_call`: in this dialect every call is a tool call.",
+    why="A client of this dialect never sees the call.",
+    source="dialects.md, row legacy function_call",
+    holds_for=lambda dialect: not dialect.legacy_function_call,
+    needs=lambda reading, _: None if reading.parts else "no choice in it",
+)
+def no_function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    for part in reading.parts:
+        if part.delta.get("function_call"):
+            yield at(part.frame, "a member `function_call`", b'"function_call"')
+
+
+@TOOL.rule(
+    "function-call",
+    "A legacy function call has its shape",
+    text="`function_call` is an object; it opens with `name`; `arguments` is a string.",
+    why="Clients of the old form join it like a tool call.",
+    source="openai-chat-streaming-structure, Function Call Object",
+    holds_for=lambda dialect: dialect.legacy_function_call,
+    needs=_legacy,
+)
+def function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
+    named: set[int] = set()
+    for part in reading.parts:
+        found = part.delta.get("function_call")
+        if not found:
+            continue
+        if not isinstance(found, dict) or not isinstance(found.get("arguments", ""), str):
+            yield at(part.frame, f"`function_call` is {shown(found)}", b'"function_call"')
+        elif part.index not in named and not found.get("name"):
+            yield at(part.frame, "a function call opens without its name", b'"function_call"')
+        named.add(part.index)

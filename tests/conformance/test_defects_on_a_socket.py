@@ -1,0 +1,43 @@
+"""The spoiled answers of `support.defects`, played by an endpoint: what is found in bytes is found on a socket."""
+
+import pytest
+
+from streamweir.conformance.ask import Bounds
+from streamweir.conformance.examine import examine
+from streamweir.conformance.recording import Kind
+from streamweir.dialects.table import DIALECTS
+from support.broken_endpoint import KEY, Asked, BrokenEndpoint, Play
+from support.checked import ask, found
+from support.defects import DEFECTS, Defect
+from support.dialect_rules import DIALECTS as FORMS
+from support.rightanswers import ASKED, MODEL
+
+ONE = Bounds(requests=1, total_s=30.0)
+STREAMED = [
+    defect
+    for defect in DEFECTS
+    if defect.recording.kind is Kind.STREAM and defect.recording.asked == ASKED and not defect.recording.was_cut
+]
+"""Those that answer a request like the first one of the plan."""
+
+
+@pytest.mark.parametrize("defect", STREAMED, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
+async def test_a_spoiled_stream_is_found_out(defect: Defect) -> None:
+    recording = defect.recording
+
+    def play_it(_: Asked, play: Play) -> None:
+        play.status, play.frames, play.pieces = recording.status or 200, [b""], [recording.body]
+        if recording.headers is not None:
+            play.fields = {name.lower(): value for name, value in recording.headers}
+        if "content-length" in play.fields:
+            play.fields["content-length"] = str(len(recording.body))
+
+    (rules,) = [form for form in FORMS if form.name == defect.dialect]
+    async with BrokenEndpoint(rules, play_it) as endpoint:
+        heard = await ask(endpoint.base_url, MODEL, KEY, ONE)
+    assert [each.name for each in heard.heard] == ["streamed"]
+    assert set(found(examine(heard, DIALECTS[defect.dialect]))) == {defect.rule, *defect.also}
+
+
+def test_there_are_enough() -> None:
+    assert len({defect.rule for defect in STREAMED}) >= 40

@@ -1,0 +1,103 @@
+"""An interview's answers as rules see them: by name, with a reason where there is none, and whatever they hold."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamweir.conformance.examine import examine, nearest_to
+from streamweir.conformance.interview import Heard, Interview, Said, said
+from streamweir.conformance.plan import Ask, Manner, plan
+from streamweir.conformance.reading import read
+from streamweir.conformance.recording import Asked, Piece, Recording
+from support import rightanswers as right
+
+ASKS = plan(Manner(model="vendor/model"))
+
+
+def answer(name: str, body: bytes, status: int = 200, **members: Any) -> Heard:
+    recording = Recording(body=body, name=name, status=status, headers=(), **members)
+    return Heard(name=name, ask=Ask(name=name), recording=recording)
+
+
+def test_reasons() -> None:
+    interview = Interview(
+        [
+            answer("streamed", b"{}", 503),
+            answer("plain", b"", was_cut=True),
+            Heard(name="buffered", ask=Ask(name="buffered"), recording=None, failure="it is away"),
+        ],
+        {"long": "only 3 requests were allowed"},
+    )
+    assert interview.why_missing("streamed", "plain") is None
+    assert interview.why_unanswered("streamed") == "streamed was answered with status 503"
+    assert interview.why_unanswered("plain") == "plain was not read to its end: it was left"
+    assert interview.why_missing("streamed", "buffered") == "buffered got no answer: it is away"
+    assert interview.why_unanswered("long") == "only 3 requests were allowed"
+    assert interview.why_missing("never") == "never was not asked"
+
+
+def test_a_stream_and_a_body_say_the_same() -> None:
+    streamed = said(read(right.stream(right.tool())))
+    assert [name for name, _ in streamed.calls[0]] == ["get_weather"]
+    assert streamed.finishes == {0: "tool_calls"}
+    assert streamed.usage is not None
+    whole = said(read(right.whole(right.whole_document("openai"))))
+    assert whole.calls == streamed.calls
+    assert whole.finishes == {0: "tool_calls"}
+    assert whole.prompt_tokens is not None
+
+
+def test_what_is_of_the_wrong_type_is_not_said() -> None:
+    wrong: dict[str, Any] = {"id": 7, "usage": [], "choices": ["x", {"index": "0", "message": {}}, {"index": 0}]}
+    assert said(read(Recording(body=json.dumps(wrong).encode()))) == Said()
+    assert said(read(Recording(body=b"[1]"))) == Said()
+    assert Said(usage={"prompt_tokens": True, "completion_tokens": -1}).prompt_tokens is None
+    calls = {"choices": [{"index": 0, "message": {"tool_calls": [1, {}, {"function": {"name": 1}}]}}]}
+    assert said(read(Recording(body=json.dumps(calls).encode()))).calls == {0: [("", "")]}
+
+
+_BODIES = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b'{"error":{"message":"no","type":"invalid_request_error"}}',
+            b'{"error":"no"}',
+            b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}',
+            right.stream(right.text()).body,
+            right.stream(right.tool()).body,
+            right.stream(right.failed("openai")).body,
+        ]
+    ),
+)
+
+
+@st.composite
+def interviews(draw: st.DrawFn) -> Interview:
+    heard = []
+    for ask in ASKS:
+        if draw(st.integers(0, 9)) == 0:
+            continue
+        recording = None
+        if draw(st.integers(0, 9)):
+            body = draw(_BODIES)
+            recording = Recording(
+                body=body,
+                name=ask.name,
+                asked=Asked(stream=ask.is_streamed, include_usage=ask.includes_usage),
+                status=draw(st.sampled_from([200, 200, 200, 400, 401, 404, 405, 429, 500])),
+                headers=draw(st.sampled_from([(), (("content-type", "text/event-stream"), ("x-request-id", "a"))])),
+                pieces=draw(st.sampled_from([(), (Piece(0, 0.5),), (Piece(0, 0.1), Piece(len(body), 9.0))])),
+                was_cut=draw(st.booleans()),
+            )
+        connection = draw(st.one_of(st.none(), st.integers(0, 2)))
+        heard.append(Heard(name=ask.name, ask=ask, recording=recording, connection=connection))
+    return Interview(heard)
+
+
+@given(interviews())
+def test_no_interview_is_too_odd_to_be_judged(interview: Interview) -> None:
+    nearest = nearest_to(interview)
+    assert nearest.distance <= nearest.its_distance
+    assert examine(interview, nearest.dialect).dialect is nearest.dialect

@@ -1,0 +1,70 @@
+"""What the engine writes keeps every rule; where it does not, the case and the reason are named."""
+
+from pathlib import Path
+
+import pytest
+
+from streamweir.cli.replay import replay
+from streamweir.conformance import Asked, Recording, check
+from streamweir.dialects.base import Dialect
+from streamweir.dialects.table import DIALECTS
+
+ROOT = Path(__file__).parents[1] / "fixtures"
+GOLDEN = sorted(path for name in DIALECTS for path in ROOT.glob(f"*/*/{name}.sse"))
+BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
+MODEL = "vendor/model"
+
+SENT_SO = {
+    "anthropic/content_in_message_start": {"usage.some"},
+    "anthropic/emoji_cut_in_two": {"framing.whole-characters"},
+    "deepseek/tool_without_arguments": {"tool.arguments-json", "whole.tool-calls"},
+    "doubleword/blank_lines_as_keep_alive": {"usage.details-are-parts"},
+    "doubleword/reasoning_under_three_names": {"usage.details-are-parts"},
+    "fireworks/inline_think_stays_text": {"reasoning.not-in-content"},
+    "gemini/emoji_cut_in_two": {"framing.whole-characters"},
+    "gemini/wrong_types_that_do_not_matter": {"usage.some"},
+    "openai/lone_surrogate": {"framing.whole-characters"},
+    "openai-compatible/arguments_absent": {"tool.arguments-json", "whole.tool-calls"},
+    "openai-compatible/tool_without_name": {"tool.name"},
+    "openrouter/tool_calls_though_native_length": {"tool.arguments-json", "whole.tool-calls"},
+}
+"""The upstream itself sent it so."""
+WRITTEN_SO = {
+    # bitseek has no word for a cut answer: length becomes stop, and the call was whole.
+    "gemini/function_call_cut_by_max_tokens": {"finish.says-calls"},
+    # A custom tool's call is written as a function's, and its input is no JSON.
+    "openai/custom_tool_call": {"tool.arguments-json", "whole.tool-calls"},
+    # bitseek leaves an unfinished call out, and keeps the finish reason that announces it.
+    "openrouter/tool_calls_though_native_length": {"finish.calls-were-sent"},
+}
+"""The engine makes it so, by the dialects' table."""
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.parent.name}/{path.parent.name}"
+
+
+def broken_by(body: bytes, dialect: Dialect, *, usage: bool, stream: bool) -> set[str]:
+    recording = Recording(body=body, asked=Asked(stream=stream, include_usage=usage, model=MODEL))
+    report = check(recording, dialect)
+    assert report.has_checked
+    return {finding.rule for finding in report.findings}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{named(path)}/{path.stem}")
+def test_a_written_answer_breaks_no_rule(path: Path) -> None:
+    assert broken_by(path.read_bytes(), DIALECTS[path.stem], usage=True, stream=True) == set()
+
+
+@pytest.mark.parametrize("path", BODIES, ids=named)
+def test_only_what_is_named_breaks_a_rule(path: Path) -> None:
+    body = path.read_bytes()
+    found = set()
+    for name, dialect in DIALECTS.items():
+        for usage in (True, False):
+            for stream in (True, False) if dialect.whole_object else (True,):
+                out, _ = replay(
+                    body, source=path.parent.parent.name, dialect=name, model=MODEL, usage=usage, buffered=not stream
+                )
+                found |= broken_by(out, dialect, usage=usage, stream=stream)
+    assert found == SENT_SO.get(named(path), set()) | WRITTEN_SO.get(named(path), set())

@@ -1,0 +1,166 @@
+"""A recording is read with the place of everything, as the engine's splitter reads it, and never with a crash."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamweir.conformance import Asked, Recording, check, nearest
+from streamweir.conformance.reading import read, read_json
+from streamweir.conformance.recording import Kind, Piece
+from streamweir.dialects.table import DIALECTS
+from streamweir.wire.sse import Splitter
+from support import rightanswers as right
+from support.defects import DEFECTS, Defect
+
+ROOT = Path(__file__).parents[1] / "fixtures"
+FIXTURES = sorted(ROOT.glob("*/*/response.sse"))
+ALPHABET = [
+    b"data",
+    b":",
+    b" ",
+    b"\n",
+    b"\r",
+    b"{",
+    b"}",
+    b'"',
+    b"[DONE]",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"x",
+    b": p",
+    b"1",
+]
+lines = st.lists(st.sampled_from(ALPHABET), max_size=40).map(b"".join)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.sampled_from(sorted(DIALECTS))
+
+
+def test_every_frame_has_its_place() -> None:
+    body = right.written(right.tool())
+    frames = read(Recording(body=body)).frames
+    assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
+    assert all(body[frame.offset :].startswith(frame.raw) for frame in frames)
+    assert b"".join(frame.raw for frame in frames) == body
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}")
+def test_it_reads_the_data_that_the_splitter_reads(path: Path) -> None:
+    body = path.read_bytes()
+    splitter = Splitter()
+    found = [frame.data for frame in [*splitter.feed(body), *splitter.finish()]]
+    # Two documents whose blank line was lost are one event to the splitter.
+    mine = b"\n".join(frame.data for frame in read(Recording(body=body)).frames if frame.data is not None)
+    if Recording(body=body).kind is Kind.STREAM:
+        assert mine == b"\n".join(data for data in found if data is not None)
+
+
+@given(body=lines)
+@example(body=b"\xef\xbb\xbf")
+@example(body=b"data: {}\r\rdata: {}\r\n\r\n")
+def test_lines_put_together_are_the_body(body: bytes) -> None:
+    recording = Recording(body=body)
+    reading = read(recording)
+    if reading.kind is Kind.STREAM:
+        start = 3 if reading.has_bom else 0
+        assert b"".join(line.text + line.end for line in reading.lines) == body[start:]
+
+
+@given(body=lines | st.binary(max_size=60), name=names)
+def test_no_bytes_make_it_raise(body: bytes, name: str) -> None:
+    for asked in (Asked(), right.ASKED, Asked(stream=False, include_usage=False)):
+        check(Recording(body=body, asked=asked, headers=()), DIALECTS[name])
+
+
+@given(value=values, name=names, at=st.integers(0, 3), data=st.data())
+def test_no_member_makes_it_raise(value: object, name: str, at: int, data: st.DataObject) -> None:
+    """Any value in the place of any member of a right answer."""
+    documents = data.draw(st.sampled_from([right.text, right.tool, right.failed]))(name)
+    place: object = documents[at % len(documents)]
+    while True:
+        members = list(place) if isinstance(place, dict) else list(range(len(place))) if isinstance(place, list) else []
+        if not members:
+            return
+        member = data.draw(st.sampled_from(members))
+        assert isinstance(place, dict | list)
+        inner = place[member]
+        if not isinstance(inner, dict | list) or data.draw(st.booleans()):
+            place[member] = value
+            break
+        place = inner
+    body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in documents)
+    check(right.recorded(body), DIALECTS[name])
+    check(right.whole(documents[0]), DIALECTS[name])
+    check(right.failure(documents[-1]), DIALECTS[name])
+
+
+@given(defect=st.sampled_from(DEFECTS), cut=st.floats(0, 1))
+def test_no_cut_makes_it_raise(defect: Defect, cut: float) -> None:
+    recording = defect.recording
+    body = recording.body[: int(len(recording.body) * cut)]
+    for was_cut in (False, True):
+        nearest([Recording(body=body, asked=recording.asked, was_cut=was_cut)])
+
+
+def test_a_recording_that_was_cut_is_not_blamed_for_its_end() -> None:
+    body = right.written(right.tool()).replace(b"get_weather", "wétter".encode())
+    for at in range(1, len(body)):
+        report = check(Recording(body=body[:at], asked=right.ASKED, was_cut=True), DIALECTS["openai"])
+        assert [finding.rule for finding in report.findings] == []
+
+
+def test_an_answer_that_broke_off_is() -> None:
+    body = right.written(right.text())
+    for at in range(1, len(body)):
+        report = check(Recording(body=body[:at], asked=right.ASKED), DIALECTS["openai"])
+        assert not report.holds
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "asked", "kind"),
+    [
+        (b'data: {"a":1}\n\n', None, None, Kind.STREAM),
+        (b"", None, None, Kind.STREAM),
+        (b'{"id":"1"}', None, None, Kind.WHOLE),
+        (b'{"error":{}}', None, None, Kind.WHOLE),
+        (b'{"error":{"message":"no"}}', None, None, Kind.FAILURE),
+        (b'{"detail":"no"}', 404, None, Kind.FAILURE),
+        (b"<html>", 502, True, Kind.FAILURE),
+        (b"{", None, False, Kind.WHOLE),
+        (b"{", None, True, Kind.STREAM),
+        (b"[1]", 200, None, Kind.WHOLE),
+    ],
+)
+def test_kind(body: bytes, status: int | None, asked: bool | None, kind: Kind) -> None:
+    assert Recording(body=body, status=status, asked=Asked(stream=asked)).kind is kind
+
+
+def test_headers_are_found_in_any_case() -> None:
+    recording = Recording(body=b"", headers=(("X-A", "1"), ("x-a", "2")), pieces=(Piece(0, 0.1),))
+    assert (recording.header("x-A"), recording.header("x-b"), Recording(body=b"").header("a")) == ("1", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "repeated", "is_half"),
+    [
+        (b'{"a":1}', False, (), False),
+        (b'{"a":1,"a":{"b":1,"b":2}}', False, ("b", "a"), False),
+        (b'{"a":NaN}', True, (), False),
+        (b'{"a":1e999}', False, (), False),
+        (b'{"a":"\\ud83d"}', False, (), True),
+        (b'{"a":"\\ud83d\\ude00"}', False, (), False),
+        (b'{"a":' + b"9" * 30 + b"}", False, (), False),
+        (b"[" * 5000, True, (), False),
+        (b"[" * 400 + b"]" * 400, False, (), False),
+        (b"", True, (), False),
+    ],
+)
+def test_json(text: bytes, problem: bool, repeated: tuple[str, ...], is_half: bool) -> None:
+    found = read_json(text)
+    assert (found.problem is not None, found.repeated, found.has_half_character) == (problem, repeated, is_half)

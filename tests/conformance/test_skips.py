@@ -1,0 +1,114 @@
+"""What an endpoint cannot do is no finding: the rules that would need it are skipped, and say why."""
+
+from collections.abc import Callable
+
+import pytest
+
+from streamweir.conformance.rule import Outcome
+from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play, answer
+from support.checked import checked, found
+from support.dialect_rules import OPENAI
+
+EQUAL = ("buffered.text", "buffered.finish", "buffered.usage")
+
+
+def without(*members: str) -> Defect:
+    """It takes no notice of these members."""
+
+    def ignore(asked: Asked, play: Play) -> None:
+        if play.status == 200 and any(name in asked.body for name in members):
+            body = {name: value for name, value in asked.body.items() if name not in members}
+            other = answer(asked.with_body(body), OPENAI)
+            play.frames, play.document = other.frames, other.document
+
+    return ignore
+
+
+def asks_nobody(asked: Asked, play: Play) -> None:
+    if play.status == 401:
+        other = answer(asked.with_key(KEY), OPENAI)
+        play.status, play.frames, play.document = other.status, other.frames, other.document
+        play.fields = {**other.fields, "x-request-id": play.fields["x-request-id"]}
+
+
+def never_says_the_same(asked: Asked, play: Play) -> None:
+    if play.status == 200:
+        word = b'" today %d"' % asked.number
+        play.pieces = [piece.replace(b'" today"', word) for piece in play.written()]
+
+
+def refuses(status: int, holds: Callable[[Asked], bool]) -> Defect:
+    def refuse(asked: Asked, play: Play) -> None:
+        if holds(asked):
+            error = {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}
+            play.status, play.frames, play.document = status, [], {"error": error}
+            play.fields["content-type"] = "application/json"
+
+    return refuse
+
+
+def says_little(asked: Asked, play: Play) -> None:
+    """Three words, which no limit cuts."""
+    if play.status == 200 and "tools" not in asked.body:
+        few = answer(asked.with_body({**asked.body, "max_tokens": 3}), OPENAI)
+        play.frames, play.document = few.frames, few.document
+
+
+@pytest.mark.parametrize(
+    ("change", "reasons"),
+    [
+        pytest.param(
+            asks_nobody,
+            dict.fromkeys(("refused.wrong-key", "refused.no-key"), "the endpoint asks nobody for a key"),
+            id="no keys",
+        ),
+        pytest.param(
+            never_says_the_same,
+            dict.fromkeys(EQUAL, "the model does not say the same twice"),
+            id="not deterministic",
+        ),
+        pytest.param(
+            without("tools", "tool_choice"),
+            dict.fromkeys(("asked.tool", "asked.parallel-tools"), "the model called no tool"),
+            id="no tools",
+        ),
+        pytest.param(
+            without("n"), {"asked.choices": "the model gave one choice where two were asked for"}, id="one choice"
+        ),
+        pytest.param(
+            refuses(400, lambda asked: "n" in asked.body),
+            {"asked.choices": "choices was answered with status 400"},
+            id="choices refused",
+        ),
+        pytest.param(
+            refuses(429, lambda asked: "no-such" in str(asked.body.get("model"))),
+            {
+                "refused.unknown-model": "unknown-model was answered with status 429",
+                "refused.before-stream": "unknown-model-streamed was answered with status 429",
+                "refused.same-when-streamed": "unknown-model was answered with status 429",
+            },
+            id="too often",
+        ),
+        pytest.param(
+            refuses(503, lambda asked: asked.body.get("max_tokens") == 4),
+            {
+                "asked.limit": "limited was answered with status 503",
+                "asked.limit-finish": "limited was answered with status 503",
+            },
+            id="away for a moment",
+        ),
+        pytest.param(says_little, {"asked.limit-finish": "the answer is shorter than the limit anyway"}, id="short"),
+    ],
+)
+async def test_what_it_cannot_do(change: Defect, reasons: dict[str, str]) -> None:
+    async with BrokenEndpoint(OPENAI, change) as endpoint:
+        report = await checked(endpoint.base_url, "openai", MODEL, KEY)
+    assert not found(report), found(report)
+    skipped = {verdict.rule.id: verdict.reason for verdict in report.of(Outcome.SKIPPED)}
+    assert reasons.items() <= skipped.items(), skipped
+
+
+async def test_without_a_key_where_none_is_needed() -> None:
+    async with BrokenEndpoint(OPENAI, asks_nobody) as endpoint:
+        report = await checked(endpoint.base_url, "openai", MODEL, None)
+    assert not found(report), found(report)

@@ -1,0 +1,39 @@
+"""An endpoint asked and judged, as `streamweir check` does it, in the test's own event loop."""
+
+from collections.abc import Collection
+
+from streamweir.conformance.ask import Bounds, find_endpoint, interview
+from streamweir.conformance.examine import examine
+from streamweir.conformance.interview import Interview
+from streamweir.conformance.judge import Report
+from streamweir.conformance.rule import Outcome
+from streamweir.dialects.table import DIALECTS
+
+USUAL = Bounds(total_s=30.0, answer_s=10.0)
+
+
+async def ask(url: str, model: str, key: str | None, bounds: Bounds = USUAL) -> Interview:
+    return await interview(find_endpoint(url), model, key, bounds)
+
+
+async def checked(url: str, dialect: str, model: str, key: str | None) -> Report:
+    return examine(await ask(url, model, key), DIALECTS[dialect])
+
+
+def found(report: Report) -> dict[str, list[str]]:
+    """What each rule that does not hold has to say."""
+    return {
+        verdict.rule.id: [f"{finding.answer}: {finding.message} {finding.excerpt!r}" for finding in verdict.findings]
+        for verdict in report.verdicts
+        if verdict.findings
+    }
+
+
+def held(report: Report) -> set[str]:
+    return {verdict.rule.id for verdict in report.of(Outcome.HOLDS)}
+
+
+def assert_conforms(report: Report, *, looked_at: Collection[str] = ()) -> None:
+    """Without a finding; these rules had something to look at."""
+    assert not found(report), found(report)
+    assert set(looked_at) <= held(report), {each.rule.id: each.reason for each in report.of(Outcome.SKIPPED)}
