@@ -154,7 +154,7 @@ def said(reading: Reading) -> Said:
 def arrival_s(recording: Recording, frame: Frame) -> float | None:
     """When the last byte of a frame had come, in seconds since the request was sent. None: not recorded."""
     last = frame.offset + len(frame.raw) - 1
-    at = bisect_right([piece.offset for piece in recording.pieces], last)
+    at = bisect_right(recording.pieces, last, key=lambda piece: piece.offset)
     return recording.pieces[at - 1].at_s if at else None
 
 
