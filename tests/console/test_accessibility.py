@@ -34,7 +34,11 @@ def check(page: Page) -> None:
     found += [f"dark: {each}" for each in obstacles(page, COLOURS)]
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(PHONE)
-    wide = page.evaluate("document.documentElement.scrollWidth")
+    # Charts are drawn anew when they have been told of it.
+    wide = page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame("
+        "() => done(document.documentElement.scrollWidth))))"
+    )
     page.set_viewport_size(LAPTOP)
     assert (found, wide) == ([], PHONE["width"]), page.url
 

@@ -26,7 +26,7 @@ from support.served import Program
 from support.stores import each_database, migrated_url
 from support.witness import HOLD_TOKENS, TOML, Witness
 
-KILLS = {"sqlite": 1000 if SOAKS else 60, "postgres": 1000 if SOAKS else 40}
+KILLS = {"sqlite": 1000 if SOAKS else 40, "postgres": 1000 if SOAKS else 25}
 HOUSES = 3
 """Stores of their own, side by side: a life waits more than it works."""
 CALLERS = 6
