@@ -39,7 +39,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     requests: int = 32
     total_s: float = 180.0
     answer_s: float = 60.0
-    answer_bytes: int = 256 * 1024
+    answer_bytes: int = 1024 * 1024
 
 
 class Endpoint(NamedTuple):
