@@ -219,10 +219,11 @@ class TestKeeping:
         command = python("import sys; sys.exit('no luck at 10.0.0.1')")
         model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
         upstream = LocalUpstream(model)
-        with pytest.raises(UpstreamError, match="cannot be started") as refused:
-            await upstream.open(asked(), Answer())
-        seen = [await exits.get() for _ in range(5)]
-        await model.stop()
+        async with asyncio.timeout(60):  # an end that is not noticed is a failure, not a pause
+            with pytest.raises(UpstreamError, match="cannot be started") as refused:
+                await upstream.open(asked(), Answer())
+            seen = [await exits.get() for _ in range(5)]
+            await model.stop()
         assert refused.value.code == "upstream_connect_failed"
         assert [end.restart_s for end in seen] == [0.001, 0.002, 0.004, 0.004, 0.004]
         assert {(end.status, end.was_ready, end.last_words) for end in seen} == {(1, False, "no luck at ***")}
