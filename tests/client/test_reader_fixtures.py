@@ -4,7 +4,6 @@ A stream that ends too early is never taken for a whole one: each prefix of each
 where a clean close between two frames is an end without a finish reason.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import SOAKS
 from streamweir.cli.replay import replay
 from streamweir.client import StreamTruncated
 from support.clientreading import outcome, told, told_by
@@ -21,7 +21,6 @@ from support.dialect_rules import DIALECTS, Rules
 ROOT = Path(__file__).parents[1] / "fixtures"
 CASES = sorted({path.parent for path in [*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")]})
 GOLDEN = sorted(path for rules in DIALECTS for path in ROOT.glob(f"*/*/{rules.name}.sse"))
-SOAKS = os.environ.get("STREAMWEIR_SOAK") == "1"
 PLACES = 40
 """Of each stream, in `make test`; in `make soak` it is every place there is."""
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.dialects.table import DIALECTS
 from support import rightanswers as right
 from support.defects import DEFECTS, Defect
-
-SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
+from support.seeds import SEEDS, WHY_NO_SEEDS
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
@@ -104,7 +102,7 @@ def test_every_rule_is_looked_at_by_some_right_answer() -> None:
 def seed(name: str) -> str:
     path = SEEDS / f"{name}.txt"
     if not path.exists():
-        pytest.skip("the services' documents are not here")
+        pytest.skip(WHY_NO_SEEDS)
     return path.read_text()
 
 

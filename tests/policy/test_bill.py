@@ -10,6 +10,7 @@ from msgspec import structs
 from streamweir.core.usage import Usage
 from streamweir.policy.bill import FEMTO, ROUNDING, BillLine, bill_of, dollars_of_femto
 from streamweir.policy.prices import Rates, Service, Tier, cost_of, decode_rates
+from support.anyrates import tiered_rates
 
 USD = 1_000_000_000
 FULL = Rates(
@@ -23,24 +24,7 @@ FULL = Rates(
     reasoning=5 * USD,
     per_request=7,
 )
-rate = st.integers(0, 10**12)
-maybe = st.none() | rate
-flat_rates = st.builds(
-    Rates,
-    input=rate,
-    output=rate,
-    cache_read=maybe,
-    cache_write=maybe,
-    cache_write_1h=maybe,
-    audio_input=maybe,
-    audio_output=maybe,
-    reasoning=maybe,
-    per_request=st.integers(0, 10**9),
-)
-tiers = st.lists(st.builds(Tier, st.integers(0, 10**5), flat_rates), max_size=3, unique_by=lambda tier: tier.above).map(
-    lambda found: tuple(sorted(found, key=lambda tier: tier.above))
-)
-tiered = st.builds(lambda rates, found: structs.replace(rates, tiers=found), flat_rates, tiers)
+tiered = tiered_rates(10**5)
 services = st.lists(st.builds(Service, st.sampled_from(["priority", "flex"]), tiered), max_size=2).map(tuple)
 any_rates = st.builds(lambda rates, found: structs.replace(rates, services=found), tiered, services)
 tokens = st.integers(0, 10**5)

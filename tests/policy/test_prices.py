@@ -26,6 +26,7 @@ from streamweir.policy.prices import (
     rate_of,
     rates_of_dollars,
 )
+from support.anyrates import flat_rates, tiered_rates
 
 USD = 1_000_000_000
 PLAIN = Rates(input=2 * USD, output=10 * USD)
@@ -41,29 +42,10 @@ FULL = Rates(
 )
 TIERED = structs.replace(FULL, tiers=(Tier(1000, Rates(input=3 * USD, output=12 * USD)),))
 
-rates_of_tokens = st.integers(0, 10**12)
-maybe = st.none() | rates_of_tokens
 tokens = st.integers(0, 10**7)
-flat_rates = st.builds(
-    Rates,
-    input=rates_of_tokens,
-    output=rates_of_tokens,
-    cache_read=maybe,
-    cache_write=maybe,
-    cache_write_1h=maybe,
-    audio_input=maybe,
-    audio_output=maybe,
-    reasoning=maybe,
-    per_request=st.integers(0, 10**9),
-)
-tiers = st.lists(st.builds(Tier, st.integers(0, 10**7), flat_rates), max_size=3, unique_by=lambda tier: tier.above)
-tiered_rates = st.builds(
-    lambda rates, steps: structs.replace(rates, tiers=tuple(sorted(steps, key=lambda tier: tier.above))),
-    flat_rates,
-    tiers,
-)
+tiered = tiered_rates(10**7)
 any_rates = st.builds(
-    lambda rates, service: structs.replace(rates, services=(Service("priority", service),)), tiered_rates, tiered_rates
+    lambda rates, service: structs.replace(rates, services=(Service("priority", service),)), tiered, tiered
 )
 BUCKETS = (
     "input_uncached",

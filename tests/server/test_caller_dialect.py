@@ -6,11 +6,9 @@ document's service makes itself. Where the documents are is said in `SEEDS`.
 """
 
 import json
-import os
 import re
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +27,9 @@ from support.answers import (
 from support.gateway import KEY, Gate, frames_of, gateway_to
 from support.rawclient import Reply
 from support.script import Fin, Head, Send, in_turn, stream, whole
+from support.seeds import SEEDS, WHY_NO_SEEDS
 
-SEEDS = Path(os.environ.get("STREAMWEIR_SEEDS") or Path(__file__).parents[3] / "shared" / "seeds")
-needs_seeds = pytest.mark.skipif(not SEEDS.is_dir(), reason=f"no documents at {SEEDS} (set STREAMWEIR_SEEDS)")
+needs_seeds = pytest.mark.skipif(not SEEDS.is_dir(), reason=WHY_NO_SEEDS)
 DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
 DONE = b"data: [DONE]\n\n"
 ASKED: dict[str, Any] = {"stream_options": {"include_usage": True}}

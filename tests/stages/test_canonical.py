@@ -18,7 +18,7 @@ from streamweir.stages.exchange import WholeExchange
 from streamweir.stages.meter import Meter, Record, Scope, Settlement
 from streamweir.stages.plan import Mode
 from support.answers import openai_whole
-from support.corpus import recordings
+from support.corpus import WHY_MISSING, recordings
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*/*/response.json"))
 SHORT_FIXTURES = {"openai/whole_text", "openai/whole_tool_calls"}
@@ -59,7 +59,7 @@ def test_a_fixture_comes_out_the_same(path: Path) -> None:
     assert_same(body)
 
 
-@pytest.mark.skipif(not RECORDED, reason="no recordings")
+@pytest.mark.skipif(not RECORDED, reason=WHY_MISSING)
 def test_a_recording_comes_out_the_same() -> None:
     for recording in RECORDED:
         assert_same(recording.body())

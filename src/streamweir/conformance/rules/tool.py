@@ -27,6 +27,13 @@ def _in_pieces(dialect: Dialect) -> bool:
     return not dialect.whole_tool_calls
 
 
+def _opens_with(reading: Reading, member: str) -> Iterator[Breach]:
+    for call in reading.calls.values():
+        found = call.pieces[0].call.get(member)
+        if not isinstance(found, str) or not found:
+            yield _here(call.pieces[0], f"`{member}` of {_named(call)} is {shown(found)}")
+
+
 def _here(piece: CallPiece, message: str, needle: bytes = b'"tool_calls"') -> Breach:
     return at(piece.part.frame, message, needle)
 
@@ -98,10 +105,7 @@ def index_order(reading: Reading, _: Dialect) -> Iterator[Breach]:
     needs=_calls,
 )
 def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
-    for call in reading.calls.values():
-        found = call.pieces[0].call.get("id")
-        if not isinstance(found, str) or not found:
-            yield _here(call.pieces[0], f"`id` of {_named(call)} is {shown(found)}")
+    return _opens_with(reading, "id")
 
 
 @TOOL.rule(
@@ -148,10 +152,7 @@ def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
     needs=_calls,
 )
 def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
-    for call in reading.calls.values():
-        found = call.pieces[0].call.get("type")
-        if not isinstance(found, str) or not found:
-            yield _here(call.pieces[0], f"`type` of {_named(call)} is {shown(found)}")
+    return _opens_with(reading, "type")
 
 
 @TOOL.rule(

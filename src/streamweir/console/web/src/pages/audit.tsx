@@ -6,9 +6,10 @@ import { readDetail } from "../lib/audit";
 import { plural } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { AuditRow, Page as Rows, Workspace } from "../lib/types";
-import { At, Button, Empty, Page, Panel, Problem, Select, Waiting } from "../ui/parts";
+import type { AuditRow, Page as Rows } from "../lib/types";
+import { At, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
+import { useWorkspaces, WorkspaceSelect, type Workspaces } from "../ui/workspaces";
 import { Checks } from "./audit/checks";
 
 const LIMIT = 50;
@@ -23,33 +24,21 @@ export function Audit() {
   const before = asked.get("before");
   const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<AuditRow>>("/api/audit", { workspace, before, limit: LIMIT }, abort), [workspace, before]);
   const isOperator = session.value?.is_operator === true;
-  const workspaces = useLoad((abort) => get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort), []);
-  const names = new Map(workspaces.data?.data.map((each) => [each.id, each.name]));
+  const workspaces = useWorkspaces();
+  const choose = (chosen: string) => adjust({ workspace: chosen || null, before: null }, false);
+  const choice = isOperator && <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={choose} />;
   return (
     <Page title="Audit" about="Who changed or looked at what. The log is only ever added to; each row is sealed onto the one before it.">
       {isOperator && <Checks />}
       <Problem error={error} onRetry={reload} />
-      <Panel title="Log" flush class="audit" actions={isOperator && <InWorkspace chosen={workspace ?? ""} known={names} />}>
-        {data ? <Log page={data} names={names} isOlder={before !== null} isLoading={isLoading} /> : !error && <Waiting />}
+      <Panel title="Log" flush class="audit" actions={choice}>
+        {data ? <Log page={data} workspaces={workspaces} isOlder={before !== null} isLoading={isLoading} /> : !error && <Waiting />}
       </Panel>
     </Page>
   );
 }
 
-// A workspace that came by link is one to choose from, whether it is among the first or not.
-function InWorkspace(props: { chosen: string; known: Map<string, string> }) {
-  const own = props.chosen && !props.known.has(props.chosen) ? [[props.chosen, props.chosen] as const] : [];
-  return (
-    <Select
-      label="Workspace"
-      value={props.chosen}
-      options={[["", "All workspaces"], ...own, ...props.known]}
-      onChange={(chosen) => adjust({ workspace: chosen || null, before: null }, false)}
-    />
-  );
-}
-
-function Log(props: { page: Rows<AuditRow>; names: Map<string, string>; isOlder: boolean; isLoading: boolean }) {
+function Log(props: { page: Rows<AuditRow>; workspaces: Workspaces; isOlder: boolean; isLoading: boolean }) {
   const [text, setText] = useState("");
   const { data, next } = props.page;
   const rows = data.filter((row) => isMeant(row, text));
@@ -79,7 +68,7 @@ function Log(props: { page: Rows<AuditRow>; names: Map<string, string>; isOlder:
           {
             name: "Workspace",
             class: "clip",
-            show: ({ workspace }) => (workspace === null ? <span class="muted">–</span> : <span title={workspace}>{props.names.get(workspace) ?? workspace}</span>),
+            show: ({ workspace }) => (workspace === null ? <span class="muted">–</span> : <span title={workspace}>{props.workspaces.nameOf(workspace)}</span>),
           },
           { name: "Detail", class: "detail", show: (row) => <Detail detail={row.detail} /> },
         ]}
