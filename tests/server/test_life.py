@@ -65,6 +65,7 @@ class Life:
 async def living(
     drain_s: float = 60.0,
     *,
+    lame_duck_s: float = 0.0,
     reload: Callable[[], None] | None = None,
     is_alone: bool = True,
     last_words_s: float = 1.0,
@@ -72,7 +73,7 @@ async def living(
 ) -> AsyncIterator[Life]:
     log = StringIO()
     configure_log("json", log)
-    gateway = TinyGateway(drain_s)
+    gateway = TinyGateway(drain_s, lame_duck_s)
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     life = Life(gateway, listener.getsockname()[1], log)
@@ -107,6 +108,55 @@ async def test_without_streams_the_end_comes_at_once() -> None:
         life.signal(signal.SIGTERM)
         assert await life.status() == 0
         assert [event["event"] for event in life.events()] == ["stopping", "stopped"]
+
+
+LAME_DUCK = ["begin_lame_duck", "unused 60"]
+
+
+async def test_sigterm_lets_requests_in_until_the_lame_duck_is_over() -> None:
+    async with living(lame_duck_s=60) as life:
+        life.signal(signal.SIGTERM)
+        await life.called("unused 60")
+        assert (await life.greeting()).startswith(b"pid "), "it still serves"
+        assert life.gateway.calls == LAME_DUCK
+        life.gateway.is_unused.set()  # nobody is connected any more
+        assert await life.status() == 0
+        assert life.gateway.calls[:4] == [*LAME_DUCK, "stop_admitting", "drained"]
+        assert [event["event"] for event in life.events()] == ["stopping", "draining", "stopped"]
+
+
+async def test_the_lame_duck_ends_by_itself() -> None:
+    async with living(lame_duck_s=0.01) as life:
+        life.signal(signal.SIGTERM)
+        assert await life.status() == 0
+        assert life.gateway.calls[:3] == ["begin_lame_duck", "unused 0.01", "stop_admitting"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "closed terminal"])
+async def test_a_person_at_a_terminal_does_not_wait_for_a_load_balancer(number: signal.Signals) -> None:
+    async with living(lame_duck_s=60) as life:
+        life.signal(number)
+        assert await life.status() == 0
+        assert life.gateway.calls[0] == "stop_admitting"
+
+
+async def test_a_second_signal_ends_the_lame_duck_and_every_stream() -> None:
+    async with living(lame_duck_s=60) as life:
+        reader, writer = await life.stream()
+        life.signal(signal.SIGTERM)
+        await life.called("begin_lame_duck")
+        life.signal(signal.SIGTERM)
+        assert await reader.readline() == b"error server_shutting_down\n"
+        assert await life.status() == 1
+        writer.close()
+
+
+async def test_under_a_supervisor_a_wish_without_a_lame_duck_ends_one_that_has_begun() -> None:
+    async with living(lame_duck_s=60, is_alone=False) as life:
+        life.signal(signal.SIGTERM)
+        await life.called("begin_lame_duck")
+        life.stop.ask(lame_duck=False)
+        assert await life.status() == 0
 
 
 async def test_who_is_left_after_the_drain_gets_an_error() -> None:

@@ -258,6 +258,10 @@ async def begin(client: RawClient, **members: Any) -> Stream:
 def write_config(folder: Path, toml: str, *, keyed: bool = True) -> None:
     if keyed and "[[keys]]" not in toml:
         toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\nscopes = ["chat", "models", "admin"]\n'
+    if "lame_duck_s" not in toml:  # no test waits for balancers that it does not have
+        timeouts = "[server.timeouts]\n"
+        toml = toml if timeouts in toml else f"{toml}\n{timeouts}"
+        toml = toml.replace(timeouts, f"{timeouts}lame_duck_s = 0\n", 1)
     (folder / "streamweir.toml").write_text(toml)
 
 

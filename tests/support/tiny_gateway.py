@@ -16,8 +16,10 @@ from streamweir.server.metrics import Metrics
 class TinyGateway:
     """See `streamweir.server.life.Gateway`. `calls` is what was asked of it, in order."""
 
-    def __init__(self, drain_s: float = 60.0) -> None:
+    def __init__(self, drain_s: float = 60.0, lame_duck_s: float = 0.0) -> None:
         self.drain_s = drain_s
+        self.lame_duck_s = lame_duck_s
+        self.is_unused = asyncio.Event()
         self.calls: list[str] = []
         self._called = asyncio.Event()
         self.metrics = Metrics()
@@ -38,6 +40,13 @@ class TinyGateway:
 
     async def listen(self, listener: socket.socket) -> None:
         self._servers.append(await asyncio.start_server(self._connected, sock=listener))
+
+    def begin_lame_duck(self) -> None:
+        self._note("begin_lame_duck")
+
+    async def unused(self, quiet_s: float, /) -> None:
+        self._note(f"unused {quiet_s:g}")
+        await self.is_unused.wait()
 
     def stop_admitting(self) -> None:
         self._note("stop_admitting")

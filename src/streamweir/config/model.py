@@ -53,6 +53,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     commit_s: SecondsOrNone = 10.0
     keepalive_s: Seconds = 15.0
     write_stall_s: Seconds = 30.0
+    lame_duck_s: SecondsOrNone = 5.0
     drain_s: SecondsOrNone = 600.0
     header_s: Seconds = 10.0
     body_s: Seconds = 30.0

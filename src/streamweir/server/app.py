@@ -96,6 +96,7 @@ class Gateway:
         self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._abandoned = 0
+        self._is_lame = False
         self._is_draining = False
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
@@ -168,12 +169,16 @@ class Gateway:
         return len(self._conversations)
 
     @property
+    def lame_duck_s(self) -> float:
+        return self._setup.timeouts.lame_duck_s
+
+    @property
     def drain_s(self) -> float:
         return self._setup.timeouts.drain_s
 
     @property
     def is_ready(self) -> bool:
-        return not self._is_draining
+        return not self._is_lame
 
     @property
     def abandoned(self) -> int:
@@ -226,8 +231,15 @@ class Gateway:
         targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
         self.metrics.know([model.id for model in models], targets)
 
+    def begin_lame_duck(self) -> None:
+        self._is_lame = True
+        self.server.end_with_answers()
+
+    async def unused(self, quiet_s: float, /) -> None:
+        await self.server.unused(quiet_s)
+
     def stop_admitting(self) -> None:
-        self._is_draining = True
+        self._is_lame = self._is_draining = True
         if self._feed is not None:
             self._feed.end()
         self.server.stop_admitting()
@@ -401,7 +413,7 @@ class Gateway:
     # What the control plane asks.
 
     def _state(self) -> str:
-        return "draining" if self._is_draining else "ok"
+        return "draining" if self._is_lame else "ok"
 
     def metrics_text(self) -> bytes:
         return self.metrics.text()

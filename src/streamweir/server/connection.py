@@ -50,6 +50,9 @@ class Owner(Protocol):
     @property
     def is_admitting(self) -> bool: ...
 
+    @property
+    def keeps_alive(self) -> bool: ...
+
     def opened(self, connection: "Connection", /) -> bool:
         """False: there are too many already."""
         ...
@@ -145,7 +148,7 @@ class Connection(Line):
             self._phase = Phase.SERVING
             self._deadline = inf
             self._closes = True
-        if not self._owner.is_admitting:
+        if not self._owner.keeps_alive:
             self._closes = True
         if self._closes:
             self._rest = b""

@@ -1,6 +1,7 @@
 """The listener: sockets with bounded kernel buffers, the connections they bring, and how both are ended.
 
-    stop_admitting()    every answer from now on ends its connection; the idle ones end now
+    end_with_answers()  every answer from now on ends its connection
+    stop_admitting()    the same, and the idle ones end now
     close_listeners()   nobody else gets in
     await close(grace)  who is still there after that is cut off
 
@@ -12,7 +13,9 @@ import asyncio
 import resource
 import socket
 import sys
+import time
 from contextlib import suppress
+from math import inf
 from ssl import SSLContext
 
 from streamweir.server.alarm import Clock
@@ -42,12 +45,16 @@ class HttpServer:
         """Of the connections that are opened from now on."""
         self.clock = Clock()
         self.is_admitting = True
+        self.keeps_alive = True
+        """Whether a connection outlives its answer."""
         self._servers: list[asyncio.AbstractServer] = []
         self._addresses: list[tuple[str, int]] = []
         self._open: set[Connection] = set()
         self._surplus: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
+        self._opened_at = -inf
+        """When the last connection was."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -77,9 +84,13 @@ class HttpServer:
         if isinstance(address, tuple):
             self._addresses.append((address[0], address[1]))
 
+    def end_with_answers(self) -> None:
+        """A connection that is idle stays: its caller may be sending, and would take a close for a failure."""
+        self.keeps_alive = False
+
     def stop_admitting(self) -> None:
         """The listeners stay, so that it can still be asked whether we are ready."""
-        self.is_admitting = False
+        self.is_admitting = self.keeps_alive = False
         for connection in list(self._open):
             connection.retire()
 
@@ -92,6 +103,15 @@ class HttpServer:
     async def emptied(self) -> None:
         """Returns when no connection is left."""
         await self._all_closed.wait()
+
+    async def unused(self, quiet_s: float) -> None:
+        """Returns when no connection is open and none has been opened for so long."""
+        while True:
+            await self.emptied()
+            rest_s = self._opened_at + quiet_s - time.monotonic()
+            if rest_s <= 0:
+                return
+            await asyncio.sleep(rest_s)
 
     async def close(self, grace_s: float = 0.0) -> None:
         """Returns when every connection is gone: by itself within the grace, or cut off."""
@@ -110,6 +130,7 @@ class HttpServer:
     def opened(self, connection: Connection, /) -> bool:
         has_place = len(self._open) - len(self._surplus) < self._most_connections()
         self._open.add(connection)
+        self._opened_at = time.monotonic()
         self._all_closed.clear()
         if not has_place:
             self._surplus.add(connection)

@@ -1,8 +1,14 @@
 """The life of one process that serves: from the first request to an end that loses as little as it can.
 
-    SIGTERM, SIGINT   not ready at once; streams run to their end, for `drain_s`; who is left gets an error
+    SIGTERM           not ready at once; requests are served for `lame_duck_s` more; then none is admitted, and
+                      streams run to their end, for `drain_s`; who is left gets an error
+    SIGINT            the same without the lame duck: it comes from a person at a terminal, not from a service manager
     the second one    everybody gets an error now, and within a second the process is gone, with status 1
     SIGHUP            the configuration is read again; a broken one changes nothing and is reported
+
+The lame duck is for load balancers: one learns from `/ready` that this node is going, but only with its next
+checks, and what it sends until then must be served. It ends early when no caller is connected and none has
+connected for `lame_duck_s`: then nobody sends anything here.
 
 The order is the law; what the steps do is the gateway's. Under a supervisor (`server.worker`) a
 signal never counts as the second one, for a service manager may signal supervisor and workers alike:
@@ -13,6 +19,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from streamweir.config.error import ConfigError
@@ -28,14 +35,31 @@ _HURRIED_S = 0.4
 _LOG_S, _HURRIED_LOG_S = 1.0, 0.1
 
 
+class Ask(Protocol):
+    """How the end is asked for: see `Stop.ask`."""
+
+    def __call__(self, *, lame_duck: bool = True) -> None: ...
+
+
 class Gateway(Protocol):
     """What has a life. See `server.app`."""
+
+    @property
+    def lame_duck_s(self) -> float: ...
 
     @property
     def drain_s(self) -> float: ...
 
     @property
     def open_streams(self) -> int: ...
+
+    def begin_lame_duck(self) -> None:
+        """Not ready from now on. Requests are still served; every answer ends its connection."""
+        ...
+
+    async def unused(self, quiet_s: float, /) -> None:
+        """Until no connection is open and none has been opened for so long."""
+        ...
 
     def stop_admitting(self) -> None:
         """Not ready from now on, and no new requests."""
@@ -63,10 +87,11 @@ class Gateway(Protocol):
 
 
 class Stop:
-    """How urgently the end is wanted: not at all, after the streams, now."""
+    """How urgently the end is wanted: not at all, after the lame duck and the streams, after the streams, now."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
+        self._skips_lame_duck = asyncio.Event()
         self._hurried = asyncio.Event()
 
     @property
@@ -77,22 +102,32 @@ class Stop:
     def is_hurried(self) -> bool:
         return self._hurried.is_set()
 
-    def ask(self) -> None:
-        """Once or often, it is the same wish."""
+    def ask(self, *, lame_duck: bool = True) -> None:
+        """Once or often, it is the same wish. `lame_duck`: False ends it, or lets it not begin."""
+        if not lame_duck:
+            self._skips_lame_duck.set()
         self._asked.set()
 
-    def insist(self) -> None:
+    def insist(self, *, lame_duck: bool = True) -> None:
         """The second time is another wish than the first."""
         if self._asked.is_set():
-            self._hurried.set()
-        self._asked.set()
+            self.hurry()
+        self.ask(lame_duck=lame_duck)
 
     def hurry(self) -> None:
+        self._skips_lame_duck.set()
         self._asked.set()
         self._hurried.set()
 
     async def asked(self) -> None:
         await self._asked.wait()
+
+    @property
+    def skips_lame_duck(self) -> bool:
+        return self._skips_lame_duck.is_set()
+
+    async def lame_duck_skipped(self) -> None:
+        await self._skips_lame_duck.wait()
 
     async def hurried(self) -> None:
         await self._hurried.wait()
@@ -135,18 +170,18 @@ def try_reload(reload: Callable[[], None]) -> str | None:
 
 
 @contextmanager
-def _signals(stop: Stop, ask: Callable[[], None], reload: Callable[[], None] | None) -> Iterator[None]:
+def _signals(stop: Stop, ask: "Ask", reload: Callable[[], None] | None) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def hang_up() -> None:
         if reload is None:
-            ask()
+            ask(lame_duck=False)  # the terminal is closed
         elif stop.is_asked:
             logger.warning("configuration not reloaded: the process is about to end")
         else:
             try_reload(reload)
 
-    actions = {signal.SIGTERM: ask, signal.SIGINT: ask, signal.SIGHUP: hang_up}
+    actions = {signal.SIGTERM: ask, signal.SIGINT: partial(ask, lame_duck=False), signal.SIGHUP: hang_up}
     for number, action in actions.items():
         loop.add_signal_handler(number, action)
     try:
@@ -159,6 +194,7 @@ def _signals(stop: Stop, ask: Callable[[], None], reload: Callable[[], None] | N
 async def _end(gateway: Gateway, stop: Stop, last_words_s: float, close_s: float) -> int:
     drain_s = gateway.drain_s
     logger.info("stopping", open_streams=gateway.open_streams, drain_s=drain_s)
+    await _lame_duck(gateway, stop)
     gateway.stop_admitting()
     hurried = asyncio.ensure_future(stop.hurried())
     drained = asyncio.ensure_future(gateway.drained())
@@ -174,6 +210,19 @@ async def _end(gateway: Gateway, stop: Stop, last_words_s: float, close_s: float
     hurried.cancel()
     logger.info("stopped", status=0 if is_clean else 1)
     return 0 if is_clean else 1
+
+
+async def _lame_duck(gateway: Gateway, stop: Stop) -> None:
+    lame_duck_s = gateway.lame_duck_s
+    if not lame_duck_s or stop.skips_lame_duck:
+        return
+    gateway.begin_lame_duck()
+    unused = asyncio.ensure_future(gateway.unused(lame_duck_s))
+    skipped = asyncio.ensure_future(stop.lame_duck_skipped())
+    await asyncio.wait({unused, skipped}, timeout=lame_duck_s, return_when=asyncio.FIRST_COMPLETED)
+    for step in (unused, skipped):
+        await _is_over("lame duck", step)
+    logger.info("draining", open_streams=gateway.open_streams)
 
 
 async def _either(

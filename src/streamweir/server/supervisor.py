@@ -22,6 +22,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -125,11 +126,11 @@ class _Worker:
         except ChannelError:
             return None
 
-    def stop(self, *, hurry: bool) -> None:
+    def stop(self, *, hurry: bool, lame_duck: bool) -> None:
         if self.process.returncode is not None:
             return
         if self.channel is not None and not self.channel.is_closed:
-            self.channel.tell("stop", {"hurry": hurry})
+            self.channel.tell("stop", {"hurry": hurry, "lame_duck": lame_duck})
         elif hurry:
             self.process.kill()
         else:
@@ -153,6 +154,7 @@ class Supervisor:
         self._serving: set[int] = set()
         self._has_started = False
         self._stopping = asyncio.Event()
+        self._has_lame_duck = True
         self._is_hurried = False
         self._killing: asyncio.TimerHandle | None = None
         self._status = 0
@@ -166,7 +168,11 @@ class Supervisor:
             local.start()
             self._environ.update(local_variables(local.address))
         loop = asyncio.get_running_loop()
-        actions = {signal.SIGTERM: self._signalled, signal.SIGINT: self._signalled, signal.SIGHUP: self._hung_up}
+        actions: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGTERM: self._signalled,
+            signal.SIGINT: partial(self._signalled, lame_duck=False),
+            signal.SIGHUP: self._hung_up,
+        }
         for number, action in actions.items():
             loop.add_signal_handler(number, action)
         await asyncio.gather(*(self._keep(number) for number in range(self._plan.workers)))
@@ -210,7 +216,7 @@ class Supervisor:
         worker = self._workers[number] = _Worker(number, process)
         logger.info("worker started", number=number, pid=process.pid)
         if self._stopping.is_set():
-            worker.stop(hurry=self._is_hurried)
+            worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
         status = await process.wait()
         del self._workers[number]
         if worker.last_metrics:
@@ -245,23 +251,24 @@ class Supervisor:
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
 
-    def _signalled(self) -> None:
+    def _signalled(self, *, lame_duck: bool = True) -> None:
         if not self._stopping.is_set():
             logger.info("stopping", workers=len(self._workers))
+            self._has_lame_duck = lame_duck
             self._stop()
             return
         logger.warning("stopping at once", workers=len(self._workers))
         self._is_hurried = True
         self._status = 1
         for worker in self._workers.values():
-            worker.stop(hurry=True)
+            worker.stop(hurry=True, lame_duck=False)
         if self._killing is None:
             self._killing = asyncio.get_running_loop().call_later(self._plan.kill_s, self._kill)
 
     def _stop(self) -> None:
         self._stopping.set()
         for worker in self._workers.values():
-            worker.stop(hurry=False)
+            worker.stop(hurry=False, lame_duck=self._has_lame_duck)
 
     def _kill(self) -> None:
         for worker in self._workers.values():
@@ -308,7 +315,7 @@ class Supervisor:
             raise Unanswerable("not expected")
         worker.channel = channel
         if self._stopping.is_set():
-            worker.stop(hurry=self._is_hurried)
+            worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
         return {}
 
     def _now_serving(self, worker: _Worker) -> None:

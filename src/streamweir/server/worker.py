@@ -121,7 +121,7 @@ class _Duty:
 
     async def answer(self, _: Channel, what: str, details: Details) -> Details:
         if what == "stop":
-            self.stop.hurry() if details.get("hurry") else self.stop.ask()
+            self.stop.hurry() if details.get("hurry") else self.stop.ask(lame_duck=details.get("lame_duck", True))
             return {}
         if self.assembly is None:
             raise Unanswerable("still starting")
