@@ -113,6 +113,42 @@ async def test_an_account_is_made_by_a_batch_that_uses_it(
 
 
 @each_database
+@pytest.mark.parametrize("settled_by", [1, 2, 3])
+async def test_an_account_knows_what_was_spent_while_the_budget_was_off(
+    database: str, settled_by: int, tmp_path: Path
+) -> None:
+    """`settled_by`: in how many batches it gets there."""
+    entries: list[Entry] = [hold("a"), settle("a", 5000), hold("b", 30), hold("c", 70, account=DAY), settle("c", 7)]
+    size = -(-len(entries) // settled_by)
+    async with books_on(database, tmp_path) as store:
+        for start in range(0, len(entries), size):
+            await applied(store, *entries[start : start + size])
+        account = await store.read(account_sums)
+        assert account is not None
+        assert (account.spent, account.held) == (5007, 30)
+        await store.read(assert_sound)
+        await applied(store, settle("b", 20))
+        account = await store.read(account_sums)
+        assert account is not None
+        assert (account.spent, account.held) == (5027, 0)
+        await store.read(assert_sound)
+
+
+@each_database
+async def test_all_accounts_of_a_key_get_what_it_spends(database: str, tmp_path: Path) -> None:
+    """The budget got another period, and a request of the old one was still on its way to the database."""
+    async with books_on(database, tmp_path) as store:
+        await applied(store, hold("a", account=MONTH))
+        await applied(store, hold("b", account=DAY))
+        await applied(store, settle("a", 3, account=MONTH), settle("b", 4, account=DAY), hold("c"), settle("c", 5))
+        for name in (MONTH, DAY):
+            account = await store.read(partial(account_sums, account=name))
+            assert account is not None
+            assert (account.spent, account.held) == (12, 0), name
+        await store.read(assert_sound)
+
+
+@each_database
 async def test_an_account_of_another_period_is_made_anew(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, hold("a", 100, account=MONTH), hold("b", 10, account=MONTH))

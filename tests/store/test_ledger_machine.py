@@ -29,7 +29,7 @@ from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
 from streamweir.store.engine import Store, open_store
-from streamweir.store.ledger import apply, arbitrate, credit, settle_orphans, used_of
+from streamweir.store.ledger import apply, arbitrate, credit, forget_accounts, settle_orphans, used_of
 from streamweir.store.live import OpenRequest
 from streamweir.store.objection import Conflict
 from streamweir.store.record import Entry, Extend, Hold, Settle
@@ -53,12 +53,12 @@ from support.stores import DATABASES, migrated_url
 T = TypeVar("T")
 DAY_MS = 86_400_000
 LIMIT = 150
-"""Of the key `k`, whose requests are all on one account; `l` has no budget."""
-ACCOUNTS = {"k": "key:k:total", "l": None}
+"""Of the key `k`, whose requests are on one account, unless its budget is off at the moment; `l` has no budget."""
+ACCOUNT = "key:k:total"
 ORPHAN_COST = 13
 
 ids = st.sampled_from([f"r{number}" for number in range(8)])
-keys = st.sampled_from(sorted(ACCOUNTS))
+keys = st.sampled_from(["k", "l"])
 amounts = st.integers(0, 60)
 names = st.sampled_from([None, None, b"x", b"y"])
 bodies = st.sampled_from([b"1", b"1", b"2"])
@@ -120,6 +120,7 @@ class Ledger(RuleBasedStateMachine):
         self.keys: dict[str, str] = {}
         self.is_touched = False
         self.now_ms = NOW_MS
+        self.has_budget = True
 
     @initialize()
     def begin(self) -> None:
@@ -140,7 +141,7 @@ class Ledger(RuleBasedStateMachine):
     @rule(id=ids, key=keys, cost=st.none() | amounts, frees=st.booleans())
     def settle(self, id: str, key: str, cost: int | None, frees: bool) -> None:
         key = self._key_of(id, key)
-        more = {"key_id": key, "account": ACCOUNTS[key], "held": 50, "frees_idempotency": frees}
+        more = {"key_id": key, "account": self._account_of(key), "held": 50, "frees_idempotency": frees}
         self.journal.append(settle(id, cost, **more))
 
     @precondition(lambda self: self.journal)
@@ -186,7 +187,7 @@ class Ledger(RuleBasedStateMachine):
         asked = self._hold(id, key, amount, name, body)
         draws = [
             *([credit_draw()] if is_prepaid else []),
-            *([key_draw(LIMIT, "key:k:total")] if asked.key_id == "k" else []),
+            *([key_draw(LIMIT, ACCOUNT)] if asked.account is not None else []),
         ]
         (code,) = self.write(lambda conn: arbitrate(conn, [(asked, draws)]))
         assert code == self._expected(asked, is_prepaid)
@@ -212,6 +213,12 @@ class Ledger(RuleBasedStateMachine):
         self.model.granted += amount
 
     @rule()
+    def switch(self) -> None:
+        """The budget of `k` is taken away or given back, while entries from before are still on their way."""
+        self.has_budget = not self.has_budget
+        self.write(lambda conn: forget_accounts(conn, "k"))
+
+    @rule()
     def expire(self) -> None:
         self.now_ms += DAY_MS
 
@@ -227,7 +234,7 @@ class Ledger(RuleBasedStateMachine):
         assert sums(conn) == (model.granted, sum(cost or 0 for cost in model.cost.values()), sum(model.held.values()))
         assert open_ids(conn) == sorted(model.held)
         assert {id: cost for id, (_, cost) in logged(conn).items()} == model.cost
-        assert used_of(conn, ["key:k:total"]) == {"key:k:total": model.used("k")}
+        assert used_of(conn, [ACCOUNT]) == {ACCOUNT: model.used("k")}
         columns = idempotency.c
         promise = (columns.request_id, columns.body_digest, columns.is_over, columns.until_ms)
         rows = conn.execute(select(columns.key_id, columns.digest, *promise))
@@ -244,12 +251,16 @@ class Ledger(RuleBasedStateMachine):
 
     def _hold(self, id: str, key: str, amount: int, name: bytes | None, body: bytes) -> Hold:
         key = self._key_of(id, key)
-        more = {"key_id": key, "account": ACCOUNTS[key], "idempotency": name, "body_digest": body, "at_ms": self.now_ms}
+        more = {"key_id": key, "idempotency": name, "body_digest": body, "at_ms": self.now_ms}
+        more["account"] = self._account_of(key)
         return hold(id, amount, **more)
 
     def _key_of(self, id: str, key: str) -> str:
         """A request has one key, whoever speaks of it."""
         return self.keys.setdefault(id, key)
+
+    def _account_of(self, key: str) -> str | None:
+        return ACCOUNT if key == "k" and self.has_budget else None
 
     def _expected(self, asked: Hold, is_prepaid: bool) -> str | None:
         model = self.model
@@ -263,7 +274,7 @@ class Ledger(RuleBasedStateMachine):
             return "idempotency_completed" if is_over else "idempotency_in_progress"
         if is_prepaid and model.used() + asked.amount > model.granted:
             return "insufficient_quota"
-        is_beyond = asked.key_id == "k" and model.used("k") + asked.amount > LIMIT
+        is_beyond = asked.account is not None and model.used("k") + asked.amount > LIMIT
         return "budget_exceeded" if is_beyond else None
 
     @staticmethod

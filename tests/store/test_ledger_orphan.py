@@ -82,7 +82,8 @@ async def test_a_process_is_dead_when_it_was_silent_or_has_said_goodbye(database
 @each_database
 async def test_the_orphans_of_the_dead_are_settled_once(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
-        await applied(store, hold("a", instance="dead", account=DAY), hold("b", instance="dead", workspace_id="two"))
+        other = {"workspace_id": "two", "key_id": "l"}
+        await applied(store, hold("a", instance="dead", account=DAY), hold("b", instance="dead", **other))
         await applied(store, hold("c", instance="alive"), progress(("a", "p/m", 5)))
         assert await buried(store, []) == 0
         assert await buried(store, ["dead"], limit=1) == 1
@@ -93,7 +94,7 @@ async def test_the_orphans_of_the_dead_are_settled_once(database: str, tmp_path:
         assert await store.read(sums) == (0, 12, 100)
         account = await store.read(account_sums)
         assert account is not None
-        assert (account.spent, account.held) == (12, 0)
+        assert (account.spent, account.held) == (12, 100)
         assert await applied(store, settle("a", 40), settle("c", 1), progress(("a", "p/m", 9))) == ["a"]
         assert await store.read(sums) == (0, 13, 0)
         await store.read(assert_sound)
@@ -102,7 +103,7 @@ async def test_the_orphans_of_the_dead_are_settled_once(database: str, tmp_path:
 @each_database
 async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
-        await applied(store, hold("a"), hold("b", workspace_id="two", account=DAY), hold("c", stream=False))
+        await applied(store, hold("a"), hold("b", workspace_id="two", key_id="l"), hold("c", stream=False))
         await applied(store, progress(("a", "p/m", 5), times=[(NOW_MS + 9, NOW_MS + 15)]))
 
         async def listed(workspace_id: str | None, limit: int = 10) -> list[str]:

@@ -75,11 +75,15 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
     ),
     "the usage": (
         lambda conn: conn.execute(update(usage_hours).values(cost=usage_hours.c.cost + 1)),
-        [_fault("default", "usage", 8, 7)],
+        [_fault("default", "usage", 8, 7), _fault(BUDGET, "spent", 7, 8)],
     ),
     "the usage of a day": (
         lambda conn: conn.execute(delete(usage_days)),
         [_fault("default", "usage by the day", 0, 7)],
+    ),
+    "what a key has spent": (
+        lambda conn: conn.execute(update(accounts).where(accounts.c.key_id.is_not(None)).values(spent=5)),
+        [_fault(BUDGET, "spent", 5, 7)],
     ),
     "the account of a budget": (
         lambda conn: conn.execute(update(accounts).where(accounts.c.key_id.is_not(None)).values(held=11)),

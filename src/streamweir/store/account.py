@@ -7,7 +7,8 @@ a circle. (On SQLite the transaction has the database for itself.)
 
 A workspace's account is made with the first row of its ledger. A key's account is made when it is
 first drawn on, from what the key has spent in that period: a request belongs to the period in which
-it was held, and all of its money does. What is open then and has no account yet is taken over.
+it was held, and all of its money does. From then on all that the key spends in that period is added
+to it (`store.posting`). What is open then and has no account yet is taken over.
 """
 
 from collections import defaultdict
@@ -204,7 +205,8 @@ def _key_of(account_id: str) -> str:
     return account_id.removeprefix("key:").rpartition(":")[0]
 
 
-def _period_of(account_id: str) -> str:
+def period_of_account(account_id: str) -> str:
+    """Of a key's: the name of the period that `policy.budget` gave it."""
     return account_id.rpartition(":")[2]
 
 
@@ -233,7 +235,7 @@ def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, S
     taken: dict[str, str] = {}
     spent = _spent(conn, keys)
     for id, key_id in keys.items():
-        first, end = span_of(_period_of(id))
+        first, end = span_of(period_of_account(id))
         held = 0
         for row in opened[key_id]:
             is_free = row.account is None and first <= row.at_ms // HOUR_MS < end
@@ -247,7 +249,7 @@ def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:
     """By accounts, of which `keys` says whose each is: one question for all of a period."""
     periods: dict[str, dict[str, str]] = defaultdict(dict)
     for id, key_id in keys.items():
-        periods[_period_of(id)][key_id] = id
+        periods[period_of_account(id)][key_id] = id
     spent: dict[str, int] = {}
     hours = usage_hours.c
     for period, accounts_of in periods.items():

@@ -3,7 +3,9 @@
 Entries are applied in their order, and each changes something once: found again, in this batch or in
 any other, it changes nothing. A request is held (it is open, the ledger has its hold), extended, and
 settled (it is open no more, the ledger has its settlement, the log its row), all under the lock of
-its workspace's account. A settlement releases what is held by the books, whatever it says itself.
+its workspace's account. A settlement releases what is held by the books, whatever it says itself, and
+its cost goes to every account that its key has for the time of the request, whichever the hold named:
+budgets come, go and get other periods while requests run.
 
 Most entries are new, and a batch is written as if all were. Where the database then says that a row
 is there already, the caller rolls back and applies the batch again with `careful`, which looks before.
@@ -18,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 from sqlalchemy import Connection
 
-from streamweir.policy.budget import workspace_account
+from streamweir.policy.budget import key_accounts, workspace_account
 from streamweir.policy.latency import bucket_of
 from streamweir.store import account
 from streamweir.store.account import HOUR_MS
@@ -76,8 +78,8 @@ class _Plan(Struct):
     workspaces: set[str] = set()
     owners: dict[str, str] = {}
     """Accounts of keys that are drawn on, and their workspaces."""
-    told: set[str] = set()
-    """Accounts that settlements name. What their requests really draw on is known by what is open."""
+    keys: set[tuple[str, int]] = set()
+    """Each with the hour of a request of it: those of its accounts that exist are changed."""
     held: set[str] = set()
     others: dict[str, None] = {}
     """Requests that the batch speaks of before it opens them itself."""
@@ -92,13 +94,14 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
         if isinstance(entry, Settle):
             row = entry.row
             workspaces.add(row.workspace_id or "")
-            if entry.account is not None:
-                plan.told.add(entry.account)
+            if row.key_id is not None:
+                plan.keys.add((row.key_id, row.at_ms // HOUR_MS))
             if row.request_id not in held:
                 others[row.request_id] = None
             logged.append(row.request_id)
         elif isinstance(entry, Hold):
             workspaces.add(entry.workspace_id)
+            plan.keys.add((entry.key_id, entry.at_ms // HOUR_MS))
             if entry.account is not None:
                 plan.owners[entry.account] = entry.workspace_id
             held.add(entry.request_id)
@@ -119,8 +122,12 @@ class _Batch:
         self._rows: dict[str, Row] = {}
         self._logged: set[str] = set()
         self._progress: dict[str, _Stand] = {}
-        self._changes: dict[tuple[str, str | None], list[int]] = {}
-        """Spent and held, of a workspace by way of an account of a key, or of none."""
+        self._changes: dict[str, list[int]] = {}
+        """Spent and held, by the accounts' ids."""
+        self._accounts: set[str] = set()
+        """Those that exist, of the workspaces and keys of this batch."""
+        self._accounts_of: dict[tuple[str, int], list[str]] = {}
+        """By a key and an hour, as they are asked for."""
         self._minutes: Counts = {}
         self._book = Book()
 
@@ -129,7 +136,7 @@ class _Batch:
         wanted = _plan(self._entries)
         if wanted.extended:
             wanted.workspaces.update(case.workspace_id for case in find_open(conn, wanted.extended).values())
-        found = account.lock(conn, wanted.workspaces, wanted.owners, wanted.told)
+        self._accounts.update(account.lock(conn, wanted.workspaces, wanted.owners, _possible_accounts(wanted.keys)))
         others = wanted.others
         if careful:
             others.update(dict.fromkeys(wanted.held))
@@ -140,22 +147,25 @@ class _Batch:
         absent = [id for id in others if id not in self._cases]
         posted = find_posted(conn, others if careful else [*absent, *wanted.extended])
         lost = {id for id in absent if id not in posted and id not in wanted.held}
-        if self._make_unforeseen(conn, found.keys(), lost):
+        if self._make_unforeseen(conn, wanted.keys, lost):
             self._cases = find_open(conn, others)
         for id, case in posted.items():
             self._cases.setdefault(id, case).kinds = case.kinds
 
-    def _make_unforeseen(self, conn: Connection, found: Collection[str], lost: Collection[str]) -> bool:
-        """Accounts that an open request has and its settlement did not name, or that a lost hold had."""
-        cases = self._cases.values()
+    def _make_unforeseen(self, conn: Connection, keys: Collection[tuple[str, int]], lost: Collection[str]) -> bool:
+        """Accounts that an open request has and its settlement did not name, or that a lost hold had. `keys`: those
+        whose accounts were looked for."""
+        cases, found = self._cases.values(), self._accounts
         owners = {case.account: case.workspace_id for case in cases if case.account is not None}
         for entry in self._entries if lost else ():
             if isinstance(entry, Settle) and entry.account is not None and entry.row.request_id in lost:
                 owners[entry.account] = entry.row.workspace_id or ""
         missing = {id: owner for id, owner in owners.items() if id not in found}
         strangers = {id for id in {case.workspace_id for case in cases} if workspace_account(id) not in found}
-        if missing or strangers:
-            account.lock(conn, strangers, missing)
+        hours = {(case.key_id, case.at_ms // HOUR_MS) for case in cases if case.key_id is not None}
+        others = _possible_accounts(hours.difference(keys))
+        if missing or strangers or others:
+            found.update(account.lock(conn, strangers, missing, others))
         return bool(missing or strangers)
 
     def fold(self) -> None:
@@ -180,11 +190,13 @@ class _Batch:
         if id in self._cases:
             self.applied.repeated += 1
             return
-        self._cases[id] = Case(
+        case = self._cases[id] = Case(
             entry.workspace_id, entry.key_id, entry.at_ms, entry.amount, entry.account, entry.idempotency, entry
         )
+        if case.account is None:  # its key had no budget: an account that there is by now takes it over
+            case.account = next(iter(self._key_accounts(case)), None)
         self._book.ledger.append((entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None))
-        self._change(entry.workspace_id, entry.account, 0, entry.amount)
+        self._change(case, 0, entry.amount)
         if entry.idempotency is not None:
             promise = (entry.key_id, entry.idempotency, entry.body_digest or b"", id)
             self._book.promised.append((*promise, entry.at_ms + PROMISE_MS, entry.at_ms))
@@ -199,7 +211,7 @@ class _Batch:
         case.held += entry.amount
         row = (entry.at_ms, kind, case.workspace_id, case.key_id, entry.request_id, -entry.amount, None)
         self._book.ledger.append(row)
-        self._change(case.workspace_id, case.account, 0, entry.amount)
+        self._change(case, 0, entry.amount)
         if case.hold is None:
             self._book.extended.append((case.held, entry.request_id))
 
@@ -220,7 +232,7 @@ class _Batch:
         case.ending = (ended_ms, cost)
         spent, held = cost or 0, case.held
         book.ledger.append((ended_ms, "settle", case.workspace_id, case.key_id, id, held - spent, cost))
-        self._change(case.workspace_id, case.account, spent, -held)
+        self._change(case, spent, -held)
         if id in self._logged:
             book.replaced.append((id,))
         self._rows[id] = row if row.held == held else structs.replace(row, held=held)
@@ -235,17 +247,35 @@ class _Batch:
         case = Case(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
         hold = (row.at_ms, "hold", case.workspace_id, case.key_id, row.request_id, -case.held, None)
         self._book.ledger.append(hold)
-        self._change(case.workspace_id, case.account, 0, case.held)
+        self._change(case, 0, case.held)
         self.applied.lost.append(row.request_id)
         return case
 
-    def _change(self, workspace_id: str, key_account: str | None, spent: int, held: int) -> None:
-        change = self._changes.get((workspace_id, key_account))
+    def _change(self, case: Case, spent: int, held: int) -> None:
+        self._add(workspace_account(case.workspace_id), spent, held)
+        if case.account is not None:
+            self._add(case.account, 0, held)
+        if spent:
+            for id in self._key_accounts(case):
+                self._add(id, spent, 0)
+
+    def _add(self, account_id: str, spent: int, held: int) -> None:
+        change = self._changes.get(account_id)
         if change is None:
-            self._changes[workspace_id, key_account] = [spent, held]
+            self._changes[account_id] = [spent, held]
         else:
             change[0] += spent
             change[1] += held
+
+    def _key_accounts(self, case: Case) -> list[str]:
+        """Those that the request's key has for the time of the request."""
+        if case.key_id is None:
+            return []
+        key = (case.key_id, case.at_ms // HOUR_MS)
+        found = self._accounts_of.get(key)
+        if found is None:
+            found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
+        return found
 
     def _count(self, entry: Settle, case: Case) -> None:
         row = entry.row
@@ -280,16 +310,12 @@ class _Batch:
             if known is None or known.ending is None:
                 book.advanced.append((*stand, stand[2], id))
         book.write(conn)
-        account.change(conn, self._account_changes())
+        account.change(conn, self._changes)
 
-    def _account_changes(self) -> dict[str, tuple[int, int]]:
-        changes: dict[str, tuple[int, int]] = {}
-        for (workspace_id, key_account), (spent, held) in self._changes.items():
-            for id in (workspace_account(workspace_id), key_account):
-                if id is not None:
-                    before = changes.get(id, (0, 0))
-                    changes[id] = (before[0] + spent, before[1] + held)
-        return changes
+
+def _possible_accounts(keys: Collection[tuple[str, int]]) -> set[str]:
+    """Of keys, each with an hour: one for each kind of period."""
+    return {id for key_id, hour in keys for id in key_accounts(key_id, hour * (HOUR_MS // 1000))}
 
 
 def _coarser(counts: Counts, times: int) -> Counts:
@@ -320,7 +346,7 @@ def _open_row(case: Case, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
         target,
         hold.stream,
         case.held,
-        hold.account,
+        case.account,
         hold.prices,
         hold.prompt_tokens,
         tokens,

@@ -2,18 +2,21 @@
 
 What must hold, for each workspace: granted is the sum of its credits, spent that of its settlements'
 costs and of its usage by the hour and by the day, held that of its open requests, and granted - spent -
-held the sum of all its ledger rows. For the account of a key's budget: it holds what is open on it. For each
+held the sum of all its ledger rows. For the account of a key's budget in a period: it holds what is open
+on it, and spent is the sum of the key's usage in the hours of that period. For each
 request: nothing is charged without a hold, a hold is open or settled, an open request holds what its
 ledger rows say, and its terminal row, while it is kept, costs what the settlement says. Reads one
 state of the database, all of it, and changes nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, Select, Table, and_, case, func, select
 
+from streamweir.store.account import period_of_account, span_of
 from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
 
 
@@ -49,7 +52,15 @@ def check_sums(conn: Connection) -> Report:
     for id in sorted(kept.keys() | summed.keys() | held.keys() | hours.keys() | days.keys()):
         used = (hours.get(id, 0), days.get(id, 0))
         faults += _of_workspace(id, kept.get(id), summed.get(id), held.get(id, 0), used)
-    for found in (_budgets, _lost_holds, _charges_without_hold, _open_holds, _costs, _costs_without_settlement):
+    for found in (
+        _budgets,
+        _budgets_spent,
+        _lost_holds,
+        _charges_without_hold,
+        _open_holds,
+        _costs,
+        _costs_without_settlement,
+    ):
         faults += found(conn)
     rows = sum(row.number for row in summed.values())
     return Report(workspaces=len(kept.keys() | summed.keys()), rows=rows, faults=faults[:_MOST_FAULTS])
@@ -81,6 +92,26 @@ def _budgets(conn: Connection) -> Iterator[Fault]:
     )
     for id, held, found in conn.execute(statement.order_by(accounts.c.id).limit(_MOST_FAULTS)):
         yield Fault(object=id, what="held", kept=held, found=int(found))
+
+
+def _budgets_spent(conn: Connection) -> Iterator[Fault]:
+    """One question for each period that there are accounts of: the usage is kept by the hour."""
+    statement = select(accounts.c.id, accounts.c.key_id, accounts.c.spent).where(accounts.c.key_id.is_not(None))
+    periods: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    for id, key_id, spent in conn.execute(statement.order_by(accounts.c.id)):
+        periods[period_of_account(id)].append((id, key_id, spent))
+    hours = usage_hours.c
+    for period, kept in sorted(periods.items()):
+        first, end = span_of(period)
+        costs = (
+            select(hours.key_id, func.sum(hours.cost))
+            .where(hours.hour >= first, hours.hour < end, hours.key_id.in_(select(accounts.c.key_id)))
+            .group_by(hours.key_id)
+        )
+        found = {key_id: int(cost) for key_id, cost in conn.execute(costs)}
+        for id, key_id, spent in kept:
+            if spent != found.get(key_id, 0):
+                yield Fault(object=id, what="spent", kept=spent, found=found.get(key_id, 0))
 
 
 def _lost_holds(conn: Connection) -> Iterator[Fault]:
