@@ -259,6 +259,36 @@ class TestKeeping:
         assert (end.status, end.was_ready) == (None, False)
         assert "No such file" in end.last_words
 
+    async def test_a_program_that_ends_before_it_could_be_given_anything(self) -> None:
+        exits: asyncio.Queue[LocalExit] = asyncio.Queue()
+        command = ["/bin/sh", "-c", "exec <&-; exit 3"]
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
+        async with asyncio.timeout(60):
+            with pytest.raises(UpstreamError, match="cannot be started"):
+                await model.ready()
+            seen = [await exits.get() for _ in range(4)]
+            await model.stop()
+        assert {(end.status, end.was_ready) for end in seen} == {(3, False)}
+
+    async def test_a_child_that_has_died_before_the_loop_had_its_turn(self, tmp_path: Path) -> None:
+        """On a busy machine it lives and dies between its start and the loop's next turn."""
+        lifeline = tmp_path / "open while it lives"
+        os.mkfifo(lifeline)
+        lives = os.open(lifeline, os.O_RDONLY | os.O_NONBLOCK)
+        exits: asyncio.Queue[LocalExit] = asyncio.Queue()
+        command = ["/bin/sh", "-c", 'exec 3>"$0"; exit 4', str(lifeline)]
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
+        try:
+            model.start()
+            await asyncio.sleep(0)  # the keeper starts it
+            assert select.select([lives], [], [], 60)[0], "the child was not started"  # holds the loop up
+            async with asyncio.timeout(60):
+                ends = [await exits.get() for _ in range(3)]
+                await model.stop()
+        finally:
+            os.close(lives)
+        assert {(end.status, end.was_ready) for end in ends} == {(4, False)}
+
     async def test_waiting_ends(self) -> None:
         model = LocalModel(NOWHERE, command=python(MUTE))
         with pytest.raises(UpstreamError) as late:

@@ -150,14 +150,16 @@ class LocalModel:
         """When it returns there is no child. Cancelled, it leaves a child that ends of itself."""
         self._stopping.set()
         self._tell()
-        if self._keeper is not None:
-            if self._child is not None:
-                self._child.end()
-            await asyncio.wait({self._keeper}, timeout=self._stop_s)
-            if self._child is not None:
-                self._child.kill()
-            await self._keeper
-        self._port.close()
+        try:
+            if self._keeper is not None:
+                if self._child is not None:
+                    self._child.end()
+                await asyncio.wait({self._keeper}, timeout=self._stop_s)
+                if self._child is not None:
+                    self._child.kill()
+                await self._keeper
+        finally:
+            self._port.close()
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -180,20 +182,42 @@ class LocalModel:
     async def _run(self) -> LocalExit:
         """One child, from its start to its end."""
         try:
-            _, child = await asyncio.get_running_loop().subprocess_exec(
-                lambda: _Child(self._orders, self._tell),
-                *self._command,
-                env=_child_environment(),
-                start_new_session=True,  # a terminal's Ctrl-C is for the gateway
-            )
+            child = await self._spawn()
         except OSError as reason:
             return LocalExit(status=None, was_ready=False, last_words=str(reason.strerror))
         self._child = child
         if self._stopping.is_set():
             child.end()
-        await child.over()
-        self._child = None
+        try:
+            await child.over()
+        finally:
+            self._child = None
+            child.end()
         return LocalExit(status=child.status, was_ready=child.is_ready, last_words=child.last_words)
+
+    async def _spawn(self) -> "_Child":
+        """The child, with its orders already in the pipe that is its stdin.
+
+        They are written before it is started: a child that ends at once has closed its end of the pipe by the
+        time that anything could be written to it.
+        """
+        orders_end, our_end = os.pipe()
+        child = _Child(our_end, self._tell)
+        try:
+            os.write(our_end, self._orders)  # a few hundred bytes: a new pipe holds far more
+            await asyncio.get_running_loop().subprocess_exec(
+                lambda: child,
+                *self._command,
+                stdin=orders_end,
+                env=_child_environment(),
+                start_new_session=True,  # a terminal's Ctrl-C is for the gateway
+            )
+        except BaseException:
+            child.end()
+            raise
+        finally:
+            os.close(orders_end)
+        return child
 
     def _tell(self) -> None:
         """Wakes everyone who waits for a change."""
@@ -206,9 +230,10 @@ class _Child(asyncio.SubprocessProtocol):
 
     _transport: asyncio.SubprocessTransport
 
-    def __init__(self, orders: bytes, tell: Callable[[], None]) -> None:
+    def __init__(self, stdin: int, tell: Callable[[], None]) -> None:
+        """`stdin`: the descriptor of our end of it. It is the child's life, and closed by `end`."""
         self.is_ready = False
-        self._orders = orders
+        self._stdin: int | None = stdin
         self._tell = tell
         loop = asyncio.get_running_loop()
         self._has_ended: asyncio.Future[None] = loop.create_future()
@@ -230,8 +255,10 @@ class _Child(asyncio.SubprocessProtocol):
         return "; ".join(filter(None, map(scrub, lines)))
 
     def end(self) -> None:
-        """Its life is its stdin."""
-        self._stdin().close()
+        """Its life is its stdin. Calling it twice is calling it once."""
+        stdin, self._stdin = self._stdin, None
+        if stdin is not None:
+            os.close(stdin)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -245,7 +272,6 @@ class _Child(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
-        self._stdin().write(self._orders)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
@@ -260,9 +286,6 @@ class _Child(asyncio.SubprocessProtocol):
 
     def connection_lost(self, _reason: Exception | None) -> None:
         self._is_read_out.set_result(None)
-
-    def _stdin(self) -> asyncio.WriteTransport:
-        return cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
 
 
 class LocalUpstream:
