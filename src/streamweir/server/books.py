@@ -21,6 +21,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
 from streamweir.policy.claim import Claim, Decision, Draw, headers_of
 from streamweir.policy.limits import LEASE_S
+from streamweir.policy.reserve import extension_sizes
 from streamweir.server.arbiter import Arbiter, MemoryArbiter, Ruling
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.directory import Directory, Workspace
@@ -35,8 +36,6 @@ from streamweir.store.writer import Writer
 
 _HOUR_MS = 3_600_000
 _MOST_TERMS = 4096
-_SMALLER = 4
-"""Where an extension does not fit, one of this part of it is tried, down to what is needed at once."""
 _MESSAGES = {
     "budget_exceeded": "The spend limit of this API key is reached.",
     "insufficient_quota": "The credit balance is used up.",
@@ -139,21 +138,26 @@ class Books:
         self._arbiter.release(booking.hold.request_id)
 
     async def extend(self, booking: Booking, needed: int) -> bool:
-        """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it."""
-        had, step = booking.allowance or 0, booking.step or self._hold_tokens
-        while not booking.is_settled:
-            allowance = max(needed, had + step)
-            if await self._hold_more(booking, allowance):
-                booking.allowance, booking.step = allowance, step
-                return True
-            if had + step <= needed:
+        """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it.
+
+        False: what is needed cannot be held. True without a hold where the reservation covers it already.
+        """
+        covered = booking.allowance or 0
+        step = booking.step or self._hold_tokens
+        sizes = extension_sizes(covered, needed, step)
+        for allowance in sizes:
+            if booking.is_settled:
                 return False
-            step //= _SMALLER
-        return False
+            if await self._hold_more(booking, allowance):
+                booking.allowance, booking.step = allowance, min(step, allowance - covered)
+                return True
+        return not sizes
 
     async def _hold_more(self, booking: Booking, allowance: int) -> bool:
         asked = booking.asked
-        amount = max(0, (asked.quote.hold(asked.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held)
+        amount = (asked.quote.hold(asked.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held
+        if amount <= 0:
+            return True  # it is held already, even where the account is overspent by now
         booking.extensions += 1
         entry = Extend(request_id=booking.hold.request_id, at_ms=now_ms(), number=booking.extensions, amount=amount)
         if not await self._arbiter.extend(entry, self._renewed(booking)):

@@ -140,6 +140,11 @@ class Ending(ABC):
         """Time has passed: look at what has taken too long."""
         ...
 
+    @property
+    def has_lost_caller(self) -> bool:
+        """It is over, or read on without its caller."""
+        return self.is_over or self._is_abandoned
+
     # What the caller does, and what others decide.
 
     @guarded

@@ -61,10 +61,12 @@ class Payment:
         self._extending.add_done_callback(partial(self._extended, relay))
 
     async def _extend(self, relay: Relay, meter: Meter) -> None:
+        if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
+            return
         if await self._books.extend(self._booking, meter.tokens_so_far()):
             relay.allowance(self._booking.allowance)
             relay.let_go_on()
-        else:
+        elif not relay.has_lost_caller:
             self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))
 
     def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
