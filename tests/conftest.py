@@ -1,14 +1,15 @@
 """How hard the properties are tried: repeatably in `make test`, at random and far longer in `make soak`.
 
-And the event loop of every test that has one: the program's own.
+And the event loop of every test that has one: the program's own, with a watchdog.
 """
 
-import asyncio
 import os
-from collections.abc import Callable
 
-import uvloop
 from hypothesis import HealthCheck, settings
+
+from support.watchdog_plugin import pytest_asyncio_loop_factories, pytest_runtest_call, pytest_runtest_teardown
+
+__all__ = ["pytest_asyncio_loop_factories", "pytest_runtest_call", "pytest_runtest_teardown"]
 
 SOAKS = os.environ.get("STREAMWEIR_SOAK") == "1"
 
@@ -17,7 +18,3 @@ settings.register_profile(
     "soak", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("soak" if SOAKS else "test")
-
-
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"uvloop": uvloop.new_event_loop}

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import uvloop
-
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.dialects.openai import OPENAI
 from streamweir.server.asgi import Bridge
@@ -24,6 +22,7 @@ from streamweir.server.respond import failure_answer
 from streamweir.server.supervisor import open_listeners
 from support.api import TOML, Api, api_on
 from support.rawclient import PATIENCE_S
+from support.watchdog import watched_loop
 
 T = TypeVar("T")
 
@@ -87,7 +86,8 @@ def served_api(folder: Path, toml: str = TOML) -> Iterator[ServedApi]:
 
     def run() -> None:
         try:
-            uvloop.run(serve())
+            with asyncio.Runner(loop_factory=watched_loop) as runner:
+                runner.run(serve())
         except BaseException as reason:  # noqa: BLE001 (for whoever waits)
             failed.append(reason)
         finally:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-import uvloop
 from openai import DefaultHttpxClient, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
@@ -27,6 +26,7 @@ from support.console import room_of
 from support.gateway import KEY, Gate, gateway, providers
 from support.script import Script
 from support.scripted import ScriptedUpstream
+from support.watchdog import watched_loop
 
 PATIENCE_S = 30.0
 TOML = """
@@ -131,7 +131,8 @@ def served_console(folder: Path, toml: str = TOML) -> Iterator[Console]:
 
     def run() -> None:
         try:
-            uvloop.run(serve())
+            with asyncio.Runner(loop_factory=watched_loop) as runner:
+                runner.run(serve())
         except BaseException as reason:  # noqa: BLE001 (for whoever waits)
             failed.append(reason)
         finally:
