@@ -3,7 +3,7 @@
 What a recording carries (`support.reading`) and what the output carries (`support.dialect_output`,
 which also holds it to the rules of spec/dialects.md) are read with the standard json module and
 compared. Recordings that were edited by hand only have to come out without a crash. No case here
-depends on the name of a file.
+depends on the name of a file. `make test` takes every fifth recording, `make soak` all.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from streamweir.cli.replay import command, replay
 from streamweir.providers.registry import provider_named
 from support.comparison import differences
-from support.corpus import WHY_MISSING, Recording, recordings
+from support.corpus import PARTS, WHY_MISSING, Recording, recordings
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Expected
 from support.reading import WITHOUT_FINISH, read_recording
+from support.soak import part_of
 
-RECORDINGS = recordings()
+RECORDINGS = part_of(recordings(), PARTS)
 if not RECORDINGS:
     pytest.skip(WHY_MISSING, allow_module_level=True)
 

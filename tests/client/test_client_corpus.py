@@ -1,7 +1,7 @@
 """`parse` over every recorded stream of an OpenAI-shaped service, judged by a reading of the tests' own.
 
 What the recording carries is what the client has, piece by piece or at once; and one that lacks its end, or ends in an
-error, is never whole.
+error, is never whole. `make test` takes every fifth, `make soak` all.
 """
 
 import json
@@ -11,10 +11,11 @@ import pytest
 
 from streamweir.client import ClientError, StreamBroken, StreamError, StreamTruncated
 from support.clientreading import joined, outcome, told
-from support.corpus import WHY_MISSING, Recording, recordings
+from support.corpus import PARTS, WHY_MISSING, Recording, recordings
 from support.reading import read_recording
+from support.soak import part_of
 
-RECORDINGS = [each for each in recordings() if each.family == "openai-chat"]
+RECORDINGS = part_of([each for each in recordings() if each.family == "openai-chat"], PARTS)
 if not RECORDINGS:
     pytest.skip(WHY_MISSING, allow_module_level=True)
 

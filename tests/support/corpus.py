@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PARTS = 5
+"""Of the recordings: `make test` takes one (`support.soak`)."""
 FAMILIES = ("openai-chat", "anthropic-messages", "gemini")
 ROOT = Path(os.environ.get("STREAMWEIR_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 WHY_MISSING = f"no recordings at {ROOT} (set STREAMWEIR_CORPUS)"
