@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-sdks check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
+.PHONY: help install run test test-fleet test-sdks check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -54,6 +54,9 @@ test: check $(STAMP)/local $(STAMP)/chromium ## everything a change must pass: m
 	@$(BIN)/coverage report
 	@echo "Running all other tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) $(foreach path,$(PURE),--ignore $(path))
+
+test-fleet: $(STAMP)/program $(STAMP)/test ## three nodes behind HAProxy on PostgreSQL and Valkey, restarted one after the other under load: two minutes
+	@$(BIN)/python -m pytest -m fleet -s tests/fleet
 
 test-sdks: $(STAMP)/program $(STAMP)/local ## the SDKs of others against the gateway, each in an environment of its own
 	@$(BIN)/python sdks/run.py

@@ -21,7 +21,7 @@ class ValkeyServer(OwnServer):
 
     def __init__(self) -> None:
         super().__init__("valkey")
-        self.port = _free_port()
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -69,7 +69,7 @@ def _program() -> Path:
     return next(binaries.glob("*/valkey-server"))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below those that the system gives to outgoing connections, so that it is still free after a restart."""
     choose = random.Random()
     while True:

@@ -1,0 +1,181 @@
+"""Three nodes behind HAProxy, on PostgreSQL and Valkey, restarted one after the other under load: nobody notices.
+
+`make test-fleet` runs it, and prints what it counted; `make test` leaves it out, for it takes a minute. The balancer
+checks each second and repeats nothing, so whatever a node refuses or cuts, a caller sees.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from streamweir.store.engine import open_store
+from streamweir.store.tables import requests
+from support.gateway import KEY, chat_request, frames_of
+from support.haproxy import HaProxy, why_absent
+from support.nursery import nursery
+from support.rawclient import CutShort, RawClient
+from support.served import PROGRAM, Program
+from support.stores import migrated_url
+from support.valkey import ValkeyServer, free_port
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(why_absent() is not None, reason=why_absent() or ""),
+]
+
+CALLERS = 200
+NODES = ("node1", "node2", "node3")
+WORDS = 10
+PACE_MS = 150
+CONFIG = """
+[store]
+url = "{url}"
+[shared]
+url = "{shared}"
+[[providers]]
+name = "sim"
+kind = "sim"
+[[models]]
+id = "m"
+targets = [{{ provider = "sim", model = "lorem?words={words}&pace_ms={pace_ms}" }}]
+price = {{ input = 1.0, output = 2.0 }}
+[[keys]]
+name = "fleet"
+key = "{key}"
+budget_usd = 1000
+max_streams = 10000
+"""
+
+
+class Node:
+    def __init__(self, name: str, folder: Path, toml: str) -> None:
+        self.name = name
+        self.address = ("127.0.0.1", free_port())
+        self.words = ["--data-dir", str(folder), "--config", str(folder / "streamweir.toml")]
+        folder.mkdir()
+        (folder / "streamweir.toml").write_text(toml)
+        self._program: Program | None = None
+
+    async def start(self) -> None:
+        listen = f"{self.address[0]}:{self.address[1]}"
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            *self.words,
+            "--listen",
+            listen,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            limit=1024 * 1024,
+        )
+        self._program = Program(process)
+        await self._program.started()
+
+    async def stop(self) -> int:
+        assert self._program is not None
+        self._program.signal(signal.SIGTERM)
+        return await self._program.status()
+
+    async def end(self) -> None:
+        if self._program is not None:
+            await self._program.end()
+
+
+class Crowd:
+    """Callers that ask, one request after the other, until they are told to stop; and what became of it."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._over = asyncio.Event()
+        self.counts: Counter[str] = Counter()
+        self.ids: list[str] = []
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._call(number) for number in range(CALLERS)))
+
+    def stop(self) -> None:
+        self._over.set()
+
+    async def _call(self, number: int) -> None:
+        while not self._over.is_set():
+            async with await RawClient.open(self._address) as client:
+                while await self._ask(client, is_streamed=number % 4 > 0) and not self._over.is_set():
+                    pass
+
+    async def _ask(self, client: RawClient, *, is_streamed: bool) -> bool:
+        """False: this connection is of no more use."""
+        self.counts["requests"] += 1
+        try:
+            await client.send(chat_request(model="m", stream=is_streamed))
+            head = await client.head()
+            self.counts[f"status {head.status}"] += 1
+            if head.status != 200:
+                return False
+            self.ids.append(head.header("x-request-id") or "")
+            if is_streamed:
+                chunks = []
+                while chunk := await client.chunk():
+                    chunks.append(chunk)
+                is_whole = frames_of(b"".join(chunks))[-1] == "[DONE]"
+            else:
+                body = await client.read_exactly(int(head.header("content-length") or 0))
+                is_whole = b'"finish_reason":"stop"' in body
+            self.counts["whole" if is_whole else "cut"] += 1
+        except (CutShort, OSError, TimeoutError) as reason:
+            self.counts[f"cut: {type(reason).__name__}"] += 1
+            return False
+        return head.header("connection") != "close"
+
+
+@asynccontextmanager
+async def started(nodes: list[Node]) -> AsyncIterator[None]:
+    try:
+        await asyncio.gather(*(node.start() for node in nodes))
+        yield
+    finally:
+        for node in nodes:
+            await node.end()
+
+
+async def test_a_rolling_restart_of_three_nodes_loses_no_request(tmp_path: Path) -> None:
+    url = await migrated_url("postgres", tmp_path)
+    with ValkeyServer() as valkey:
+        toml = CONFIG.format(url=url, shared=valkey.url, key=KEY, words=WORDS, pace_ms=PACE_MS)
+        nodes = [Node(name, tmp_path / name, toml) for name in NODES]
+        async with started(nodes):
+            with HaProxy({node.name: node.address for node in nodes}) as balancer:
+                await balancer.sees(**dict.fromkeys(NODES, True))
+                crowd = Crowd(balancer.address)
+                running = asyncio.create_task(crowd.run())
+                for node in nodes:
+                    so_far = crowd.counts["whole"]
+                    while crowd.counts["whole"] < so_far + CALLERS:
+                        await asyncio.sleep(0.05)
+                    assert await node.stop() == 0
+                    await node.start()
+                    await balancer.sees(**dict.fromkeys(NODES, True))
+                crowd.stop()
+                await running
+            for node in nodes:
+                assert await node.stop() == 0
+        print(dict(crowd.counts))  # noqa: T201 (the counts are what this is run for)
+        assert set(crowd.counts) == {"requests", "status 200", "whole"}
+        assert crowd.counts["requests"] == crowd.counts["whole"] == len(crowd.ids)
+        checked = await nursery().run("credits", "check", *nodes[0].words)
+        assert checked.status == 0, checked
+        store = await open_store(url, tmp_path)
+        try:
+            rows = await store.read(lambda conn: conn.execute(select(requests.c.request_id, requests.c.verdict)).all())
+        finally:
+            await store.close()
+        assert sorted(row.request_id for row in rows) == sorted(crowd.ids), "one row each"
+        assert {row.verdict for row in rows} == {"completed"}
