@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from streamweir.server.log import configure_log, logger
+from streamweir.server.notify import take_notifier
 from streamweir.server.supervisor import Plan, open_listeners, supervise
 from streamweir.upstream.local import LocalAddress
 
@@ -39,7 +40,12 @@ def main() -> int:
         kill_s=0.2,
     )
     local = Model() if "local" in sys.argv else None
-    return uvloop.run(supervise(plan, listeners, os.environ, local=local, on_serving=lambda: logger.info("all serve")))
+    notifier = take_notifier(os.environ)
+
+    def on_serving() -> None:
+        logger.info("all serve")
+
+    return uvloop.run(supervise(plan, listeners, os.environ, local=local, on_serving=on_serving, notifier=notifier))
 
 
 if __name__ == "__main__":

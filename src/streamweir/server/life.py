@@ -18,13 +18,14 @@ there it is the supervisor that hurries.
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Protocol
 
 from streamweir.config.error import ConfigError
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.server.log import close_log, logger
+from streamweir.server.notify import NOT_RELOADED, RELOADED, Notifier
 
 LAST_WORDS_S = 1.0
 """For the error frames to be written and read."""
@@ -140,18 +141,23 @@ async def run(
     stop: Stop | None = None,
     is_alone: bool = True,
     on_ready: Callable[[], None] | None = None,
+    notifier: Notifier | None = None,
     last_words_s: float = LAST_WORDS_S,
     close_s: float = CLOSE_S,
 ) -> int:
     """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too.
 
-    `on_ready` is called when signals are heard: who is told before may send one that is not.
+    `on_ready` is called when signals are heard: who is told before may send one that is not. So is the service manager,
+    by the `notifier`; under a supervisor that is not this process's business.
     """
     stop = stop if stop is not None else Stop()
-    with _signals(stop, stop.insist if is_alone else stop.ask, reload):
+    notifier = notifier if notifier is not None else Notifier()
+    with _signals(stop, stop.insist if is_alone else stop.ask, reload, notifier), closing(notifier):
         if on_ready is not None:
             on_ready()
+        notifier.ready()
         await stop.asked()
+        notifier.stopping()
         status = await _end(gateway, stop, last_words_s, close_s)
     close_log(_HURRIED_LOG_S if stop.is_hurried else _LOG_S)
     return status
@@ -170,7 +176,7 @@ def try_reload(reload: Callable[[], None]) -> str | None:
 
 
 @contextmanager
-def _signals(stop: Stop, ask: "Ask", reload: Callable[[], None] | None) -> Iterator[None]:
+def _signals(stop: Stop, ask: Ask, reload: Callable[[], None] | None, notifier: Notifier) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def hang_up() -> None:
@@ -179,7 +185,8 @@ def _signals(stop: Stop, ask: "Ask", reload: Callable[[], None] | None) -> Itera
         elif stop.is_asked:
             logger.warning("configuration not reloaded: the process is about to end")
         else:
-            try_reload(reload)
+            notifier.reloading()
+            notifier.ready(NOT_RELOADED if try_reload(reload) is not None else RELOADED)
 
     actions = {signal.SIGTERM: ask, signal.SIGINT: partial(ask, lame_duck=False), signal.SIGHUP: hang_up}
     for number, action in actions.items():

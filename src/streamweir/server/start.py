@@ -28,6 +28,7 @@ from streamweir.policy.pricebook import PriceBook
 from streamweir.server import devkey, life
 from streamweir.server.app import Gateway
 from streamweir.server.log import configure_log, logger, watch_loop
+from streamweir.server.notify import Notifier, take_notifier
 from streamweir.server.opening import open_books, prepare_books
 from streamweir.server.setup import open_prices
 from streamweir.server.supervisor import Plan, open_listeners, supervise
@@ -134,6 +135,7 @@ def _open_prices(data_dir: Path) -> PriceBook:
 
 def serve(start: Start, say: Say) -> int:
     """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
+    notifier = take_notifier(os.environ)
     prepare(start.data_dir)
     _use_all_files()
     config = load(start)
@@ -142,8 +144,8 @@ def serve(start: Start, say: Say) -> int:
     listeners = _bind(config.server.listen)
     try:
         if start.workers > 1:
-            return uvloop.run(_serve_with_workers(start, config, listeners, say))
-        return uvloop.run(_serve_alone(start, config, listeners, say))
+            return uvloop.run(_serve_with_workers(start, config, listeners, say, notifier))
+        return uvloop.run(_serve_alone(start, config, listeners, say, notifier))
     finally:
         for listener in listeners:
             listener.close()
@@ -167,7 +169,9 @@ def _use_all_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve_alone(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
+async def _serve_alone(
+    start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
+) -> int:
     watch_loop(asyncio.get_running_loop())
     embedded = EmbeddedModel()
     try:
@@ -182,14 +186,16 @@ async def _serve_alone(start: Start, config: Config, listeners: list[socket.sock
         def on_ready() -> None:
             say(banner(config, start, listeners, secret))
 
-        status = await life.run(assembly.gateway, reload=reload, on_ready=on_ready)
+        status = await life.run(assembly.gateway, reload=reload, on_ready=on_ready, notifier=notifier)
         loading.cancel()
         return status
     finally:
         await embedded.stop()
 
 
-async def _serve_with_workers(start: Start, config: Config, listeners: list[socket.socket], say: Say) -> int:
+async def _serve_with_workers(
+    start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
+) -> int:
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level)
     _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
@@ -203,7 +209,7 @@ async def _serve_with_workers(start: Start, config: Config, listeners: list[sock
     def on_serving() -> None:
         say(banner(config, start, listeners, secret))
 
-    return await supervise(plan, listeners, os.environ, local=embedded.model, on_serving=on_serving)
+    return await supervise(plan, listeners, os.environ, local=embedded.model, on_serving=on_serving, notifier=notifier)
 
 
 async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:

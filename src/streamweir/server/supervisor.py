@@ -21,7 +21,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -38,6 +38,7 @@ from streamweir.server.control_socket import (
 )
 from streamweir.server.log import close_log, logger
 from streamweir.server.metricsum import merge, merge_gone
+from streamweir.server.notify import NOT_RELOADED, RELOADED, Notifier
 from streamweir.server.worker import local_variables
 from streamweir.upstream.local import LocalAddress
 
@@ -102,10 +103,12 @@ async def supervise(
     *,
     local: Companion | None = None,
     on_serving: Callable[[], None] | None = None,
+    notifier: Notifier | None = None,
 ) -> int:
     """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time."""
-    supervisor = Supervisor(plan, listeners, environ, on_serving)
-    status = await supervisor.run(local)
+    with closing(notifier if notifier is not None else Notifier()) as told:
+        supervisor = Supervisor(plan, listeners, environ, on_serving, told)
+        status = await supervisor.run(local)
     close_log()
     return status
 
@@ -143,9 +146,11 @@ class Supervisor:
         plan: Plan,
         listeners: Sequence[socket.socket],
         environ: Mapping[str, str],
-        on_serving: Callable[[], None] | None = None,
+        on_serving: Callable[[], None] | None,
+        notifier: Notifier,
     ) -> None:
         self._plan = plan
+        self._notifier = notifier
         self._files = [listener.fileno() for listener in listeners]
         self._environ = dict(environ)
         self._on_serving = on_serving
@@ -217,13 +222,30 @@ class Supervisor:
         logger.info("worker started", number=number, pid=process.pid)
         if self._stopping.is_set():
             worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+        watch = asyncio.get_running_loop().create_task(self._watch(worker))
         status = await process.wait()
+        watch.cancel()
         del self._workers[number]
         if worker.last_metrics:
             self._gone_metrics = merge_gone([self._gone_metrics, worker.last_metrics])
         tell = logger.info if self._stopping.is_set() and status == 0 else logger.warning
         tell("worker ended", number=number, pid=process.pid, **_told(status))
         return status
+
+    async def _watch(self, worker: _Worker) -> None:
+        """With a watchdog, also over the workers: one whose event loop hangs is killed, and so replaced."""
+        longest_s = self._notifier.watchdog_s
+        while longest_s is not None:
+            await asyncio.sleep(longest_s / 2)
+            channel = worker.channel
+            if not worker.has_served or channel is None or self._stopping.is_set():
+                continue
+            is_alive = await worker.ask("alive", longest_s) is not None
+            if not is_alive and not channel.is_closed and not self._stopping.is_set():
+                told = {"number": worker.number, "pid": worker.process.pid, "seconds": longest_s}
+                logger.error("worker killed: its event loop did not answer", **told)
+                worker.process.kill()
+                return
 
     async def _start(self, number: int) -> asyncio.subprocess.Process:
         plan = self._plan
@@ -254,6 +276,7 @@ class Supervisor:
     def _signalled(self, *, lame_duck: bool = True) -> None:
         if not self._stopping.is_set():
             logger.info("stopping", workers=len(self._workers))
+            self._notifier.stopping()
             self._has_lame_duck = lame_duck
             self._stop()
             return
@@ -283,12 +306,15 @@ class Supervisor:
 
     async def _reload(self) -> None:
         """Each worker reads the file itself, and says in the log what came of it."""
+        self._notifier.reloading()
         answers = await self._ask_all("reload", _RELOAD_S)
         failed = sorted(worker.number for worker, answer in answers if answer is None or answer["reason"] is not None)
         if failed:
             logger.error("configuration not reloaded by all workers", failed=failed)
         else:
             logger.info("configuration reloaded by all workers")
+        if not self._stopping.is_set():
+            self._notifier.ready(NOT_RELOADED if failed else RELOADED)
 
     async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[_Worker, Details | None]]:
         workers = [worker for worker in self._workers.values() if worker.has_served]
@@ -326,6 +352,8 @@ class Supervisor:
             self._has_started = True
             if self._on_serving is not None:
                 self._on_serving()
+            if not self._stopping.is_set():
+                self._notifier.ready()
 
     async def _metrics(self) -> bytes:
         """Over all workers. One that does not answer in time stands there with what it said before."""

@@ -123,6 +123,8 @@ class _Duty:
         if what == "stop":
             self.stop.hurry() if details.get("hurry") else self.stop.ask(lame_duck=details.get("lame_duck", True))
             return {}
+        if what == "alive":
+            return {}
         if self.assembly is None:
             raise Unanswerable("still starting")
         if what == "metrics":
