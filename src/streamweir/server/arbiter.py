@@ -97,7 +97,7 @@ class MemoryArbiter:
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
             return Ruling(decision=decision)
         try:
-            code = await self._writer.decide(hold, (), left_s(until))
+            code = await self._writer.decide(hold, (), self._left_s(until))
         except BaseException as reason:
             self.release(claim.request_id)
             if isinstance(reason, StoreUnavailable):
@@ -128,22 +128,30 @@ class MemoryArbiter:
     async def close(self) -> None:
         return
 
+    def _left_s(self, until: float) -> float:
+        return left_s(until, self._decision_s)
+
     async def _seed(self, account: str, until: float) -> None:
         """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
         if self._store is None or self._writer is None:
             raise GatewayFault("ledger_unavailable", "There are no books for a budget to be kept in.")
         try:
-            if not await self._writer.flush(left_s(until)):
+            if not await self._writer.flush(self._left_s(until)):
                 raise unavailable()
-            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=left_s(until))
+            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._left_s(until))
         except StoreUnavailable:
             raise unavailable() from None
         if not self._limits.knows(account):  # another request may have been faster
             self._limits.seed(account, used[account])
 
 
-def left_s(until: float) -> float:
-    return max(0.0, until - time.monotonic())
+_LEAST = 4
+
+
+def left_s(until: float, limit_s: float) -> float:
+    """Of a limit that ends with `until`. A part of it is always left: the time may have passed while the event loop
+    stood still, and then those who are asked have had none of it."""
+    return max(limit_s / _LEAST, until - time.monotonic())
 
 
 def unavailable() -> GatewayFault:

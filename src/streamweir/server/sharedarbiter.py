@@ -78,7 +78,7 @@ class SharedArbiter:
         if claim.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
             self._unheard.update(draw.account for draw in claim.draws)
         try:
-            code = await self._writer.decide(hold, claim.draws, left_s(until))
+            code = await self._writer.decide(hold, claim.draws, left_s(until, self._decision_s))
         except StoreUnavailable:
             return await self._without_database(claim, hold, decision)
         except BaseException:
@@ -188,7 +188,9 @@ class SharedArbiter:
         """Accounts that Valkey has never seen, or lost."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         try:
-            used = await self._store.read(lambda conn: used_of(conn, decision.missing), timeout_s=left_s(until))
+            used = await self._store.read(
+                lambda conn: used_of(conn, decision.missing), timeout_s=left_s(until, self._decision_s)
+            )
         except StoreUnavailable:
             raise unavailable() from None
         for account, amount in used.items():

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from streamweir.policy.claim import Draw
 from streamweir.store import ledger
+from streamweir.store.deadline import time_limit
 from streamweir.store.engine import StoreUnavailable
 from streamweir.store.record import Extend, Hold
 
@@ -65,7 +66,7 @@ class Docket:
         self._waiting.append(question)
         self._wake()
         try:
-            async with asyncio.timeout(limit_s):
+            async with time_limit(limit_s):
                 return await question.answer
         except TimeoutError:
             self._leave(question)

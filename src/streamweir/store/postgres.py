@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from streamweir.store.base import Store, StoreError, StoreUnavailable, T
+from streamweir.store.deadline import Deadline, time_limit
 
 _CONNECT_S = 5.0
 _CLOSE_S = 3.0
@@ -32,6 +33,8 @@ _UNKNOWN_SETTING = ("42704", "22023")
 _WRITERS, _READERS = 3, 2
 _PAUSE_S = 0.005
 """Before a second try, and twice as much before each further one: up to this, at random."""
+
+_LEAST = 4
 
 _AGAIN = ("40001", "40P01", "0A000")
 """Serialization failure, deadlock; a plan that another node's migration has made stale."""
@@ -92,18 +95,18 @@ class PostgresStore(Store):
     async def _run(self, lane: "_Lane", work: Callable[[Connection], T], timeout_s: float) -> T:
         deadline = time.monotonic() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
+            async with time_limit(timeout_s):
                 await lane.places.acquire()
         except TimeoutError:
             raise self._unavailable("not begun in time") from None
         if self._is_closed:
             lane.places.release()
             raise self._unavailable("it is closed")
-        operation = _Operation(lane.engine, work, timeout_s, deadline)
-        task = self._start(lane, operation)
-        await asyncio.wait((task,), timeout=operation.left_s)
+        # The time may have passed while the event loop stood still: a part of it is always left.
+        operation = _Operation(lane.engine, work, timeout_s, max(deadline, time.monotonic() + timeout_s / _LEAST))
+        task, given_up = self._start(lane, operation)
+        await asyncio.wait((task, given_up), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            self._give_up(operation)  # now, so that it cannot begin its commit after what is said here
             raise self._unavailable(f"not done within {timeout_s:g} s", operation)
         fault = task.exception()
         if fault is None:
@@ -115,9 +118,17 @@ class PostgresStore(Store):
             raise fault
         raise self._unavailable(reason, operation) from fault
 
-    def _start(self, lane: "_Lane", operation: "_Operation[T]") -> asyncio.Task[T]:
+    def _start(self, lane: "_Lane", operation: "_Operation[T]") -> tuple[asyncio.Task[T], asyncio.Future[None]]:
+        """The task, and what is done when the time is up: from then on it cannot begin its commit."""
         loop = asyncio.get_running_loop()
-        alarm = loop.call_later(operation.left_s, self._give_up, operation)
+        given_up = loop.create_future()
+
+        def expire() -> None:
+            self._give_up(operation)
+            if not given_up.done():
+                given_up.set_result(None)
+
+        alarm = Deadline(loop, operation.left_s, expire)
 
         def ended(task: asyncio.Task[T]) -> None:
             alarm.cancel()
@@ -129,7 +140,7 @@ class PostgresStore(Store):
         task = loop.create_task(operation.run())
         self._tasks[task] = operation
         task.add_done_callback(ended)
-        return task
+        return task, given_up
 
     def _give_up(self, operation: "_Operation[Any]") -> None:
         """Where one connection is dead without a word, those that lie idle may be so too."""

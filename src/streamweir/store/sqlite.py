@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.base import Store, StoreError, StoreUnavailable, T
+from streamweir.store.deadline import time_limit
 from streamweir.store.lane import GivenUp, Lane, Operation, make_engine, primary_code
 
 _READERS = 2
@@ -94,7 +95,10 @@ class SqliteStore(Store):
         waiter = asyncio.wrap_future(future)
         waiter.add_done_callback(_retrieve)
         try:
-            await asyncio.wait((waiter,), timeout=timeout_s)
+            async with time_limit(timeout_s):
+                await asyncio.wait((waiter,))
+        except TimeoutError:
+            pass  # what it has come to by now is looked at below
         except asyncio.CancelledError:
             future.cancel()
             raise

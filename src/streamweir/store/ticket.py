@@ -12,9 +12,16 @@ a group's frames and tickets, which do not change any more when it is handed to 
 from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from time import monotonic
 
 from msgspec import Struct
+
+from streamweir.store.deadline import Deadline
+
+_GRACE = 4
+"""The part of a limit that is added when it has passed by the clock, in which the event loop must run: a report that
+came while it stood still is heard before anybody is told that there is none."""
 
 
 class JournalUnavailable(Exception):
@@ -99,7 +106,7 @@ class Group:
         self.calls: list[tuple[Ticket, Callable[[], None]]] = []
         self._waiters: list[Future[None]] = []
         self._impatient: list[Future[None]] = []
-        self._expiry: TimerHandle | None = None
+        self._expiry: TimerHandle | Deadline | None = None
 
     @property
     def size(self) -> int:
@@ -123,7 +130,8 @@ class Group:
     def change(self, loop: AbstractEventLoop, limit_s: float | None = None) -> Future[None]:
         """When it is no longer pending, or its entries have moved. Each waits for himself: one may be cancelled.
 
-        `limit_s` is that of the first who has one: those of a group come in the same moment.
+        `limit_s` is that of the first who has one: those of a group come in the same moment. It is a little longer
+        than that: see `_GRACE`.
         """
         waiter = loop.create_future()
         if limit_s is None:
@@ -131,7 +139,7 @@ class Group:
             return waiter
         self._impatient.append(waiter)
         if self._expiry is None:
-            self._expiry = loop.call_later(limit_s, self._expire)
+            self._expiry = loop.call_later(limit_s, self._expire, loop, limit_s / _GRACE)
         return waiter
 
     def settle(self, state: State) -> list[tuple[Ticket, Callable[[], None]]]:
@@ -168,8 +176,14 @@ class Group:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _expire(self) -> None:
+    def _expire(self, loop: AbstractEventLoop, grace_s: float) -> None:
+        self._expiry = Deadline(loop, grace_s, partial(self._give_up, loop, grace_s))
+
+    def _give_up(self, loop: AbstractEventLoop, grace_s: float) -> None:
         """Nobody knows what becomes of it; whoever asks now waits anew."""
+        if self.was_written:  # the report is on its way
+            self._expire(loop, grace_s)
+            return
         self._expiry = None
         waiters, self._impatient = self._impatient, []
         for waiter in waiters:

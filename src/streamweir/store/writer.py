@@ -19,6 +19,7 @@ from streamweir.policy.claim import Draw
 from streamweir.store import ledger
 from streamweir.store.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
 from streamweir.store.case import find_open
+from streamweir.store.deadline import time_limit
 from streamweir.store.docket import LOOK_S, Docket, Question, judge
 from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.journal import DeadJournal, Journal, JournalUnavailable, Tell, Ticket
@@ -137,7 +138,7 @@ class Writer:
         self._flushes.append((self._put, flushed))
         self._hurry()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with time_limit(timeout_s):
                 await flushed
         except TimeoutError:
             self._flushes = [pair for pair in self._flushes if pair[1] is not flushed]
