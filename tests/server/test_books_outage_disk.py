@@ -18,11 +18,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from streamweir.store.clock import now_ms
 from streamweir.store.engine import open_store
 from streamweir.store.requests import RequestFilter, list_requests
 from streamweir.store.sumcheck import check_sums
 from support.answers import TEXTS
-from support.bookkeeping import MODEL
+from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, set_clock
 from support.fleet import PATIENT, PATIENT_S, fleet, metric
 from support.gateway import chat_request, text_of
 from support.heartbeat import heartbeat
@@ -190,3 +191,22 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
         assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
         assert metric(gate, "books_waiting") == 0
         assert (await ask(gate, unknown)).status == 200
+
+
+async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, pace=PATIENT) as desk:
+        secret = await desk.new_key(budget_nano=2 * (PROMPT + 9) * MILLI, budget_period="day")
+
+        async def status() -> int:
+            return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status
+
+        assert await status() == 200
+        set_clock(monkeypatch, now_ms() + 86_400_000)
+        with locked_elsewhere(tmp_path / "streamweir.db"):
+            assert [await status() for _ in range(3)] == [200, 200, 429]
+        assert await status() == 429
+        await desk.gate.settled(5)
+        assert await desk.spent_and_held() == (3 * (PROMPT + 9) * MILLI, 0)

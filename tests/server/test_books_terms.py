@@ -17,6 +17,7 @@ from streamweir.store.record import Hold
 KEY = Key(name="ci", digest=bytes(32), id="k", workspace_id="w", budget_nano=5, budget_period="day")
 QUOTE = Quote("v", {"p/m": Rates(input=0, output=0)})
 DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 
 
@@ -26,6 +27,11 @@ class Listener(MemoryArbiter):
     def __init__(self) -> None:
         super().__init__(None, None)
         self.claims: list[Claim] = []
+        self.begun: list[str] = []
+
+    def begin(self, account: str) -> None:
+        self.begun.append(account)
+        super().begin(account)
 
     def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
         self.claims.append(claim)
@@ -117,3 +123,73 @@ async def test_what_has_no_price_is_refused_where_money_is_limited() -> None:
     with pytest.raises(Refusal):
         await asker.ask(KEY, quote=unpriced)
     await asker.ask(structs.replace(KEY, budget_nano=None), quote=unpriced)
+
+
+TOMORROW, LATER = "key:k:2024-10-05", "key:k:2024-10-06"
+UNLIMITED = structs.replace(KEY, budget_nano=None)
+
+
+def begun_asker() -> Asker:
+    """Of a process that was started on the morning before `NOON_MS`."""
+    asker = Asker()
+    asker.credit(0, prepaid=False)
+    asker.books.know_all_from(NOON_MS // HOUR_MS)
+    return asker
+
+
+async def test_a_period_that_begins_while_the_process_runs_has_nothing_spent() -> None:
+    asker = begun_asker()
+    await asker.ask(KEY)
+    assert asker.arbiter.begun == [], "it began before: others may have spent in it"
+    for at_ms in (NOON_MS + DAY_MS, NOON_MS + DAY_MS + HOUR_MS, NOON_MS + 2 * DAY_MS):
+        await asker.ask(KEY, at_ms)
+    assert asker.arbiter.begun == [TOMORROW, LATER]
+
+
+async def test_a_key_that_asks_for_the_first_time_has_spent_nothing_in_a_new_period() -> None:
+    asker = begun_asker()
+    await asker.ask(KEY, NOON_MS + DAY_MS)
+    assert asker.arbiter.begun == [TOMORROW]
+
+
+@pytest.mark.parametrize("period", ["week", "month", "total"])
+async def test_a_longer_period_that_goes_on_is_looked_up(period: str) -> None:
+    asker = begun_asker()
+    await asker.ask(structs.replace(KEY, budget_period=period), NOON_MS + DAY_MS)
+    assert asker.arbiter.begun == []
+
+
+async def test_what_was_spent_without_a_budget_is_looked_up() -> None:
+    asker = begun_asker()
+    await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
+    await asker.ask(KEY, NOON_MS + DAY_MS + HOUR_MS)
+    assert asker.arbiter.begun == []
+    await asker.ask(KEY, NOON_MS + 2 * DAY_MS)
+    assert asker.arbiter.begun == [LATER]
+
+
+async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
+    asker = begun_asker()
+    await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
+    await asker.ask(UNLIMITED, NOON_MS)
+    await asker.ask(KEY, NOON_MS + DAY_MS)
+    assert asker.arbiter.begun == []
+
+
+async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamweir.server.books._MOST_TERMS", 1)
+    asker = begun_asker()
+    await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
+    await asker.ask(structs.replace(UNLIMITED, id="l"), NOON_MS + DAY_MS)
+    await asker.ask(KEY, NOON_MS + DAY_MS)
+    assert asker.arbiter.begun == []
+    await asker.ask(KEY, NOON_MS + 2 * DAY_MS)
+    assert asker.arbiter.begun == [LATER]
+
+
+async def test_one_who_is_not_alone_looks_up_every_period() -> None:
+    asker = Asker()
+    asker.credit(0, prepaid=False)
+    await asker.ask(KEY, NOON_MS)
+    await asker.ask(KEY, NOON_MS + DAY_MS)
+    assert asker.arbiter.begun == []

@@ -42,6 +42,10 @@ class Arbiter(Protocol):
         nothing is reserved."""
         ...
 
+    def begin(self, account: str) -> None:
+        """Of a period that has only begun: this process knows that nothing is spent in it yet."""
+        ...
+
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
         ...
@@ -85,6 +89,9 @@ class MemoryArbiter:
             return None
         decision = self._limits.reserve(claim, time.monotonic())
         return None if decision.missing else decision
+
+    def begin(self, account: str) -> None:
+        self._limits.seed(account, 0)
 
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         until = time.monotonic() + self._decision_s

@@ -29,6 +29,7 @@ from streamweir.server.facts import RequestFacts
 from streamweir.server.message import Headers
 from streamweir.server.respond import Refusal
 from streamweir.server.row import row_of
+from streamweir.store.account import period_of_account, span_of
 from streamweir.store.clock import now_ms
 from streamweir.store.journal import JournalUnavailable
 from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, short
@@ -59,6 +60,8 @@ class _Terms(Struct, frozen=True):
     tallies: tuple[str, ...]
     """All other accounts that the key could have, whatever the period of its budget."""
     is_limited: bool
+    latest_hour: int
+    """In which the key has asked for anything, as far as is known here: the clock may have been set back since."""
 
 
 class Books:
@@ -85,6 +88,8 @@ class Books:
         self.limits_are_kept = limits_are_kept
         self._open: dict[str, Booking] = {}
         self._terms: dict[str, _Terms] = {}
+        self._new_from: int | None = None
+        self._latest_hour = 0
         self._renew_s = renew_s
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
@@ -92,6 +97,11 @@ class Books:
         """Requests that ended before it was decided about them, with their facts: their rows come with the decision."""
         self.refused_dropped = 0
         """Rows of refused requests that found no room."""
+
+    def know_all_from(self, hour: int) -> None:
+        """From this hour (Unix) on nobody but this process spends anything: of a period that begins then or later it
+        knows what its keys have spent, without asking the database."""
+        self._new_from = hour
 
     @property
     def open_count(self) -> int:
@@ -288,15 +298,31 @@ class Books:
         return Booking(asked, hold, claim, hold.amount, output_tokens if draws else None)
 
     def _make_terms(self, key: Key, workspace: Workspace, at_ms: int) -> _Terms:
-        if len(self._terms) >= _MOST_TERMS:
+        hour = at_ms // _HOUR_MS
+        before = self._terms.get(key.id)
+        if before is None and len(self._terms) >= _MOST_TERMS:
             self._terms.clear()
+            if self._new_from is not None:
+                self._new_from = max(self._new_from, self._latest_hour + 1)
+        self._latest_hour = max(self._latest_hour, hour)
         draws = _draws(key, workspace, at_ms)
+        if key.budget_nano is not None and self._is_new(draws[0].account, before):
+            self._arbiter.begin(draws[0].account)
         drawn = [draw.account for draw in draws]
         accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
         tallies = tuple(account for account in accounts if account not in drawn)
         is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
-        terms = self._terms[key.id] = _Terms(key, workspace, at_ms // _HOUR_MS, draws, tallies, is_limited)
+        latest_hour = hour if before is None else max(hour, before.latest_hour)
+        terms = self._terms[key.id] = _Terms(key, workspace, hour, draws, tallies, is_limited, latest_hour)
         return terms
+
+    def _is_new(self, account: str, before: _Terms | None) -> bool:
+        """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
+        this process became the only one to spend, and after the last request of the key (`before`)."""
+        if self._new_from is None:
+            return False
+        first, _ = span_of(period_of_account(account))
+        return first >= self._new_from and (before is None or before.latest_hour < first)
 
     async def _rule(self, booking: Booking) -> Ruling:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""

@@ -33,6 +33,7 @@ from streamweir.server.pace import USUAL, Pace
 from streamweir.server.setup import key_ring
 from streamweir.server.sharedarbiter import SharedArbiter
 from streamweir.server.upkeep import Node, bury, give_sign
+from streamweir.store.account import HOUR_MS, latest_use
 from streamweir.store.clock import now_ms
 from streamweir.store.contentqueue import ContentQueue
 from streamweir.store.directory import changes_since, find_limited
@@ -217,6 +218,10 @@ async def _enter(room: Bookroom, data_dir: Path) -> None:
     await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))
     books.directory.file_is_new = False
     books.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
+    if room.lock is not None and not room.lock.shared:
+        # Not by this clock alone: it may have been ahead when others wrote here.
+        latest_ms = max(now_ms(), await store.read(latest_use))
+        books.know_all_from(latest_ms // HOUR_MS + 1)
     writer.start()
     room.contents.start()
 

@@ -70,6 +70,9 @@ class SharedArbiter:
     def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
         return Decision() if not claim.is_limited and hold.idempotency is None else None
 
+    def begin(self, account: str) -> None:  # noqa: ARG002 (others may have spent in it)
+        return
+
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         until = time.monotonic() + self._decision_s
         decision = await self._count(claim, until)

@@ -141,6 +141,13 @@ def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
     return {id: found[id].used for id in account_ids}
 
 
+def latest_use(conn: Connection) -> int:
+    """The latest moment (Unix milliseconds) in whose hour a request was held or settled; 0: none was."""
+    settled = conn.execute(select(func.max(usage_hours.c.hour))).scalar_one()
+    opened = conn.execute(select(func.max(open_requests.c.at_ms))).scalar_one()
+    return max((settled or 0) * HOUR_MS, opened or 0)
+
+
 def balance_of(conn: Connection, workspace_id: str) -> Sums:
     id = workspace_account(plain(workspace_id))
     return _by_id(_reading.run(conn, [id])).get(id) or _workspace_sums(conn, plain(workspace_id))
