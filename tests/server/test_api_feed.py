@@ -4,19 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import structs
 from sqlalchemy import Connection
 
+from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
 from streamweir.server.api.actor import Actor
 from streamweir.server.api.feed import MOST_SHOWN, LiveFeed
 from streamweir.server.api.live import watch_live
 from streamweir.server.api.operation import Call, Nothing
-from streamweir.server.log import close_log, configure_log
 from streamweir.server.message import Request
 from streamweir.server.pace import Pace
 from streamweir.store.engine import Store, StoreUnavailable
@@ -121,11 +120,15 @@ async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = alway
 
 @asynccontextmanager
 async def feeding(
-    folder: Path, pace: Pace = QUICK, database: str = "sqlite", most: int = 64
+    folder: Path,
+    pace: Pace = QUICK,
+    database: str = "sqlite",
+    most: int = 64,
+    background: BackgroundTasks | None = None,
 ) -> AsyncIterator[tuple[Api, LiveFeed, CountedStore]]:
     async with api_on(database, folder) as api:
         store = CountedStore(api.room.store)
-        feed = LiveFeed(store, api.room.books, clock_ms=api.clock, pace=pace, most=most)
+        feed = LiveFeed(store, api.room.books, clock_ms=api.clock, pace=pace, most=most, background=background)
         tasks = asyncio.all_tasks()
         yield api, feed, store
         assert len(feed) == 0
@@ -291,19 +294,18 @@ async def test_who_is_let_in_and_never_reads_takes_no_place(tmp_path: Path) -> N
         assert len(feed) == 0
 
 
-async def test_a_bug_ends_it_and_is_told(tmp_path: Path) -> None:
-    log = StringIO()
-    configure_log("json", log)
-    async with feeding(tmp_path) as (_, feed, store):
-        async with looking(feed) as onlooker:
-            await onlooker.frame()
-            store.fault = ZeroDivisionError()
-            assert await onlooker.is_over()
+async def test_a_bug_is_told_and_those_who_look_on_see_when_it_is_over(tmp_path: Path) -> None:
+    ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
+    background = BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.001))
+    async with feeding(tmp_path, background=background) as (_, feed, store), looking(feed) as onlooker:
+        assert await onlooker.ids() == []
+        store.fault = ZeroDivisionError()
+        name, _document = await onlooker.event()
+        assert name == "away"
+        end = await ends.get()
+        assert (end.name, end.fault) == ("live feed", store.fault)
         store.fault = None
-        async with looking(feed) as onlooker:
-            assert await onlooker.ids() == []
-    assert close_log()
-    assert "ZeroDivisionError" in log.getvalue()
+        assert await onlooker.ids() == []
 
 
 async def test_head_has_no_events(tmp_path: Path) -> None:

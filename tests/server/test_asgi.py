@@ -16,6 +16,7 @@ from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.server.asgi import HANDOVER, AsgiApp, Bridge
 from streamweir.server.control import Access, OpenRoute, control_app, stream_response
 from streamweir.server.message import Answer, Request, Response
+from streamweir.server.readiness import Readiness
 from support.httpapp import Serving, SmallApp, get, post, serving
 from support.rawclient import PATIENCE_S, CutShort, RawClient
 
@@ -256,7 +257,7 @@ def streaming(pieces: Callable[[], AsyncGenerator[bytes, None]]) -> Starlette:
         return stream_response(pieces(), 201, (("content-type", "text/plain"),))
 
     return control_app(
-        state=lambda: "ok",
+        readiness=Readiness(),
         metrics=no_metrics,
         may_read_metrics=lambda _: None,
         routes=[OpenRoute("/pieces", endpoint, access=Access.ANYONE)],

@@ -13,6 +13,7 @@ import pytest
 
 from streamweir.core.verdict import Verdict
 from streamweir.server.control import control_app
+from streamweir.server.readiness import Readiness
 from support.answers import openai_whole
 from support.gateway import KEY, Gate, chat_request, gateway_to
 from support.rawclient import RawClient, Reply
@@ -107,7 +108,7 @@ def control_app_routes() -> list[object]:
     async def nothing() -> bytes:
         return b""
 
-    return list(control_app(state=lambda: "ok", metrics=nothing, may_read_metrics=lambda _: None).router.routes)
+    return list(control_app(readiness=Readiness(), metrics=nothing, may_read_metrics=lambda _: None).router.routes)
 
 
 # S24: who is near, and who says so.

@@ -17,6 +17,7 @@ from streamweir.console.assets import Assets
 from streamweir.policy.secret import csrf_of
 from streamweir.server.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
 from streamweir.server.control import Access, OpenRoute, control_app
+from streamweir.server.readiness import Readiness
 from streamweir.server.seal import sealed
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
@@ -70,7 +71,7 @@ async def no_metrics() -> bytes:
 
 def app_of(assets: Assets, *, has_books: bool = True, is_secure: bool = False) -> Starlette:
     return control_app(
-        state=lambda: "ok",
+        readiness=Readiness(),
         metrics=no_metrics,
         may_read_metrics=lambda _: None,
         routes=[

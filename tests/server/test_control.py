@@ -15,6 +15,7 @@ from starlette.types import Scope
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.control import Access, OpenRoute, control_app
 from streamweir.server.message import Request
+from streamweir.server.readiness import Readiness
 
 
 class Reply:
@@ -78,26 +79,37 @@ async def text() -> bytes:
 
 
 def app_of(
-    state: str = "ok", may_read: Callable[[Request], StreamweirError | None] = gate, *more: BaseRoute
+    readiness: Readiness | None = None,
+    may_read: Callable[[Request], StreamweirError | None] = gate,
+    *more: BaseRoute,
 ) -> Starlette:
-    return control_app(state=lambda: state, metrics=text, may_read_metrics=may_read, routes=more)
+    return control_app(readiness=readiness or Readiness(), metrics=text, may_read_metrics=may_read, routes=more)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_health(method: str) -> None:
-    reply = await ask(app_of("draining"), "/health", method)
+    reply = await ask(app_of(state_of("draining")), "/health", method)
     assert reply.status == 200
     assert reply.headers["content-type"] == "application/json"
     if method == "GET":
         assert reply.body == b'{"status":"ok"}'
 
 
-@pytest.mark.parametrize(("state", "status"), [("ok", 200), ("starting", 503), ("draining", 503)])
+def state_of(status: str) -> Readiness:
+    readiness = Readiness()
+    readiness.is_draining = status == "draining"
+    readiness.set("a part", "it does not work" if status == "failing" else None)
+    assert readiness.status == status
+    return readiness
+
+
+@pytest.mark.parametrize(("state", "status"), [("ok", 200), ("failing", 503), ("draining", 503)])
 async def test_ready(state: str, status: int) -> None:
     for method in ("GET", "HEAD"):
-        reply = await ask(app_of(state), "/ready", method)
+        reply = await ask(app_of(state_of(state)), "/ready", method)
         assert reply.status == status
-    assert (await ask(app_of(state), "/ready")).document == {"status": state}
+    document = (await ask(app_of(state_of(state)), "/ready")).document
+    assert document == {"status": state} | ({"reasons": ["it does not work"]} if state == "failing" else {})
 
 
 async def test_metrics_are_text() -> None:
@@ -108,7 +120,7 @@ async def test_metrics_are_text() -> None:
 
 
 async def test_metrics_for_everyone_where_the_operator_says_so() -> None:
-    assert (await ask(app_of("ok", lambda _: None), "/metrics")).status == 200
+    assert (await ask(app_of(None, lambda _: None), "/metrics")).status == 200
 
 
 @pytest.mark.parametrize("host", [b"gateway", b"evil.example", b"evil.example/x", b""])
@@ -167,7 +179,7 @@ class Unknown(Route):
     ids=["no access", "an access that is none", "a mount"],
 )
 async def test_what_does_not_say_for_whom_it_is_there_is_for_nobody(route: BaseRoute) -> None:
-    app = app_of("ok", lambda _: None, route)
+    app = app_of(None, lambda _: None, route)
     for path in ("/new", "/new/"):
         for method in ("GET", "HEAD", "POST"):
             reply = await ask(app, path, method, key="admin", peer="127.0.0.1")
@@ -177,7 +189,7 @@ async def test_what_does_not_say_for_whom_it_is_there_is_for_nobody(route: BaseR
 
 
 async def test_a_further_route_with_an_access_is_served() -> None:
-    app = app_of("ok", gate, OpenRoute("/new", plain, access=Access.METRICS))
+    app = app_of(None, gate, OpenRoute("/new", plain, access=Access.METRICS))
     assert (await ask(app, "/new")).status == 401
     assert (await ask(app, "/new", key="admin")).body == b"reached"
 
@@ -205,7 +217,7 @@ async def test_wrong_methods(method: str) -> None:
 
 async def test_a_path_of_several_routes_allows_the_methods_of_all() -> None:
     more = [OpenRoute("/new/{id}", plain, access=Access.ANYONE, method=method) for method in ("PATCH", "GET", "DELETE")]
-    app = app_of("ok", gate, *more)
+    app = app_of(None, gate, *more)
     reply = await ask(app, "/new/1", "POST")
     assert (reply.status, reply.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
     for method in ("PATCH", "GET", "DELETE"):
@@ -218,7 +230,7 @@ async def test_each_method_of_a_path_has_its_own_access() -> None:
         OpenRoute("/new", plain, access=Access.METRICS, method="POST"),
         OpenRoute("/new", plain, access=Access.OPERATOR, method="DELETE"),
     ]
-    app = app_of("ok", gate, *more)
+    app = app_of(None, gate, *more)
     assert [(await ask(app, "/new", method)).status for method in ("GET", "POST", "DELETE")] == [200, 401, 403]
     assert (await ask(app, "/new", "POST", key="admin")).status == 200
     assert (await ask(app, "/new", "DELETE", key="admin")).status == 403, "nobody has a gate for operators"
@@ -233,7 +245,7 @@ async def test_a_gate_tells_the_endpoint_who_it_is() -> None:
 
     route = OpenRoute("/new", who, access=Access.ADMIN)
     app = control_app(
-        state=lambda: "ok", metrics=text, may_read_metrics=gate, routes=[route], gates={Access.ADMIN: may}
+        readiness=Readiness(), metrics=text, may_read_metrics=gate, routes=[route], gates={Access.ADMIN: may}
     )
     assert (await ask(app, "/new", key="somebody")).body == b"Bearer somebody"
 
@@ -250,8 +262,8 @@ async def test_the_gate_sees_headers_and_peer_and_no_url() -> None:
         seen.append(request)
 
     headers = [(b"Host", b"a/?x"), (b"X-One", b"1"), (b"x-one", b"2")]
-    await ask(app_of("ok", look), "/metrics", headers=headers, client=("::1", 1))
-    await ask(app_of("ok", look), "/metrics", client=None)
+    await ask(app_of(None, look), "/metrics", headers=headers, client=("::1", 1))
+    await ask(app_of(None, look), "/metrics", client=None)
     assert seen[0].headers == {"host": "a/?x", "x-one": "1, 2"}
     assert (seen[0].peer, seen[0].path) == ("::1", "/metrics")
     assert seen[1].peer == ""
@@ -269,7 +281,7 @@ async def test_an_error_of_ours_is_answered_in_our_words() -> None:
     async def unavailable() -> bytes:
         raise GatewayFault("overloaded", "Too much at once.")
 
-    app = control_app(state=lambda: "ok", metrics=unavailable, may_read_metrics=lambda _: None)
+    app = control_app(readiness=Readiness(), metrics=unavailable, may_read_metrics=lambda _: None)
     reply = await ask(app, "/metrics")
     assert reply.status == 503
     assert reply.document["error"]["code"] == "overloaded"
@@ -279,7 +291,7 @@ async def test_a_fault_is_an_envelope_and_is_raised_to_whoever_logs() -> None:
     async def broken() -> bytes:
         raise LookupError("a secret of ours")
 
-    app = control_app(state=lambda: "ok", metrics=broken, may_read_metrics=lambda _: None)
+    app = control_app(readiness=Readiness(), metrics=broken, may_read_metrics=lambda _: None)
     sent: list[Any] = []
     scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": [], "query_string": b""}
 

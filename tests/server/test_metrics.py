@@ -324,7 +324,7 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     documented = {
         name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
-    metrics = Metrics(connections=lambda: [("openai", 0, 0)], books=lambda: books_of(1))
+    metrics = Metrics(connections=lambda: [("openai", 0, 0)], books=lambda: books_of(1), task_ends={"writer": 0})
     metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
     metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
     metrics.attempt_ended("openai/gpt-4o", None)

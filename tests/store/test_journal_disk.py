@@ -193,6 +193,8 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     watched = Watched(tmp_path)
+    faults: list[str] = []
+    watched.journal.on_fault = lambda: faults.append("told")
 
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
@@ -204,6 +206,7 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
             await ticket.written()
     while ("journal_fault", {}) not in watched.facts:
         await asyncio.sleep(0)
+    assert faults == ["told"], "the process is not ready any more"
     assert watched.journal.is_failing
     with pytest.raises(JournalUnavailable):
         watched.journal.append(settle("r1"), must=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.journal import JournalUnavailable, dead_journals
 from streamweir.store.record import Entry
@@ -322,6 +323,28 @@ async def test_a_database_that_refuses_to_work_is_away_until_it_does(tmp_path: P
         assert desk.writer.batcher.quarantined == 0
 
 
+async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    async with books_on("sqlite", tmp_path) as store:
+        desk = Desk(store, tmp_path / "journal", pause_s=0.0)
+        desk.writer.start(BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.0)))
+        with monkeypatch.context() as broken:
+            broken.setattr("streamweir.store.ledger.apply", fail)
+            desk.writer.put(hold("r1"))
+            assert (await ends.get()).name == "writer"
+        await desk.flush()
+        assert await desk.writer.decide(hold("r2"), []) is None
+        assert await desk.writer.close(PATIENCE_S)
+        assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
+        assert await desk.journal.close()
+
+
 async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
@@ -329,10 +352,11 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
     folder = tmp_path / "journal"
     async with books_on("sqlite", tmp_path) as store:
         desk = Desk(store, folder, pause_s=0.0)
-        desk.writer.start()
+        ended = asyncio.Event()
+        desk.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, longest_s=3600.0)))
         monkeypatch.setattr("streamweir.store.ledger.apply", fail)
         desk.writer.put(hold("r1"))
-        await desk.wait_for("writer_fault")
+        await ended.wait()
         assert desk.writer.is_away
         await desk.writer.put(settle("r1"), must=True).written()
         with pytest.raises(StoreUnavailable):

@@ -36,6 +36,7 @@ from streamweir.server.control import Access, Gate, control_app
 from streamweir.server.message import Answer, Headers, Request, Response
 from streamweir.server.opening import Bookroom, open_books, prepare_books
 from streamweir.server.playground import Playground
+from streamweir.server.readiness import Readiness
 from streamweir.server.respond import failure_answer, json_answer
 from streamweir.server.setup import build_setup
 from streamweir.server.upkeep import Upkeep
@@ -235,7 +236,7 @@ class Api:
 
 def app_of(context: Context, *more: BaseRoute, gates: Mapping[Access, Gate] | None = None) -> Starlette:
     return control_app(
-        state=lambda: "ok",
+        readiness=Readiness(),
         metrics=_no_metrics,
         may_read_metrics=lambda _: None,
         routes=[*more, *api_routes(context)],

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from msgspec import structs
 from starlette.applications import Starlette
 
+from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
@@ -59,10 +60,12 @@ from streamweir.server.models import list_models, show_model
 from streamweir.server.opening import Bookroom, redactor_of
 from streamweir.server.playground import Playground
 from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
+from streamweir.server.readiness import Readiness
 from streamweir.server.respond import Refusal, failure_answer
 from streamweir.server.seal import sealed
 from streamweir.server.settle import Ended, Settlements
 from streamweir.server.setup import Setup, build_setup
+from streamweir.server.tasks import background_tasks, tell_readiness
 from streamweir.server.tokens import Vocabularies
 from streamweir.server.upkeep import Upkeep
 from streamweir.store.clock import now_ms
@@ -83,11 +86,13 @@ class Gateway:
         prices: PriceBook | None = None,
         file: Path | None = None,
         page: Assets | None = None,
+        background: BackgroundTasks | None = None,
     ) -> None:
         """`report` is told of every request, once, when it is over. `workers` share the machine's memory.
 
         `room` has the books, and is closed with the gateway; None: none are kept. `file`: that of the configuration,
-        for whoever asks. `page`: the console's; None: as it was built.
+        for whoever asks. `page`: the console's; None: as it was built. `background`: that of the process, where there
+        are no books that have it.
         """
         self._report_facts = report
         self._open_local = open_local
@@ -96,12 +101,18 @@ class Gateway:
         self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._abandoned = 0
-        self._is_lame = False
         self._is_draining = False
+        self.readiness = Readiness()
+        self.background = room.background if room is not None else background or background_tasks()
+        tell_readiness(self.background, self.readiness, room.journal if room is not None else None)
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
         self._settlements = Settlements(self.books, contents, self._parser, self._tell, self.fault)
-        self.metrics = Metrics(connections=self._connections, books=room.reading if room is not None else None)
+        self.metrics = Metrics(
+            connections=self._connections,
+            books=room.reading if room is not None else None,
+            task_ends=self.background.ends,
+        )
         self._conversations = Conversations(
             books=self.books,
             vocabularies=Vocabularies(self._parser),
@@ -111,7 +122,9 @@ class Gateway:
             watch=self,
         )
         self._upkeep = self._keep_up(room, config) if room is not None else None
-        self._feed = LiveFeed(room.store, room.books, pace=room.pace) if room is not None else None
+        self._feed = (
+            LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
+        )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
         self.chunk_gap = self.metrics.chunk_gap.observe
@@ -146,7 +159,7 @@ class Gateway:
             )
             routes, gates = api_routes(context), api_gates(context)
         return control_app(
-            state=self._state,
+            readiness=self.readiness,
             metrics=self._all_metrics,
             may_read_metrics=self._may_read_metrics,
             routes=[*console_routes(page, has_books=self.room is not None), *routes],
@@ -178,7 +191,7 @@ class Gateway:
 
     @property
     def is_ready(self) -> bool:
-        return not self._is_lame
+        return self.readiness.is_ready
 
     @property
     def abandoned(self) -> int:
@@ -205,6 +218,7 @@ class Gateway:
             stop_request=self._conversations.stop_request,
             retention_days=config.store.retention_days,
             pace=room.pace,
+            background=self.background,
         )
 
     async def listen(self, listener: socket, tls: SSLContext | None = None) -> None:
@@ -232,14 +246,14 @@ class Gateway:
         self.metrics.know([model.id for model in models], targets)
 
     def begin_lame_duck(self) -> None:
-        self._is_lame = True
+        self.readiness.is_draining = True
         self.server.end_with_answers()
 
     async def unused(self, quiet_s: float, /) -> None:
         await self.server.unused(quiet_s)
 
     def stop_admitting(self) -> None:
-        self._is_lame = self._is_draining = True
+        self.readiness.is_draining = self._is_draining = True
         if self._feed is not None:
             self._feed.end()
         self.server.stop_admitting()
@@ -411,9 +425,6 @@ class Gateway:
         log.logger.warning("target ejected", target=target)
 
     # What the control plane asks.
-
-    def _state(self) -> str:
-        return "draining" if self._is_lame else "ok"
 
     def metrics_text(self) -> bytes:
         return self.metrics.text()

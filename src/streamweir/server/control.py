@@ -25,12 +25,11 @@ from streamweir.dialects.openai import OPENAI
 from streamweir.server.asgi import HANDOVER, Taker, Unfinished
 from streamweir.server.log import logger
 from streamweir.server.message import Headers, Request
+from streamweir.server.readiness import Readiness
 from streamweir.server.respond import failure_answer
 from streamweir.server.seal import is_sealed, sealed
 from streamweir.wire import jsonio
 
-State = Callable[[], str]
-"""`ok` or `draining`."""
 Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
 """Why somebody may not, or None. Who it is that may is left in the scope's state, for the endpoint."""
 
@@ -67,7 +66,7 @@ class OpenRoute(Route):
 
 def control_app(
     *,
-    state: State,
+    readiness: Readiness,
     metrics: Callable[[], Awaitable[bytes]],
     may_read_metrics: Callable[[Request], StreamweirError | None],
     routes: Sequence[BaseRoute] = (),
@@ -83,8 +82,7 @@ def control_app(
         return json_response({"status": "ok"})
 
     async def ready(_: HttpRequest) -> HttpResponse:
-        now = state()
-        return json_response({"status": now}, 200 if now == "ok" else 503)
+        return json_response(readiness.document(), 200 if readiness.is_ready else 503)
 
     async def read_metrics(_: HttpRequest) -> HttpResponse:
         return _response(200, await metrics(), (("content-type", METRICS_TYPE),))

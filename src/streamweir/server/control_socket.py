@@ -152,8 +152,10 @@ class Channel:
         else:
             self._send({"failed": number, "reason": str(fault) if isinstance(fault, Unanswerable) else "a fault"})
 
-    def _end(self, _: "asyncio.Task[None]") -> None:
+    def _end(self, reading: "asyncio.Task[None]") -> None:
         self._closed.set()
+        if not reading.cancelled() and (fault := reading.exception()) is not None:
+            logger.error("control channel cut by a fault of ours", exc_info=fault)
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ChannelError("the other end has gone"))
@@ -203,10 +205,10 @@ class ControlSocket:
             self._channels.add(Channel(reader, writer, self._answering, self._channels.discard))
 
 
-async def connect(path: Path, answering: Answering) -> Channel:
+async def connect(path: Path, answering: Answering, on_closed: Callable[[Channel], None] = lambda _: None) -> Channel:
     """A worker's end. Raises `OSError` where nobody listens."""
     reader, writer = await asyncio.open_unix_connection(str(path), limit=LONGEST_LINE)
-    return Channel(reader, writer, answering)
+    return Channel(reader, writer, answering, on_closed)
 
 
 _OWN_FOLDER = "streamweir-"

@@ -35,5 +35,6 @@ class LagProbe:
         self._timer = loop.call_later(self._every_s, self._measure, loop)
 
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._observe(max(perf_counter() - self._due, 0.0))
-        self._schedule(loop)
+        late_s = max(perf_counter() - self._due, 0.0)
+        self._schedule(loop)  # first: a fault in what observes must not be the last of it
+        self._observe(late_s)

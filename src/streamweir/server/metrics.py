@@ -84,7 +84,7 @@ class BookReading(Struct, frozen=True, kw_only=True):
 class Metrics:
     """`connections` gives for each provider how many are in use and how many idle; it may be set later.
 
-    `books`: how they are, where any are kept.
+    `books`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
     """
 
     def __init__(
@@ -93,10 +93,12 @@ class Metrics:
         connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
         books: Callable[[], BookReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
+        task_ends: Mapping[str, int] = {},
     ) -> None:
         self.connections = connections
         self._books = books
         self._lines_dropped = lines_dropped
+        self._task_ends = task_ends
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -230,6 +232,8 @@ class Metrics:
             yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
         if self._books is not None:
             yield from _book_families(self._books())
+        ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
+        yield _counter("background_task_ends", "Ends of background tasks that nobody asked for.", ("task",), ends)
         yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
         labels = (__version__, platform.python_version())
         yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])

@@ -20,6 +20,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from streamweir.background import BackgroundTasks
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of
@@ -32,6 +33,7 @@ from streamweir.server.metrics import BookReading
 from streamweir.server.pace import USUAL, Pace
 from streamweir.server.setup import key_ring
 from streamweir.server.sharedarbiter import SharedArbiter
+from streamweir.server.tasks import background_tasks
 from streamweir.server.upkeep import Node, bury, give_sign
 from streamweir.store.account import HOUR_MS, latest_use
 from streamweir.store.clock import now_ms
@@ -69,6 +71,7 @@ class Bookroom(Struct, kw_only=True):
     contents: ContentQueue
     lock: DatabaseLock | None
     pace: Pace
+    background: BackgroundTasks
 
     def reading(self) -> BookReading:
         writer = self.books.writer
@@ -113,15 +116,23 @@ async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> 
         await _leave(store, lock, None)
 
 
-async def open_books(config: Config, data_dir: Path, *, node: str | None = None, pace: Pace = USUAL) -> Bookroom:
-    """`node`: what the workers of one supervisor have in common; None: this process is alone. Raises `ConfigError`."""
+async def open_books(
+    config: Config,
+    data_dir: Path,
+    *,
+    node: str | None = None,
+    pace: Pace = USUAL,
+    background: BackgroundTasks | None = None,
+) -> Bookroom:
+    """`node`: what the workers of one supervisor have in common; None: this process is alone. `background`: that of
+    the process, where it has one already. Raises `ConfigError`."""
     lock: DatabaseLock | None = None
     store: Store | None = None
     room: Bookroom | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=None if node is None else _WORKERS)
         store = await open_store(config.store.url, data_dir)
-        room = _furnish(config, data_dir, store, lock, _node(node), pace)
+        room = _furnish(config, data_dir, store, lock, _node(node), pace, background or background_tasks())
         await _enter(room, data_dir)
     except BaseException as reason:
         await _leave(store, lock, room)
@@ -163,7 +174,13 @@ def _node(name: str | None) -> Node:
 
 
 def _furnish(
-    config: Config, data_dir: Path, store: Store, lock: DatabaseLock | None, node: Node, pace: Pace
+    config: Config,
+    data_dir: Path,
+    store: Store,
+    lock: DatabaseLock | None,
+    node: Node,
+    pace: Pace,
+    background: BackgroundTasks,
 ) -> Bookroom:
     journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
     writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
@@ -185,7 +202,16 @@ def _furnish(
         renew_s=pace.lease_s / _RENEWALS,
     )
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
-    return Bookroom(store=store, books=books, node=node, journal=journal, contents=contents, lock=lock, pace=pace)
+    return Bookroom(
+        store=store,
+        books=books,
+        node=node,
+        journal=journal,
+        contents=contents,
+        lock=lock,
+        pace=pace,
+        background=background,
+    )
 
 
 def redactor_of(config: Config, before: Config | None = None) -> Redactor:
@@ -222,8 +248,8 @@ async def _enter(room: Bookroom, data_dir: Path) -> None:
         # Not by this clock alone: it may have been ahead when others wrote here.
         latest_ms = max(now_ms(), await store.read(latest_use))
         books.know_all_from(latest_ms // HOUR_MS + 1)
-    writer.start()
-    room.contents.start()
+    writer.start(room.background)
+    room.contents.start(room.background)
 
 
 async def _bury(store: Store, instance: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import uvloop
 
 from streamweir import __version__
+from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
@@ -32,6 +33,7 @@ from streamweir.server.notify import Notifier, take_notifier
 from streamweir.server.opening import open_books, prepare_books
 from streamweir.server.setup import open_prices
 from streamweir.server.supervisor import Plan, open_listeners, supervise
+from streamweir.server.tasks import background_tasks
 from streamweir.server.worker import Assembly, Start
 from streamweir.store.pricefile import PriceFileError
 from streamweir.upstream.base import Upstream
@@ -53,7 +55,11 @@ class StartFailed(Exception):
 class EmbeddedModel:
     """The child of this process, or the address of another's; made when a configuration first wants it."""
 
-    def __init__(self, address: LocalAddress | None = None, *, is_ours: bool = True) -> None:
+    def __init__(
+        self, background: BackgroundTasks, address: LocalAddress | None = None, *, is_ours: bool = True
+    ) -> None:
+        self.background = background
+        """Of this process."""
         self._address = address
         self._is_ours = is_ours
         self.model: LocalModel | None = None
@@ -68,7 +74,7 @@ class EmbeddedModel:
         if reason is not None or weights is None:
             raise ConfigError(member("providers", provider.name) + ".kind", reason or "the weights are missing")
         if self.model is None:
-            self.model = LocalModel(weights, exited=_tell_exit)
+            self.model = LocalModel(weights, exited=_tell_exit, background=self.background)
             self.model.start()
         return LocalUpstream(self.model)
 
@@ -94,10 +100,21 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     """See `server.worker.Build`. `embedded`: where this process is the one that keeps the model."""
     config = load(start)
     configure_log(config.server.log.format, level=config.server.log.level, worker=start.number)
-    embedded = embedded or EmbeddedModel(start.local, is_ours=False)
+    embedded = embedded or EmbeddedModel(background_tasks(), start.local, is_ours=False)
+    background = embedded.background
     prices = _open_prices(start.data_dir)
-    room = None if config.store.is_none else await open_books(config, start.data_dir, node=start.node)
-    gateway = Gateway(config, embedded.open, workers=start.workers, room=room, prices=prices, file=start.config_path)
+    room = None
+    if not config.store.is_none:
+        room = await open_books(config, start.data_dir, node=start.node, background=background)
+    gateway = Gateway(
+        config,
+        embedded.open,
+        workers=start.workers,
+        room=room,
+        prices=prices,
+        file=start.config_path,
+        background=background,
+    )
     gateway.gather_metrics = start.metrics_of_all
     await gateway.open()
     _spare_collector()
@@ -173,7 +190,7 @@ async def _serve_alone(
     start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
 ) -> int:
     watch_loop(asyncio.get_running_loop())
-    embedded = EmbeddedModel()
+    embedded = EmbeddedModel(background_tasks())
     try:
         secret = await prepare_books(config, start.data_dir)
         assembly = await build(start, embedded)
@@ -200,7 +217,7 @@ async def _serve_with_workers(
     configure_log(config.server.log.format, level=config.server.log.level)
     _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
     secret = await prepare_books(config, start.data_dir, workers=start.workers)
-    embedded = EmbeddedModel()
+    embedded = EmbeddedModel(background_tasks())
     for provider in config.providers:
         if provider.kind == "local":
             embedded.open(provider)

@@ -1,6 +1,8 @@
 """What the books need from time to time: a look at what has changed, a sign of life, the orphans of others.
 
-One task, once a second. Each step may find the database away: then it is left for the next time,
+Each is a task of its own, once a second, so that a fault in one does not keep the others from their
+work: without a sign of life the requests of this process would be settled as orphaned, and without a
+look its stored keys would be refused. Each may find the database away: then it is left for the next time,
 and nothing else waits for it. A process is taken for dead when its sign of life is old AND this one
 has seen the database all that while: else the first to come back after an outage, or after it stood
 still itself, would bury all the others. It takes two looks: one that comes back may be seen in what
@@ -10,12 +12,13 @@ the unique index of the ledger sees to it that it happens once.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from msgspec import DecodeError, Struct
 from sqlalchemy import Connection
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
@@ -55,8 +58,12 @@ class Upkeep:
         stop_request: Callable[[str], None],
         retention_days: float,
         pace: Pace = USUAL,
+        background: BackgroundTasks | None = None,
     ) -> None:
-        """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended."""
+        """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
+
+        `background`: who keeps its tasks running; None: nobody is told when that is needed.
+        """
         self._store = store
         self._books = books
         self._node = node
@@ -64,7 +71,8 @@ class Upkeep:
         self._stop_request = stop_request
         self._retention_days = retention_days
         self._pace = pace
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = background or BackgroundTasks()
+        self._tasks: list[BackgroundTask] = []
         self._looking = asyncio.Lock()
         self._beat_at = self._reconciled_at = 0.0
         self._in_touch_since = self._touched_at = time.monotonic()
@@ -72,17 +80,20 @@ class Upkeep:
         """Who has seemed dead at every look since then."""
 
     def start(self) -> None:
-        loop, instance = asyncio.get_running_loop(), self._node.instance
-        purging = retention.purge_regularly(self._store, instance, now_ms, days=self._retention_days)
-        self._tasks = [loop.create_task(self._run()), loop.create_task(purging)]
-        for task in self._tasks:
-            task.add_done_callback(_report)
+        every = {
+            "progress": self._note_progress,
+            "key refresh": self._refresh,
+            "heartbeat": self._beat,
+            "recovery": self._recover,
+            "purge": self._purge,
+        }
+        self._tasks = [self._background.start(name, run) for name, run in every.items()]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            await task.over()
 
     async def retire(self) -> None:
         """After the books are closed, and all of them is written: what is still open of this process is an orphan."""
@@ -90,20 +101,38 @@ class Upkeep:
         with suppress(StoreUnavailable):  # then it is found by its silence
             await self._store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())), timeout_s=1.0)
 
-    async def _run(self) -> None:
+    async def _note_progress(self) -> None:
         while True:
             await asyncio.sleep(self._pace.tick_s)
             self._books.note_progress()
-            try:
-                await self.look()
-                await self._give_sign()
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            if await self._reached(self.look):
                 self._stay_in_touch()
-                await self._reconcile()
-            except StoreUnavailable:
-                self._in_touch_since = time.monotonic()
-            except Exception as reason:  # noqa: BLE001 (a bug of ours: without a sign of life we would be buried alive)
-                logger.error("the upkeep of the books has failed", exc_info=reason)
-                self._in_touch_since = time.monotonic()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            await self._reached(self._give_sign)
+
+    async def _recover(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            await self._reached(self._reconcile)
+
+    async def _purge(self) -> None:
+        await retention.purge_regularly(self._store, self._node.instance, now_ms, days=self._retention_days)
+
+    async def _reached(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Whether the database was there for it. One that was away may not have had the others' signs either."""
+        try:
+            await step()
+        except StoreUnavailable:
+            self._in_touch_since = time.monotonic()
+            return False
+        return True
 
     async def look(self) -> None:
         """Takes up what has changed, one look after the other: an older state never comes last.
@@ -155,6 +184,8 @@ class Upkeep:
         now = time.monotonic()
         if now - self._in_touch_since < self._pace.silent_s or now - self._reconciled_at < self._pace.beat_s:
             return
+        if now - self._touched_at > self._pace.silent_s / 2:  # looks fail: this process may be the one that is cut off
+            return
         self._reconciled_at = now
         at_ms = now_ms()
         own = self._node.instance
@@ -179,12 +210,6 @@ async def give_sign(store: Store, node: Node, silent_s: float) -> None:
         return count_alive(conn, now_by_all, int(silent_s * 1000))
 
     node.peers = max(1, await store.write(write))
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    """A fault of ours: the books go on without what is done here, and that must be known."""
-    if not task.cancelled() and (reason := task.exception()) is not None:
-        logger.error("the upkeep of the books has failed", exc_info=reason)
 
 
 async def bury(store: Store, instances: list[str]) -> None:

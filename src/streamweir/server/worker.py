@@ -87,7 +87,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     watch_loop(asyncio.get_running_loop())
     duty = _Duty()
     try:
-        channel = await connect(options.control, duty.answer)
+        channel = await connect(options.control, duty.answer, duty.supervisor_gone)
         await channel.ask("hello", {"number": options.number, "pid": os.getpid()}, HELLO_S)
     except (OSError, ChannelError):  # the supervisor has gone before this process was up
         return 1
@@ -105,9 +105,10 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     for number in options.fd:
         await duty.assembly.listen(socket.socket(fileno=number))
     channel.tell("serving")
-    watch = asyncio.get_running_loop().create_task(duty.watch(channel))
+    if channel.is_closed:  # before there was anything to stop
+        duty.supervisor_gone(channel)
     status = await run(duty.assembly.gateway, reload=duty.assembly.reload, stop=duty.stop, is_alone=False)
-    watch.cancel()
+    duty.is_over = True
     await channel.close()
     return status
 
@@ -118,6 +119,7 @@ class _Duty:
     def __init__(self) -> None:
         self.stop = Stop()
         self.assembly: Assembly | None = None
+        self.is_over = False
 
     async def answer(self, _: Channel, what: str, details: Details) -> Details:
         if what == "stop":
@@ -142,9 +144,10 @@ class _Duty:
             return self.assembly.gateway.metrics_text() if self.assembly is not None else b""
         return text.encode()
 
-    async def watch(self, channel: Channel) -> None:
-        """Without a supervisor nobody would replace this process, nor end it."""
-        await channel.closed()
+    def supervisor_gone(self, _: Channel) -> None:
+        """Nobody would replace this process any more, nor end it."""
+        if self.is_over:
+            return
         if self.assembly is not None:
             logger.warning("the supervisor is gone: this worker ends when its streams have")
             # Else nobody could start the gateway again on this address until the last stream is over.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.policy.redact import Redactor
 from streamweir.store.base import Store, StoreUnavailable
 from streamweir.store.content import Content, PackedContent, pack, write_contents
@@ -50,19 +51,19 @@ class ContentQueue:
         self._bytes = 0
         self._has_work = asyncio.Event()
         self._is_closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: BackgroundTask | None = None
         self.dropped = 0
         self.is_away = False
         """The database took nothing at the last try."""
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)
+    def start(self, background: BackgroundTasks | None = None) -> None:
+        """`background`: who keeps it running; None: nobody is told when that is needed."""
+        self._task = (background or BackgroundTasks()).start("content writer", self._run)
 
     def put(self, content: Content) -> bool:
         """Whether it was taken."""
         size = content.size
-        is_open = self._task is not None and not self._task.done() and not self._is_closing.is_set()
+        is_open = self._task is not None and not self._is_closing.is_set()
         if not is_open or self._bytes + size > self._most_bytes:
             self.dropped += 1
             return False
@@ -76,10 +77,10 @@ class ContentQueue:
         self._is_closing.set()
         self._has_work.set()
         if self._task is not None:
-            await asyncio.wait((self._task,), timeout=timeout_s)
-            if not self._task.done():
-                self._task.cancel()
-                await asyncio.wait((self._task,))
+            await self._task.stop(timeout_s)
+        self.dropped += len(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
 
     async def _run(self) -> None:
         while self._waiting or not self._is_closing.is_set():
@@ -88,11 +89,19 @@ class ContentQueue:
                 await self._has_work.wait()
                 continue
             batch = self._next_batch()
-            packed = await asyncio.to_thread(self._pack, [each.content for each in batch])
-            await self._write(packed)
-            for each in batch:
-                self._waiting.popleft()
-                self._bytes -= each.size
+            try:
+                packed = await asyncio.to_thread(self._pack, [each.content for each in batch])
+                await self._write(packed)
+            except Exception:  # a bug of ours, which one of these may have met: the next ones are not to meet it again
+                self.dropped += len(batch)
+                self._remove(batch)
+                raise
+            self._remove(batch)
+
+    def _remove(self, batch: Sequence[_Waiting]) -> None:
+        for each in batch:
+            self._waiting.popleft()
+            self._bytes -= each.size
 
     def _next_batch(self) -> list[_Waiting]:
         """The first that waits, and those behind it that go with it. They wait until they are written."""
@@ -128,11 +137,3 @@ class ContentQueue:
                     await self._write([each])
         self.is_away = False
         return True
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.dropped += len(self._waiting)
-        self._waiting.clear()
-        self._bytes = 0
-        fault = None if task.cancelled() else task.exception()
-        if fault is not None:
-            self._fault(fault)

@@ -64,6 +64,8 @@ class Journal:
         self._failing: set[str] = set()
         self._ended: Future[None] | None = None
         self._is_closed = False
+        self.on_fault: Callable[[], None] = lambda: None
+        """Called when one of its threads has ended by a fault of ours: from then on nothing more is written."""
 
     def open(self) -> None:
         """Makes and locks its first file: OSError where it cannot. Blocks: for the start."""
@@ -221,6 +223,7 @@ class Journal:
         if is_fault:
             self._failing.add("fault")
             self._tell("journal_fault", {})
+            self.on_fault()
             if self._scribe is not None:  # for the thread that is left
                 self._scribe.given.put(None)
                 self._scribe.binder.given.put(None)

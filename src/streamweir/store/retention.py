@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
-from typing import NoReturn
 
 from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
@@ -85,7 +84,7 @@ async def purge(
 
 async def purge_regularly(
     store: Store, holder: str, clock_ms: Callable[[], int], *, days: float = 30.0, every_s: float = 3600.0
-) -> NoReturn:
+) -> None:
     """A task's whole life. A database that is away is tried again the next time."""
     while True:
         with suppress(StoreUnavailable):

@@ -15,6 +15,7 @@ from time import monotonic
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, StatementError
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.policy.claim import Draw
 from streamweir.store import ledger
 from streamweir.store.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
@@ -69,17 +70,17 @@ class Writer:
         self._careful = False
         self._docket = Docket(self._hurry, self._abandon)
         self._put = self._done = 0
-        self._flushes: list[tuple[int, asyncio.Future[None]]] = []
+        self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
         self._wake = asyncio.Event()
         self._is_resting = False
         """It waits for `_wake`."""
         self._hurried = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: BackgroundTask | None = None
         self._is_closed = False
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="writer")
-        self._task.add_done_callback(self._on_end)
+    def start(self, background: BackgroundTasks | None = None) -> None:
+        """`background`: who keeps it running; None: nobody is told when that is needed."""
+        self._task = (background or BackgroundTasks()).start("writer", self._run)
 
     @property
     def waiting(self) -> int:
@@ -134,16 +135,15 @@ class Writer:
         """Until the database has all that was put so far. False: not in time."""
         if self._done >= self._put:
             return True
-        flushed = asyncio.get_running_loop().create_future()
+        flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._flushes.append((self._put, flushed))
         self._hurry()
         try:
             async with time_limit(timeout_s):
-                await flushed
+                return await flushed
         except TimeoutError:
             self._flushes = [pair for pair in self._flushes if pair[1] is not flushed]
             return False
-        return True
 
     async def close(self, timeout_s: float) -> bool:
         """Takes nothing more and flushes. False: not in time; what is left is in the journal."""
@@ -151,10 +151,10 @@ class Writer:
             return True
         self._is_closed = True
         task, self._task = self._task, None
-        is_flushed = await self.flush(0 if task.done() else timeout_s)
+        task.expect_end()
+        is_flushed = await self.flush(0 if task.task is None else timeout_s)
         self._docket.fail_all("the books are closed")
-        task.cancel()
-        await asyncio.wait((task,))
+        await task.stop()
         if not is_flushed:
             self._tell("books_behind", {"entries": self.waiting})
         return is_flushed
@@ -187,6 +187,20 @@ class Writer:
         self._wake.set()
 
     async def _run(self) -> None:
+        """From a start to a fault of ours. Meanwhile the journal goes on while it has room, and nothing is decided."""
+        self.is_away = False
+        try:
+            await self._work()
+        finally:
+            self.is_away = self._careful = True  # a transaction that was under way may have been committed
+            self._docket.fail("the writer has failed", is_unsure=True)
+            self._docket.fail_all("the writer has failed")
+            if self._is_closed:  # it is not started again: nobody is to wait for that
+                for _, flushed in self._flushes:
+                    if not flushed.done():
+                        flushed.set_result(False)
+
+    async def _work(self) -> None:
         failures = 0
         while True:
             if not self.is_away:
@@ -315,17 +329,8 @@ class Writer:
         if self._flushes:
             for target, flushed in self._flushes:
                 if target <= self._done and not flushed.done():
-                    flushed.set_result(None)
+                    flushed.set_result(True)
             self._flushes = [pair for pair in self._flushes if not pair[1].done()]
-
-    def _on_end(self, task: asyncio.Task[None]) -> None:
-        """Of a fault of ours: the journal goes on while it has room, and the next start brings the rest."""
-        if task.cancelled():
-            return
-        fault = task.exception()
-        self.is_away = True
-        self._docket.fail_all("the books have failed")
-        self._tell("writer_fault", {"fault": fault})
 
 
 async def _until_written(ticket: Ticket) -> None:

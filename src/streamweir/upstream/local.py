@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.errors import UpstreamError, scrub
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Call, Endpoint, Receiver
@@ -102,7 +103,10 @@ class LocalModel:
         most_restart_s: float = 30.0,
         stop_s: float = 2.0,
         command: Sequence[str] = _COMMAND,
+        background: BackgroundTasks | None = None,
     ) -> None:
+        """`background`: who keeps its keeper running; None: nobody is told when that is needed."""
+        self._background = background or BackgroundTasks()
         self._exited = exited
         self._restart_s = restart_s
         self._most_restart_s = most_restart_s
@@ -116,7 +120,7 @@ class LocalModel:
         self.address = LocalAddress(base_url=f"http://{_HOST}:{port}/v1", api_key=secrets.token_hex(24))
         orders = Orders(weights=str(weights), port=port, api_key=self.address.api_key)
         self._orders = msgspec.json.encode(orders) + b"\n"
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeper: BackgroundTask | None = None
         self._child: _Child | None = None
         self._failed_starts = 0
         self._stopping = asyncio.Event()
@@ -134,7 +138,7 @@ class LocalModel:
     def start(self) -> None:
         """Returns at once. Calling it twice is calling it once."""
         if self._keeper is None and not self._stopping.is_set():
-            self._keeper = asyncio.create_task(self._keep(), name="embedded model")
+            self._keeper = self._background.start("embedded model", self._keep)
 
     async def ready(self) -> None:
         """Until it answers; starts it if nobody has. Raises where it is stopped, or fails each time it is started."""
@@ -152,12 +156,14 @@ class LocalModel:
         self._tell()
         try:
             if self._keeper is not None:
+                self._keeper.expect_end()
                 if self._child is not None:
                     self._child.end()
-                await asyncio.wait({self._keeper}, timeout=self._stop_s)
+                if self._keeper.task is not None:
+                    await asyncio.wait({self._keeper.task}, timeout=self._stop_s)
                 if self._child is not None:
                     self._child.kill()
-                await self._keeper
+                await self._keeper.over()
         finally:
             self._port.close()
 
@@ -193,6 +199,7 @@ class LocalModel:
         finally:
             self._child = None
             child.end()
+            child.kill()  # where it did not end by itself: nobody waits for it any more, and another needs its port
         return LocalExit(status=child.status, was_ready=child.is_ready, last_words=child.last_words)
 
     async def _spawn(self) -> "_Child":

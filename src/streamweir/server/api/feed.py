@@ -14,10 +14,10 @@ from functools import partial
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.errors import GatewayFault
 from streamweir.server.api.view import LiveView, view_live
 from streamweir.server.books import Books
-from streamweir.server.log import logger
 from streamweir.server.pace import USUAL, Pace
 from streamweir.server.pressure import come_back_s
 from streamweir.store.clock import now_ms
@@ -67,7 +67,9 @@ class LiveFeed:
         clock_ms: Callable[[], int] = now_ms,
         pace: Pace = USUAL,
         most: int = MOST_ONLOOKERS,
+        background: BackgroundTasks | None = None,
     ) -> None:
+        """`background`: who keeps the look-up running; None: nobody is told when that is needed."""
         self._store = store
         self._books = books
         self._clock_ms = clock_ms
@@ -75,7 +77,8 @@ class LiveFeed:
         self._most = most
         self._onlookers: dict[object, Reach] = {}
         self._states: dict[Reach, _State] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._background = background or BackgroundTasks()
+        self._task: BackgroundTask | None = None
         self._news = asyncio.Event()
         """Another one after each time that there were some."""
         self._wanted = asyncio.Event()
@@ -136,8 +139,7 @@ class LiveFeed:
         if reach not in self._states:
             self._wanted.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
-            self._task.add_done_callback(self._ended)
+            self._task = self._background.start("live feed", self._run)
 
     def _stop(self) -> None:
         task, self._task = self._task, None
@@ -145,15 +147,16 @@ class LiveFeed:
         if task is not None:
             task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or (reason := task.exception()) is None:
-            return
-        logger.error("what runs cannot be shown", exc_info=reason)  # a bug of ours: who looked on may come again
-        if task is self._task:
-            self._task, self._states = None, {}
-            self._tell()
-
     async def _run(self) -> None:
+        try:
+            await self._look_on()
+        except Exception:  # a bug of ours: what is shown is not the newest any more, and those who look on are told
+            away = self._away()
+            self._states = dict.fromkeys(self._onlookers.values(), away)
+            self._tell()
+            raise
+
+    async def _look_on(self) -> None:
         while True:
             self._wanted.clear()
             before, self._states = self._states, await self._look()
@@ -171,9 +174,12 @@ class LiveFeed:
                 await self._books.writer.flush(_FLUSH_S)
             found = await self._store.read(partial(_read, reaches))
         except StoreUnavailable:
-            away = _State(None, sse.write_event(b"away", jsonio.encode(AwayEvent(at_ms=self._clock_ms()))))
+            away = self._away()
             return {reach: self._kept(reach, None) or away for reach in reaches}
         return {reach: self._kept(reach, seen) or self._state(seen) for reach, seen in found.items()}
+
+    def _away(self) -> _State:
+        return _State(None, sse.write_event(b"away", jsonio.encode(AwayEvent(at_ms=self._clock_ms()))))
 
     def _kept(self, reach: Reach, seen: Seen | None) -> _State | None:
         state = self._states.get(reach)

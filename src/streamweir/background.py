@@ -1,0 +1,203 @@
+"""Tasks that run for as long as their owner: one that ends though nobody asked for it is reported and started again.
+
+A task ends unasked when its coroutine raises, returns, or is cancelled by somebody else. Nothing watches
+it but the callback at its end, so there is no second task that could end too. It is started again after
+a pause that doubles with each failure in a row, up to a bound. After a few failures without a healthy
+interval between them the task is `failing`; it is well again when it has run for such an interval. Every
+task in the program that is neither part of one request nor over by itself is started here
+(`tests/test_background_guard.py`). Nothing is logged here: who makes it says what is done with a report.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from time import monotonic
+from typing import Any
+
+from msgspec import Struct
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+"""What the task does, from its start to its end. It is called again for every start."""
+
+
+class TaskEnd(Struct, frozen=True, kw_only=True):
+    """An end that nobody asked for."""
+
+    name: str
+    fault: BaseException | None
+    """None: it returned, or was cancelled."""
+    reason: str
+    lived_s: float
+    failures: int
+    """In a row, this one among them."""
+    restart_s: float | None
+    """It is started again in so many seconds. None: its end was asked for meanwhile."""
+
+
+class Backoff(Struct, frozen=True, kw_only=True):
+    first_s: float = 0.1
+    longest_s: float = 30.0
+    healthy_s: float = 10.0
+    """A task that has run for so long is well, whatever was before."""
+    most_failures: int = 3
+    """With so many in a row it is failing."""
+
+
+class BackgroundTask:
+    """One of them: made by `BackgroundTasks.start`."""
+
+    def __init__(self, name: str, run: Run, owner: "BackgroundTasks") -> None:
+        self.name = name
+        self.is_failing = False
+        self._run = run
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._check: asyncio.TimerHandle | None = None
+        self._is_asked = False
+        self._over = asyncio.Event()
+        self._failures = 0
+        self._started_at = 0.0
+        self._start()
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """The one that runs; None while it waits to be started again, or is over."""
+        return self._task
+
+    def expect_end(self) -> None:
+        """From now on an end is what is wanted: it is not started again."""
+        self._is_asked = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None:
+            self._finish()
+
+    async def over(self) -> None:
+        """Until it has ended for good."""
+        await self._over.wait()
+
+    async def stop(self, timeout_s: float = 0.0) -> None:
+        """It may end by itself within this time, and is cancelled then. Leaves nothing behind."""
+        self.expect_end()
+        task = self._task
+        if task is None:
+            return
+        if timeout_s > 0:
+            await asyncio.wait((task,), timeout=timeout_s)
+        self.cancel()
+        await asyncio.wait((task,))
+
+    def cancel(self) -> None:
+        """At once, without waiting for it."""
+        self.expect_end()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._timer = None
+        self._started_at = monotonic()
+        self._task = self._loop.create_task(self._run(), name=self.name)
+        self._task.add_done_callback(self._ended)
+        if self._failures:
+            self._check = self._loop.call_later(self._owner.backoff.healthy_s, self._recovered)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        fault = None if task.cancelled() else task.exception()
+        if self._is_asked:
+            self._finish()
+            if fault is None:
+                return
+        backoff, lived_s = self._owner.backoff, monotonic() - self._started_at
+        self._failures = 1 if lived_s >= backoff.healthy_s else self._failures + 1
+        restart_s = None
+        if not self._is_asked:
+            restart_s = min(backoff.first_s * 2.0 ** min(self._failures - 1, 32), backoff.longest_s)
+            self._timer = self._loop.call_later(restart_s, self._start)
+            self._set_failing(self._failures >= backoff.most_failures)
+        reason = "cancelled" if task.cancelled() else "returned" if fault is None else type(fault).__name__
+        self._owner.ended(
+            TaskEnd(
+                name=self.name,
+                fault=fault,
+                reason=reason,
+                lived_s=lived_s,
+                failures=self._failures,
+                restart_s=restart_s,
+            )
+        )
+
+    def _recovered(self) -> None:
+        self._check = None
+        self._failures = 0
+        self._set_failing(False)
+
+    def _finish(self) -> None:
+        self._set_failing(False)
+        self._over.set()
+        self._owner.forget(self)
+
+    def _set_failing(self, is_failing: bool) -> None:
+        if self.is_failing != is_failing:
+            self.is_failing = is_failing
+            self._owner.changed()
+
+
+class BackgroundTasks:
+    """All that a process keeps alive. `report` hears of every end that was not asked for, `on_change` when one begins
+    or ceases to fail: `failing` says which do."""
+
+    def __init__(
+        self,
+        report: Callable[[TaskEnd], None] = lambda _: None,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.backoff = backoff if backoff is not None else Backoff()
+        self.report = report
+        self.on_change = on_change
+        self.ends: dict[str, int] = {}
+        """How often each has ended unasked, by name; 0 where it never did."""
+        self._tasks: dict[BackgroundTask, None] = {}
+
+    def start(self, name: str, run: Run) -> BackgroundTask:
+        """Names come from a fixed set: they are labels of a metric."""
+        task = BackgroundTask(name, run, self)
+        self._tasks[task] = None
+        self.ends.setdefault(name, 0)
+        return task
+
+    @property
+    def running(self) -> Iterable[BackgroundTask]:
+        """Those that are not over."""
+        return tuple(self._tasks)
+
+    @property
+    def failing(self) -> list[str]:
+        return sorted({task.name for task in self._tasks if task.is_failing})
+
+    async def stop(self) -> None:
+        """All that still run."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await task.over()
+
+    # What its tasks tell it.
+
+    def ended(self, end: TaskEnd) -> None:
+        self.ends[end.name] = self.ends.get(end.name, 0) + 1
+        self.report(end)
+
+    def changed(self) -> None:
+        self.on_change()
+
+    def forget(self, task: BackgroundTask) -> None:
+        self._tasks.pop(task, None)

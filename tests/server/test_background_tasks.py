@@ -1,0 +1,143 @@
+"""Every background task of a gateway is killed, and does its work again; one that cannot be kept alive shows."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, insert, select
+
+from streamweir.background import BackgroundTasks, Backoff
+from streamweir.server.pace import Pace
+from streamweir.store.clock import now_ms
+from streamweir.store.keys import create_key
+from streamweir.store.keyspec import KeySpec
+from streamweir.store.tables import instances, sessions
+from support.answers import openai_stream
+from support.bookkeeping import MODEL, Desk, keeping
+from support.script import stream
+
+PACE = Pace(tick_s=0.002, beat_s=0.002, decision_s=60.0, apply_s=60.0)
+QUICK = Backoff(first_s=0.001, longest_s=0.004, healthy_s=0.05)
+TASKS = ["content writer", "heartbeat", "key refresh", "progress", "purge", "recovery", "writer"]
+"""Of a gateway that keeps books, and is asked nothing. The live feed runs while somebody looks on (`test_api_feed`),
+the embedded model where it is configured (`test_local`), workers under a supervisor (`test_supervisor`)."""
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def kill(background: BackgroundTasks, name: str) -> None:
+    (kept,) = [kept for kept in background.running if kept.name == name]
+    assert kept.task is not None
+    kept.task.cancel()
+
+
+async def test_the_tasks_of_a_gateway(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+        assert sorted(kept.name for kept in desk.gate.gateway.background.running) == TASKS
+
+
+@pytest.mark.parametrize("name", TASKS)
+async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+        background = desk.gate.gateway.background
+        background.backoff = QUICK
+        kill(background, name)
+        await until(lambda: background.ends[name] == 1 and all(kept.task for kept in background.running))
+        await works(desk)
+        text = desk.gate.gateway.metrics_text().decode()
+        assert f'streamweir_background_task_ends_total{{task="{name}"}} 1.0' in text
+        assert sorted(kept.name for kept in background.running) == TASKS
+
+
+async def works(desk: Desk) -> None:
+    """Keys are learned, requests are served and written down, and signs of life are given."""
+    secret = (await desk.room.store.write(new_key)).secret
+    await until(lambda: desk.room.books.directory.find(secret) is not None)
+    assert (await desk.gate.ask(model="m", stream=True, key=secret)).status == 200
+    (row,) = await desk.rows()
+    assert (row.verdict, row.key_name) == ("completed", "learned")
+    before = await desk.room.store.read(seen_ms)
+    async with asyncio.timeout(60):
+        while await desk.room.store.read(seen_ms) <= before:
+            await asyncio.sleep(0.001)
+
+
+def new_key(conn: Connection) -> Any:
+    return create_key(conn, "default", KeySpec(name="learned"), actor="test", at_ms=now_ms())
+
+
+def seen_ms(conn: Connection) -> int:
+    seen: int = conn.execute(select(instances.c.seen_ms)).scalar_one()
+    return seen
+
+
+class Broken:
+    told = None
+
+    @staticmethod
+    def progress() -> None:
+        raise ZeroDivisionError
+
+
+async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_at_keys(tmp_path: Path) -> None:
+    """Once it did: after a minute every key of the store was refused."""
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+        background = desk.gate.gateway.background
+        background.backoff = QUICK
+        desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
+        await until(lambda: background.ends["progress"] >= 3)
+        status, document = await ready(desk)
+        assert (status, document["status"]) == (503, "failing")
+        assert document["reasons"] == ["background tasks that end again and again: progress"]
+        del desk.room.books._open["r"]
+        await until(lambda: desk.gate.gateway.is_ready)
+        assert await ready(desk) == (200, {"status": "ok"})
+        desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
+        await works(desk)
+        del desk.room.books._open["r"]
+        assert {name for name, ends in background.ends.items() if ends} == {"progress"}
+
+
+async def ready(desk: Desk) -> tuple[int, Any]:
+    async with await desk.gate.connect() as client:
+        await client.send(b"GET /ready HTTP/1.1\r\nhost: gateway\r\n\r\n")
+        reply = await client.response()
+        return reply.status, json.loads(reply.body)
+
+
+async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: Path) -> None:
+    def rename(old: str, new: str) -> Callable[[Connection], object]:
+        return lambda conn: conn.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+
+    def left(conn: Connection) -> int:
+        return len(conn.execute(select(sessions.c.digest)).all())
+
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+        background, store = desk.gate.gateway.background, desk.room.store
+        background.backoff = QUICK
+        await store.write(rename("sessions", "hidden"))
+        kill(background, "purge")
+        await until(lambda: background.ends["purge"] >= 2)  # it was killed, and met what nobody expected
+
+        def mend(conn: Connection) -> None:
+            rename("hidden", "sessions")(conn)
+            conn.execute(insert(sessions).values(digest=b"d", created_ms=0, used_ms=0))
+
+        await store.write(mend)
+        async with asyncio.timeout(60):
+            while await store.read(left):
+                await asyncio.sleep(0.001)
+
+
+async def test_a_journal_whose_thread_has_failed_makes_the_process_not_ready(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+        desk.room.journal.on_fault()
+        status, document = await ready(desk)
+        assert (status, document["reasons"]) == (503, ["the journal has failed: restart this process"])
