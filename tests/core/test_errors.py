@@ -33,6 +33,7 @@ FROZEN = """
 401 invalid_request_error  final  key_revoked
 403 permission_error       final  insufficient_permissions
 403 permission_error       final  ip_not_allowed
+403 permission_error       final  model_unpriced
 404 invalid_request_error  final  model_not_found
 404 invalid_request_error  final  unknown_url
 404 invalid_request_error  final  not_found
@@ -75,7 +76,6 @@ FROZEN = """
 503 overloaded_error       retry  overloaded
 503 overloaded_error       retry  server_shutting_down
 503 overloaded_error       retry  ledger_unavailable
-503 overloaded_error       retry  model_unpriced
 503 server_error           final  stopped_by_operator
 """
 

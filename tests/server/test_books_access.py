@@ -149,19 +149,21 @@ CASES = {
     ),
     "no price, but a budget": Refused(
         "model_unpriced",
-        (503, "overloaded_error", "model_unpriced"),
-        (503, "overloaded_error", "model_unpriced"),
-        (503, "overloaded_error", None),
-        'model "free" has no price, and this key has a limit on what it spends',
-        retry_after="2",
+        (403, "permission_error", "model_unpriced"),
+        (403, "permission_error", "model_unpriced"),
+        (403, "permission_error", None),
+        'The model "free" has no price, and this key has a spend limit. '
+        "Set its `price` under [[models]] in the configuration, or ask for a model that has one.",
+        param="model",
     ),
     "no price, but credit": Refused(
         "model_unpriced",
-        (503, "overloaded_error", "model_unpriced"),
-        (503, "overloaded_error", "model_unpriced"),
-        (503, "overloaded_error", None),
-        'model "free" has no price, and this key has a limit on what it spends',
-        retry_after="2",
+        (403, "permission_error", "model_unpriced"),
+        (403, "permission_error", "model_unpriced"),
+        (403, "permission_error", None),
+        'The model "free" has no price, and this key has a spend limit. '
+        "Set its `price` under [[models]] in the configuration, or ask for a model that has one.",
+        param="model",
     ),
 }
 

@@ -41,6 +41,7 @@ CALLER_CODES: dict[str, CodeFacts] = {
     "key_revoked": CodeFacts(401, _INVALID),
     "insufficient_permissions": CodeFacts(403, "permission_error"),
     "ip_not_allowed": CodeFacts(403, "permission_error"),
+    "model_unpriced": CodeFacts(403, "permission_error"),
     "model_not_found": CodeFacts(404, _INVALID),
     "unknown_url": CodeFacts(404, _INVALID),
     "not_found": CodeFacts(404, _INVALID),
@@ -89,7 +90,6 @@ GATEWAY_CODES: dict[str, CodeFacts] = {
     "overloaded": CodeFacts(503, "overloaded_error", may_retry=True),
     "server_shutting_down": CodeFacts(503, "overloaded_error", may_retry=True),
     "ledger_unavailable": CodeFacts(503, "overloaded_error", may_retry=True),
-    "model_unpriced": CodeFacts(503, "overloaded_error", may_retry=True),
     "stopped_by_operator": CodeFacts(503, "server_error"),
 }
 

@@ -35,7 +35,6 @@ _OF_CODE = {
     "budget_exceeded": Verdict.STOPPED,
     "stopped_by_operator": Verdict.STOPPED,
     "ledger_unavailable": Verdict.REJECTED,
-    "model_unpriced": Verdict.REJECTED,
     "overloaded": Verdict.REJECTED,
     "server_shutting_down": Verdict.SHUTDOWN,
 }

@@ -46,6 +46,11 @@ _MESSAGES = {
 }
 
 
+_UNPRICED = (
+    'The model "{}" has no price, and this key has a spend limit. '
+    "Set its `price` under [[models]] in the configuration, or ask for a model that has one."
+)
+"""Said to callers; nothing but the operator's file can change it, so a retry is of no use."""
 HOLD_TOKENS = 1024
 
 
@@ -265,8 +270,7 @@ class Books:
         output_tokens = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
         amount = asked.quote.hold(asked.prompt_tokens, output_tokens, asked.service_tier)
         if amount is None and draws:
-            message = f'model "{asked.model}" has no price, and this key has a limit on what it spends'
-            raise Refusal(GatewayFault("model_unpriced", message))
+            raise Refusal(CallerError("model_unpriced", _UNPRICED.format(asked.model), param="model"))
         hold = Hold(
             request_id=asked.request_id,
             instance=self.instance,
