@@ -164,11 +164,10 @@ class Bridged(SmallApp):
         super().__init__()
         self.bridge = bridge
 
-    def begin(self, request: Request, _response: Response, /) -> None:
+    def begin(self, request: Request, response: Response, /) -> bool:
         self.begun.append(request)
-
-    def serve(self, request: Request, response: Response, /) -> None:
         self.bridge.serve(request, response)
+        return True
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from starlette.responses import Response as StarletteResponse
 from starlette.routing import Route
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.server.asgi import HANDOVER, AsgiApp, Bridge
+from streamweir.server.asgi import BODY, HANDOVER, AsgiApp, Bridge
 from streamweir.server.control import Access, OpenRoute, control_app, stream_response
 from streamweir.server.message import Answer, Request, Response
 from streamweir.server.readiness import Readiness
@@ -41,11 +41,10 @@ class Bridged(SmallApp):
             return Answer(status=reason.facts.status, body=reason.code.encode())
         return Answer(status=500, body=request.id.encode())
 
-    def begin(self, request: Request, _response: Response, /) -> None:
+    def begin(self, request: Request, response: Response, /) -> bool:
         self.begun.append(request)
-
-    def serve(self, request: Request, response: Response, /) -> None:
         self.bridge.serve(request, response)
+        return True
 
 
 @asynccontextmanager
@@ -73,14 +72,14 @@ async def test_the_scope_and_the_body() -> None:
         await client.send(get("/"))
         await client.response()
     assert seen[0].pop("state") == {"request_id": reply.header("x-request-id")}
-    assert list(seen[0].pop("extensions")) == [HANDOVER]
+    assert list(seen[0].pop("extensions")) == [HANDOVER, BODY]
     assert seen[0] == {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
         "method": "POST",
         "scheme": "http",
-        "path": "/a b/\xe9/",
+        "path": "/a%20b/%C3%A9%2F",
         "raw_path": b"/a%20b/%C3%A9%2F",
         "query_string": b"q=%20",
         "root_path": "",

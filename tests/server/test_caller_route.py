@@ -215,6 +215,8 @@ UNKNOWN = [
         "/health/",
         "/metrics/",
         "/docs",
+        "/%68ealth",
+        "/%76%31/models",
     ),
     *("/openapi.json", "/consoles", "/api/keys", "/.env", "/favicon.ico", "/%2e%2e/etc/passwd", "/@evil/v1/models"),
     *("//evil/v1/models", "/v1/models@evil", "/health@evil", "/\\evil", "/v1/chat/completions;x", "/v1/models%2f"),

@@ -25,7 +25,7 @@ ALLOWED = {
     "cli/prices.py": {"_fetched", "update"},  # the day of a price list
     "server/app.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
     "server/attempt.py": {"_now"},  # `created`
-    "server/connection.py": {"new_id"},  # ids in the order of arrival
+    "server/chance.py": {"new_id"},  # ids in the order of arrival
     "server/log.py": {"_date", "_word_dropped", "log_request"},
     "server/playground.py": {"admit", "_take"},  # whether a key has expired
     "server/response.py": {"_head"},  # the header `date`

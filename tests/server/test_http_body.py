@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError
-from streamweir.server.body import Body, ChunkedBody, SizedBody
+from streamweir.server.body import CHUNKS_A_TURN, MANY_CHUNKS, SMALL_CHUNK, Body, ChunkedBody, SizedBody
 
 MOST = 1000
 NEXT = b"GET / HTTP/1.1\r\n"
@@ -41,6 +41,37 @@ CHUNKED = [
 @pytest.mark.parametrize("size", [None, 1, 2, 3, 7])
 def test_a_chunked_body(wire: bytes, body: bytes, size: int | None) -> None:
     assert read(ChunkedBody(MOST), wire + NEXT, size) == (body, len(wire))
+
+
+def chunks(count: int, size: int = 1) -> bytes:
+    return b"%x\r\n%b\r\n" % (size, b"a" * size) * count
+
+
+def test_one_call_reads_so_many_chunks_and_no_more() -> None:
+    wire, body, at, calls = chunks(1000) + b"0\r\n\r\n" + NEXT, ChunkedBody(MOST), 0, 0
+    while not body.is_whole:
+        before = body.size
+        at += body.feed(wire[at:])
+        calls += 1
+        assert 0 < body.size - before <= CHUNKS_A_TURN or body.is_whole
+    assert (body.take(), wire[at:]) == (b"a" * 1000, NEXT)
+    assert calls == 1001 // CHUNKS_A_TURN + 1
+
+
+def test_a_body_in_very_many_very_small_chunks_is_refused_long_before_its_end() -> None:
+    body = ChunkedBody(1 << 30)
+    with pytest.raises(CallerError, match=f"in {MANY_CHUNKS} chunks for {MANY_CHUNKS} bytes") as caught:
+        read(body, chunks(MANY_CHUNKS + 1))
+    assert caught.value.code == "invalid_value"
+    assert body.size == MANY_CHUNKS
+
+
+@pytest.mark.parametrize(
+    "wire", [chunks(MANY_CHUNKS - 1), chunks(1, 1 << 20) + chunks(8000), chunks(3 * MANY_CHUNKS, SMALL_CHUNK + 1)]
+)
+def test_some_small_chunks_or_many_that_are_not_are_read(wire: bytes) -> None:
+    body, _ = read(ChunkedBody(1 << 30), wire + b"0\r\n\r\n")
+    assert set(body) == {ord("a")}
 
 
 BROKEN = {

@@ -7,6 +7,7 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
+from streamweir.server.body import CHUNKS_A_TURN
 from streamweir.server.message import Answer, Request, Response
 from support.httpapp import SmallApp, chunked, get, post, serving
 from support.rawclient import RawClient
@@ -88,18 +89,28 @@ async def test_many_pipelined_requests_give_others_their_turn() -> None:
 
 
 async def test_what_is_pipelined_is_bounded() -> None:
-    """Past the bound reading stops, so that the sender has to wait; nothing is lost."""
-    request = post("/status?200", bytes(300000))
+    """Past the bound nothing of it is kept, and the caller is told so behind the answer that was under way."""
     async with serving(pipeline_bytes=10000) as at, await RawClient.open(at.address) as client:
         await client.send(get("/hold"))
         held = await at.app.hold()
-        sending = asyncio.ensure_future(client.send(request * 100))
-        await asyncio.wait({sending}, timeout=0.1)  # more than any kernel takes: it cannot get through, given any time
-        assert not sending.done()
+        await client.send(post("/status?200", bytes(300000)) * 3)
+        await at.accepted()
         held.send(Answer(status=200))
-        for _ in range(101):
-            assert (await client.response()).status == 200
-        await sending
+        first, second = await client.response(), await client.response()
+        assert (first.status, first.header("connection")) == (200, None)
+        assert (second.status, second.body, second.header("connection")) == (400, b"invalid_value", "close")
+        assert await client.is_closed()
+        assert [request.path for request in at.app.begun if request.path != "/status"] == ["/hold"]
+
+
+async def test_what_is_pipelined_behind_the_last_answer_needs_no_word() -> None:
+    async with serving(pipeline_bytes=10000) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold", "connection: close") + bytes(20000))
+        held = await at.app.hold()
+        held.send(Answer(status=200))
+        assert (await client.response()).status == 200
+        assert await client.is_closed()
+        assert at.app.refused == []
 
 
 async def test_blank_lines_before_a_request_are_ignored() -> None:
@@ -176,20 +187,15 @@ async def test_a_streamed_answer_to_the_head() -> None:
         assert at.app.served == []
 
 
-async def test_a_flood_beside_an_answer_is_not_read_on() -> None:
+async def test_a_flood_beside_an_answer_ends_it() -> None:
+    """Not to read it would be not to notice when its sender has gone."""
     async with serving(linger_bytes=100000) as at, await RawClient.open(at.address) as client:
         await client.send(b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 8000000\r\n\r\n")
         held = await at.app.hold()
-        sending = asyncio.ensure_future(client.send(bytes(100_000_000)))
-        await asyncio.wait({sending}, timeout=0.1)  # more than any kernel takes: it cannot get through, given any time
-        assert not sending.done()
-        held.write(b" and on")
-        await client.head()
-        assert [await client.chunk() for _ in range(2)] == [b"early", b" and on"]
-        held.end()
         with pytest.raises(ConnectionError):
-            await sending
+            await client.send(bytes(100_000_000))
         await at.emptied()
+        assert held.gone
 
 
 async def test_continue_is_said_once_and_only_where_it_is_waited_for() -> None:
@@ -208,6 +214,24 @@ async def test_http_1_0_is_never_told_to_continue() -> None:
         await at.app.until(lambda: at.app.begun)
         await client.send(b"ab")
         assert (await client.response()).body == b"ab"
+
+
+async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else() -> None:
+    async with serving() as at, await RawClient.open(at.address) as client:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while not at.app.served:
+                turns += bool(at.app.begun)
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        await client.send(chunked("/echo", *([b"a"] * 2000)) + get("/echo"))
+        assert (await client.response()).body == b"a" * 2000
+        assert (await client.response()).status == 200
+        await counting
+        assert turns >= 2000 // CHUNKS_A_TURN
 
 
 # Limits.

@@ -229,6 +229,17 @@ async def test_leaving_with_more_requests_than_answers(leave: Leave) -> None:
         assert len(at.app.begun) == 1
 
 
+async def test_leaving_with_more_behind_the_request_than_is_kept(leave: Leave) -> None:
+    async with serving(pipeline_bytes=1000) as at, await RawClient.open(at.address) as client:
+        await client.send(get("/hold") + get("/hold") * 3000)
+        held = await at.app.hold()
+        leave(client)
+        await at.app.until(lambda: at.app.events)
+        await at.emptied()
+        assert at.app.events == ["gone"]
+        assert held.gone
+
+
 async def test_what_was_answered_reaches_a_caller_that_has_closed_its_side() -> None:
     async with serving() as at, await RawClient.open(at.address, receive_buffer=8192) as client:
         await client.send(get("/large?1000000"))

@@ -46,10 +46,12 @@ class _Application:
         self._faults = faults
         self.bridge = Bridge(api.app, self._fault)
 
-    def begin(self, request: Request, response: Response, /) -> None: ...
-
-    def serve(self, request: Request, response: Response, /) -> None:
+    def begin(self, request: Request, response: Response, /) -> bool:
         self.bridge.serve(request, response)
+        return True
+
+    def serve(self, _request: Request, _response: Response, /) -> None:
+        raise AssertionError("everything is taken by its head")
 
     def refuse(self, _: Request, error: StreamweirError, /) -> Answer:
         return failure_answer(error, OPENAI)

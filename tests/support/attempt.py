@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import structs
 
+from streamweir.core.errors import StreamweirError
 from streamweir.core.request import read_request
 from streamweir.dialects.base import Reply
 from streamweir.dialects.table import DIALECTS
@@ -100,6 +101,9 @@ class Line:
 
     def response_cut(self, /, *, abruptly: bool) -> None:  # noqa: ARG002 (either way)
         self.is_cut = True
+
+    def read_body(self, _most: int | None, _done: Callable[[StreamweirError | None], None], /) -> None:
+        raise AssertionError("its body is here")
 
 
 class Run:

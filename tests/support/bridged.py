@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamweir.server.asgi import HANDOVER, Taker
+from streamweir.core.errors import StreamweirError
+from streamweir.server.asgi import BODY, HANDOVER, Taker
+from streamweir.server.body import too_large
 from streamweir.server.control import request_of
 from streamweir.server.message import Answer, Headers
 
@@ -41,6 +43,9 @@ class Taken:
     def cut(self) -> None:
         raise AssertionError("an answer was cut")
 
+    def read_body(self, _most: int | None, _done: Callable[[StreamweirError | None], None], /) -> None:
+        raise AssertionError("its body is here")
+
 
 def bridged(app: ASGIApp) -> ASGIApp:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +75,16 @@ def bridged(app: ASGIApp) -> ASGIApp:
                 left.set()
             await send(message)
 
-        scope["extensions"] = {HANDOVER: hand_over}
+        async def read_body(most: int | None) -> bytes:
+            pieces = []
+            while not has_body:
+                pieces.append((await receive_then_wait()).get("body", b""))
+            body = b"".join(pieces)
+            if most is not None and len(body) > most:
+                raise too_large(most)
+            return body
+
+        scope["extensions"] = {HANDOVER: hand_over, BODY: read_body}
         await app(scope, receive_then_wait, send_until_left)
         if taken.answer is not None:
             headers = [(name.encode(), value.encode()) for name, value in taken.answer.headers]

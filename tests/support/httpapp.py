@@ -1,8 +1,8 @@
 """The smallest application behind the HTTP layer, and a server for it on a port of its own.
 
 Paths say what it does: `/echo` sends the body back, `/stream` does so in a stream, `/hold` leaves
-the answer to the test, which finds it in `held`; `/deny` is refused by its head alone. Everything
-that happened is kept, and `until` waits for it.
+the answer to the test, which finds it in `held`; `/deny` is refused by its head alone; `/later` is held
+by its head, and its body is left unread. Everything that happened is kept, and `until` waits for it.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class SmallApp:
 
     # The application.
 
-    def begin(self, request: Request, response: Response, /) -> None:
+    def begin(self, request: Request, response: Response, /) -> bool | None:
         self.begun.append(request)
         response.on_gone, response.on_full, response.on_drained = (
             self.told(event) for event in ("gone", "full", "drained")
@@ -69,7 +69,10 @@ class SmallApp:
             response.start(200, (), b"early")
         elif request.path == "/raise-early":
             raise ZeroDivisionError("begin")
+        elif request.path == "/later":
+            self.held.append(response)
         self._changed.set()
+        return request.path == "/later"
 
     def serve(self, request: Request, response: Response, /) -> None:
         self.served.append(request)

@@ -291,18 +291,25 @@ class Gateway:
 
     # What the HTTP layer asks.
 
-    def begin(self, request: Request, response: Response, /) -> None:
+    def begin(self, request: Request, response: Response, /) -> bool:
+        """Chat alone has its body read for it. What else wants one asks for it, when it knows who asks."""
         where = find(request.path)
         if where is None:
-            return
+            self.serve(request, response)
+            return True
         try:
             request.admitted = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
         except Refusal as refusal:
             response.send(self._refusal(request, refusal.error, refusal.headers))
+            return True
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
             response.send(self._fault_answer(request, reason))
-        else:
-            response.on_gone = partial(self._left_within_body, request)
+            return True
+        if where.resource is not Resource.CHAT:
+            self.serve(request, response)
+            return True
+        response.on_gone = partial(self._left_within_body, request)
+        return False
 
     def serve(self, request: Request, response: Response, /) -> None:
         response.on_gone = None
@@ -346,9 +353,7 @@ class Gateway:
             key = key_of(request, directory)
         dialect = dialect or dialect_of(request, self._setup, directory)
         answer = failure_answer(error, dialect, headers)
-        answer = structs.replace(
-            answer, headers=sealed(unquote(request.path), answer.headers, is_secure=self._is_secure)
-        )
+        answer = structs.replace(answer, headers=sealed(request.path, answer.headers, is_secure=self._is_secure))
         # A revoked key stops what runs; here nothing does.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict)

@@ -1,21 +1,22 @@
 """The bridge to an ASGI application, for the routes that are not hot: one task per request.
 
-It hands a whole `Request` over as an http scope and turns what the application sends into one
-`Response`: an answer that comes in one piece is sent with its length, anything else as a stream
-that waits for a slow caller. A caller that has gone is told by `http.disconnect`; an application
-that does not listen is cancelled after a grace. A fault of the application is never swallowed: it
-goes to `on_fault`, whose answer is sent where none has been started. A stream that ends with
-`Unfinished` is cut, and that is no fault. What the application does not want to answer itself it may
-hand over, request and response as they are (`HANDOVER`). No lifespan, no websockets.
+It hands a `Request` over as an http scope and turns what the application sends into one `Response`.
+The body is read when the application asks for it and not before: what is refused by its head costs no
+more than that. The path is the one that was sent, nothing in it decoded. An answer that comes in one
+piece is sent with its length, anything else as a stream that waits for a slow caller. A caller that has
+gone is told by `http.disconnect`; an application that does not listen is cancelled after a grace. A fault
+of the application is never swallowed: it goes to `on_fault`, whose answer is sent where none has been
+started. A stream that ends with `Unfinished` is cut, and that is no fault. What the application does not
+want to answer itself it may hand over, request and response as they are (`HANDOVER`). No lifespan, no
+websockets.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
 
-from streamweir.core.errors import CallerError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.message import Answer, Headers, Request, Response
 
 Message = MutableMapping[str, Any]
@@ -27,10 +28,15 @@ AsgiApp = Callable[
 HANDOVER = "streamweir.handover"
 """An extension of the scope: a function that takes a `Taker`."""
 Taker = Callable[[Request, Response], None]
+BODY = "streamweir.body"
+"""An extension of the scope: a `BodyReader`."""
+BodyReader = Callable[[int | None], Awaitable[bytes]]
+"""Reads a body of at most so many bytes; None: as many as any may have. Raises `StreamweirError`."""
 
 
 class Unfinished(Exception):
-    """The rest of a stream cannot be had: its caller must not take what it has for the whole."""
+    """The rest of a stream cannot be had: its caller must not take what it has for the whole. Or the rest of a request,
+    whose caller has gone."""
 
 
 class Bridge:
@@ -40,17 +46,19 @@ class Bridge:
         on_fault: Callable[[Request, BaseException], Answer],
         *,
         on_answer: Callable[[Request, int], None] = lambda _request, _status: None,
+        on_body: Callable[[Request, Message], None] = lambda _request, _scope: None,
         scheme: str = "http",
         server: tuple[str, int] | None = None,
         grace_s: float = 1.0,
     ) -> None:
         """`on_fault` is told of every fault, and asked for the answer to it; `on_answer` of the status of all others.
 
-        `grace_s`: for leaving by itself.
+        `on_body` is told before a body is read, and may raise a `StreamweirError`. `grace_s`: for leaving by itself.
         """
         self._app = asgi_app
         self._on_fault = on_fault
         self._on_answer = on_answer
+        self._on_body = on_body
         self._scheme = scheme
         self._server = server
         self._grace_s = grace_s
@@ -62,7 +70,9 @@ class Bridge:
             response.send(self._on_fault(request, error))
             return
         exchange = _Exchange(request, response)
-        scope = {**self._scope(request), "extensions": {HANDOVER: exchange.hand_over}}
+        scope = self._scope(request)
+        scope["extensions"] = {HANDOVER: exchange.hand_over, BODY: exchange.read_body}
+        exchange.on_body = partial(self._on_body, request, scope)
         task = asyncio.get_running_loop().create_task(_run(self._app, scope, exchange))
         self._tasks.add(task)
         task.add_done_callback(partial(self._finish, request, response, exchange))
@@ -87,7 +97,7 @@ class Bridge:
             return
         if fault is None and not response.over and not task.cancelled():
             fault = RuntimeError("the application returned before its answer was whole")
-        if response.started and isinstance(fault, Unfinished):
+        if (response.started or response.gone) and isinstance(fault, Unfinished):
             fault = None
         answer = None
         if fault is None and exchange.status:
@@ -107,7 +117,7 @@ class Bridge:
             "http_version": "1.1",
             "method": request.method,
             "scheme": self._scheme,
-            "path": unquote(request.path),
+            "path": request.path,
             "raw_path": request.path.encode("ascii"),
             "query_string": request.query.encode("ascii"),
             "root_path": "",
@@ -128,6 +138,10 @@ class _Exchange:
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request
         self._response = response
+        self.on_body: Callable[[], None] = lambda: None
+        self._is_read: asyncio.Future[None] | None = None
+        """The body is in the request, or will not be."""
+        self._body_error: StreamweirError | None = None
         self._body_is_given = False
         self._head: tuple[int, Headers] | None = None
         """Held back until the first piece of the body tells whether it is the only one."""
@@ -144,10 +158,29 @@ class _Exchange:
     async def receive(self) -> Message:
         if not self._body_is_given:
             self._body_is_given = True
-            return {"type": "http.request", "body": self._request.body, "more_body": False}
+            return {"type": "http.request", "body": await self.read_body(None), "more_body": False}
         while not self._response.over and not self.is_handed_over:
             await self._wait()
         return {"type": "http.disconnect"}
+
+    async def read_body(self, most: int | None) -> bytes:
+        response = self._response
+        if self._is_read is None and not response.over:
+            self.on_body()
+            self._is_read = asyncio.get_running_loop().create_future()
+            response.read_body(most, self._body_read)
+        if self._is_read is not None and not response.over:
+            await self._is_read
+        if response.gone:
+            raise Unfinished("its caller has gone")
+        if self._body_error is not None:
+            raise self._body_error
+        return self._request.body
+
+    def _body_read(self, error: StreamweirError | None = None) -> None:
+        self._body_error = error
+        if self._is_read is not None and not self._is_read.done():
+            self._is_read.set_result(None)
 
     async def send(self, message: Message) -> None:
         response = self._response
@@ -195,6 +228,7 @@ class _Exchange:
 
     def caller_gone(self, task: "asyncio.Task[None]", grace_s: float) -> None:
         self._change.set()
+        self._body_read()
         self._patience = asyncio.get_running_loop().call_later(grace_s, task.cancel)
 
     def end(self) -> None:

@@ -2,8 +2,10 @@
 
 `feed` takes what belongs to the body and says how much that was. What is malformed or too large
 raises `CallerError`. Memory is bounded by the limit of the body, however it is cut: pieces go into
-one buffer. Chunk extensions and trailers are dropped; trailers that would change how the message
-is framed, routed or judged are refused, like everything else that RFC 9112 leaves to taste.
+one buffer. So is the work of one call: `feed` stops after `CHUNKS_A_TURN` chunks. A body of very many
+very small ones is refused: to read it takes far longer than to send it. Chunk extensions and trailers
+are dropped; trailers that would change how the message is framed, routed or judged are refused, like
+everything else that RFC 9112 leaves to taste.
 """
 
 import re
@@ -17,6 +19,11 @@ _TRAILER_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t -~\x80-\xff]*\r\
 _LONGEST_LINE = 1024
 _MOST_EXTRA = 16 * 1024
 """Of chunk extensions and trailers together: they cost a sender nothing else."""
+CHUNKS_A_TURN = 128
+"""How many are read in one go, which takes about half a millisecond."""
+MANY_CHUNKS = 4096
+SMALL_CHUNK = 64
+"""No client that writes in pieces has more than `MANY_CHUNKS` of fewer bytes than this on average."""
 _FORBIDDEN_TRAILERS = frozenset(
     b"authorization connection content-encoding content-length content-range content-type cookie expect host "
     b"keep-alive max-forwards proxy-authorization proxy-connection range te trailer transfer-encoding upgrade "
@@ -28,8 +35,14 @@ class Body(Protocol):
     @property
     def is_whole(self) -> bool: ...
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has so far."""
+        ...
+
     def feed(self, data: bytes, /) -> int:
-        """How many of these bytes belong to the body."""
+        """How many of these bytes belong to the body and were read. Where that is not all and it is not whole, call
+        again with the rest, after others had their turn."""
         ...
 
     def take(self) -> bytes: ...
@@ -48,6 +61,10 @@ class SizedBody:
     @property
     def is_whole(self) -> bool:
         return not self._left
+
+    @property
+    def size(self) -> int:
+        return len(self._whole) if self._pieces is None else len(self._pieces)
 
     def feed(self, data: bytes) -> int:
         used = min(len(data), self._left)
@@ -68,11 +85,12 @@ class SizedBody:
 class ChunkedBody:
     """Chunks up to the one of no length, then trailers up to an empty line."""
 
-    __slots__ = ("_body", "_extra", "_in_trailers", "_is_between", "_left", "_line", "_most", "is_whole")
+    __slots__ = ("_body", "_chunks", "_extra", "_in_trailers", "_is_between", "_left", "_line", "_most", "is_whole")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._body = bytearray()
+        self._chunks = 0
         self._line = b""
         """What has come of a line that is not whole yet."""
         self._left = 0
@@ -83,9 +101,14 @@ class ChunkedBody:
         self._extra = 0
         self.is_whole = False
 
+    @property
+    def size(self) -> int:
+        return len(self._body)
+
     def feed(self, data: bytes) -> int:
         at, end = 0, len(data)
-        while at < end and not self.is_whole:
+        last = self._chunks + CHUNKS_A_TURN
+        while at < end and not self.is_whole and self._chunks < last:
             if self._left:
                 used = min(self._left, end - at)
                 self._body += data[at : at + used]
@@ -138,6 +161,9 @@ class ChunkedBody:
             raise too_large(self._most)
         self._left = size
         self._in_trailers = not size
+        self._chunks += 1
+        if self._chunks > MANY_CHUNKS and len(self._body) < self._chunks * SMALL_CHUNK:
+            _refuse_chunks(self._chunks - 1, len(self._body))
 
     def _read_trailer(self, line: bytes) -> None:
         if line == b"\r\n":
@@ -158,6 +184,14 @@ class ChunkedBody:
 
 def too_large(most: int) -> CallerError:
     return CallerError("request_too_large", f"The request body exceeds {most} bytes.")
+
+
+def _refuse_chunks(chunks: int, size: int) -> NoReturn:
+    message = (
+        f"The request body came in {chunks} chunks for {size} bytes: send chunks of {SMALL_CHUNK} bytes or more, "
+        "or the whole body with a 'Content-Length'."
+    )
+    raise CallerError("invalid_value", message)
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -1,10 +1,12 @@
-"""Random bytes for ids, fetched in bulk: the kernel is asked once for hundreds of them, for each asking costs.
+"""Ids of requests, and random bytes for ids, fetched in bulk: each asking of the kernel costs, so it is asked once for
+hundreds of them.
 
 For ids alone, which are no secrets. A process that forks would hand out the same ones twice: workers are
 started as programs of their own.
 """
 
 import os
+import time
 
 _BULK = 4096
 _left = b""
@@ -17,3 +19,8 @@ def random_bytes(count: int) -> bytes:
         _left, _at = os.urandom(max(_BULK, count)), 0
     start, _at = _at, _at + count
     return _left[start:_at]
+
+
+def new_id() -> str:
+    """Begins with the time, so that the ids' order is that of arrival: for a database and for whoever reads a log."""
+    return f"req_{time.time_ns() // 1_000_000:012x}{random_bytes(8).hex()}"

@@ -1,31 +1,34 @@
 """One connection of a caller: which request's turn it is, what it may cost in time, and when it is over.
 
-    IDLE -> HEAD -> BODY -> SERVING -> IDLE          (HEAD -> SERVING without a body)
-                \\------\\--------\\--> LINGERING -> CLOSED
+    IDLE -> HEAD -> UNREAD -> BODY -> SERVING -> IDLE          (HEAD -> SERVING without a body)
+                \\-------\\-------\\--------\\--> LINGERING -> CLOSED
 
 One request at a time: what follows it is kept unparsed until it is answered, so answers leave in
-order and nothing is read under another request's rules. Reading goes on all the while, for the
-sake of the end of the stream: a caller that closes, also only its sending side, has gone
-(spec/failures.md C7); what was already answered is still delivered. How HTTP is read and written
-is told by `head`, `body` and `response`; what is answered, by the application.
+order and nothing is read under another request's rules. A body is not read before the application
+has let its head in. Reading goes on while an answer is under way, for the sake of the end of the
+stream: a caller that closes, also only its sending side, has gone (spec/failures.md C7); what was
+already answered is still delivered. So that it can go on, who sends more than `pipeline_bytes` of
+further requests meanwhile has the rest thrown away, and is told so after the answer. A long body in
+small chunks is parsed in parts, one in each turn of the loop, and not read on until that is done.
+How HTTP is read and written is told by `head`, `body` and `response`; what is answered, by the application.
 """
 
 import asyncio
 import re
 import socket
 import struct
-import time
+from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.alarm import Clock
 from streamweir.server.body import Body, ChunkedBody, SizedBody, too_large
-from streamweir.server.chance import random_bytes
+from streamweir.server.chance import new_id
 from streamweir.server.head import Head, HeadReader
 from streamweir.server.limit import HttpLimits
 from streamweir.server.line import Line, Phase
-from streamweir.server.message import UNREAD, Application, Request
+from streamweir.server.message import UNREAD, Application, BodyHold, Request
 from streamweir.server.pressure import come_back_s
 from streamweir.server.response import HttpResponse
 
@@ -71,13 +74,18 @@ class Connection(Line):
         "_app",
         "_body",
         "_closes",
+        "_hold",
         "_is_advancing",
+        "_is_due",
         "_is_fresh",
+        "_on_body",
+        "_overran",
         "_owner",
         "_reader",
         "_request",
         "_response",
         "_rest",
+        "_unread",
     )
 
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
@@ -95,6 +103,15 @@ class Connection(Line):
         self._closes = False
         """With the answer that is under way."""
         self._is_advancing = False
+        self._is_due = False
+        """The next turn of the loop parses on."""
+        self._overran = False
+        """More came behind the request that is being answered than is kept: none of it will be read."""
+        self._unread: Head | None = None
+        """Of a request whose body waits for somebody to ask for it."""
+        self._on_body: Callable[[StreamweirError | None], None] | None = None
+        """Who has asked."""
+        self._hold: BodyHold | None = None
 
     # What the transport tells.
 
@@ -112,13 +129,14 @@ class Connection(Line):
         phase = self._phase
         if phase is Phase.CLOSED:
             return
-        if phase is Phase.LINGERING or (self._closes and phase is Phase.SERVING):
+        if phase is Phase.LINGERING or (phase is Phase.SERVING and (self._closes or self._overran)):
             self._discard(len(data))
             return
         self._rest = self._rest + data if self._rest else data
         if phase is Phase.SERVING:
-            self._read_on(len(self._rest) <= self._limits.pipeline_bytes)
-        else:
+            if len(self._rest) > self._limits.pipeline_bytes:
+                self._overrun()
+        elif not self._is_due and phase is not Phase.UNREAD:
             self._advance()
 
     def eof_received(self) -> None:
@@ -144,10 +162,11 @@ class Connection(Line):
     # What the response tells.
 
     def head_goes_out(self) -> bool:
-        if self._phase is Phase.BODY:  # what is left of the body will never be read
+        if self._phase is Phase.BODY or self._phase is Phase.UNREAD:  # what is left of the body will never be read
             self._phase = Phase.SERVING
             self._deadline = inf
             self._closes = True
+            self._unread = None
         if not self._owner.keeps_alive:
             self._closes = True
         if self._closes:
@@ -159,7 +178,11 @@ class Connection(Line):
     def response_ended(self) -> None:
         if self._response is not None:
             self._sent += self._response.bytes_out
-        self._response = self._request = self._body = None
+        self._forget_request()
+        if self._overran and not self._closes:
+            self._overran = False
+            self._refuse(_too_much_at_once(self._limits.pipeline_bytes))
+            return
         if self._closes and self._owner.may_linger(self):
             self._linger()
             return
@@ -171,7 +194,7 @@ class Connection(Line):
         if not self._is_advancing:
             self._alarm.by(self._deadline)
             if self._rest:
-                self._loop.call_soon(self._advance)
+                self._advance_soon()
 
     def response_cut(self, /, *, abruptly: bool) -> None:
         if abruptly:
@@ -179,24 +202,52 @@ class Connection(Line):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._lose()
 
+    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        head = self._unread
+        if head is None:
+            done(None)
+            return
+        self._hold = self._request.hold if self._request is not None else None
+        limit = self._limits.body_bytes if most is None else min(most, self._limits.body_bytes)
+        if head.length > limit:
+            done(too_large(limit))
+            return
+        self._on_body = done
+        self._begin_body(head, limit)
+        self._advance_soon()
+
     # One request after the other.
 
+    def _advance_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._advance)
+
     def _advance(self) -> None:
+        self._is_due = False
         self._is_advancing = True
         try:
             for _ in range(_TURN):
                 if not self._step():
                     break
             else:
-                self._loop.call_soon(self._advance)
+                self._advance_soon()
         except BaseException:
             # The application keeps its faults to itself. One that escapes ends this connection and reaches the loop.
             self._lose()
             raise
         finally:
             self._is_advancing = False
-        self._read_on(len(self._rest) <= self._limits.pipeline_bytes)
+        phase, has_room = self._phase, len(self._rest) <= self._limits.pipeline_bytes
+        if phase is Phase.SERVING and not has_room:
+            self._overrun()
+            has_room = True
+        self._read_on(has_room and not self._is_due and phase is not Phase.UNREAD)
         self._alarm.by(self._deadline)
+
+    def _overrun(self) -> None:
+        self._rest = b""
+        self._overran = True
 
     def _step(self) -> bool:
         """False: this takes more bytes, or an answer."""
@@ -248,30 +299,40 @@ class Connection(Line):
             path=head.path,
             query=head.query,
             headers=head.headers,
+            length=None if head.is_chunked else head.length,
             peer=self._peer,
             arrived_s=now,
         )
         response = self._response = self._respond(request.id, is_head=head.method == "HEAD", is_1_1=head.is_1_1)
         self._closes = not head.keeps_alive
         has_body = head.is_chunked or head.length > 0
-        self._phase = Phase.BODY if has_body else Phase.SERVING
-        self._deadline = now + self._limits.body_s if has_body else inf
+        self._phase = Phase.UNREAD if has_body else Phase.SERVING
+        self._deadline = inf
         most = self._limits.body_bytes
         if head.length > most:
             self._refuse(too_large(most))
             return
-        self._app.begin(request, response)
-        if self._response is not response or response.started:
+        self._unread = head if has_body else None
+        is_taken = self._app.begin(request, response)
+        if is_taken or self._response is not response or response.started:
             return
         if not has_body:
             self._serve(request, response)
         elif not head.is_chunked and len(self._rest) >= head.length:  # all of it has come with the head
+            self._unread, self._hold = None, request.hold
             request.body, self._rest = self._rest[: head.length], self._rest[head.length :]
             self._serve(request, response)
         else:
-            self._body = ChunkedBody(most) if head.is_chunked else SizedBody(head.length)
-            if head.expects_continue and not self._rest:
-                self._transport.write(_CONTINUE)
+            self._begin_body(head, most)
+
+    def _begin_body(self, head: Head, most: int) -> None:
+        self._unread = None
+        self._hold = self._request.hold if self._request is not None else None
+        self._phase = Phase.BODY
+        self._deadline = self._loop.time() + self._limits.body_s
+        self._body = ChunkedBody(most) if head.is_chunked else SizedBody(head.length)
+        if head.expects_continue and not self._rest:
+            self._transport.write(_CONTINUE)
 
     def _read_body(self) -> bool:
         body, request, response, data = self._body, self._request, self._response, self._rest
@@ -284,9 +345,14 @@ class Connection(Line):
         except CallerError as error:
             self._refuse(error)
             return False
-        if not body.is_whole:
+        if request.length is None and self._hold is not None and (full := self._hold.grow(body.size)) is not None:
+            self._refuse(full)
             return False
         self._rest = data[used:]
+        if not body.is_whole:
+            if self._rest:
+                self._advance_soon()
+            return False
         self._body = None
         request.body = body.take()
         self._serve(request, response)
@@ -296,12 +362,33 @@ class Connection(Line):
         self._phase = Phase.SERVING
         self._deadline = inf
         self._request = None  # whoever answers it knows it: it may hold much, and take long
-        self._app.serve(request, response)
+        if self._on_body is None:
+            self._app.serve(request, response)
+        else:
+            self._tell_body(None)
+
+    def _tell_body(self, error: StreamweirError | None) -> None:
+        on_body, self._on_body = self._on_body, None
+        if on_body is not None:
+            on_body(error)
+
+    def _forget_request(self) -> None:
+        self._response = self._request = self._body = self._unread = self._on_body = None
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
 
     def _refuse(self, error: StreamweirError) -> None:
+        if self._on_body is not None:  # whoever has asked for the body has the answer, too
+            self._phase = Phase.SERVING
+            self._deadline = inf
+            self._closes = True
+            self._rest = b""
+            self._tell_body(error)
+            return
         request, response = self._request, self._response
         if request is None:
-            request = self._unread()
+            request = self._unreadable()
         if response is None:
             response = self._response = self._respond(request.id, is_head=False, is_1_1=True)
         self._phase = Phase.SERVING
@@ -314,7 +401,7 @@ class Connection(Line):
             raise
         response.send(answer)
 
-    def _unread(self) -> Request:
+    def _unreadable(self) -> Request:
         now = self._loop.time()
         return Request(id=new_id(), method=UNREAD, path=UNREAD, headers={}, peer=self._peer, arrived_s=now)
 
@@ -350,11 +437,12 @@ class Connection(Line):
 
     def _lost(self) -> None:
         self._rest = b""
-        response, self._response = self._response, None
+        response = self._response
+        self._forget_request()
         if response is not None:
             response.lose()
 
 
-def new_id() -> str:
-    """Begins with the time, so that the ids' order is that of arrival: for a database and for whoever reads a log."""
-    return f"req_{time.time_ns() // 1_000_000:012x}{random_bytes(8).hex()}"
+def _too_much_at_once(most: int) -> CallerError:
+    message = f"More than {most} bytes of further requests came before this one's answer. Wait for each answer."
+    return CallerError("invalid_value", message)

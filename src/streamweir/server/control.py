@@ -3,7 +3,9 @@
 Who may use a route is declared on the route itself, and asked before its endpoint is called. The
 default is no: what carries no `access` is answered with 403, whatever it is. Decisions are made by
 the path that was matched, the headers and the peer, never by a URL that was put together from what
-the caller sent. What the answers hold is handed in; the gateway behind them is not known here.
+the caller sent. A body is asked for by the endpoint alone, and so not before somebody may ask it: where
+there is no such route, or not for this caller, it is never read. What the answers hold is handed in;
+the gateway behind them is not known here.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -22,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.dialects.openai import OPENAI
-from streamweir.server.asgi import HANDOVER, Taker, Unfinished
+from streamweir.server.asgi import BODY, HANDOVER, BodyReader, Taker, Unfinished
 from streamweir.server.log import logger
 from streamweir.server.message import Headers, Request
 from streamweir.server.readiness import Readiness
@@ -181,6 +183,12 @@ def request_of(scope: Scope) -> Request:
         peer=client[0] if client else "",
         arrived_s=0.0,
     )
+
+
+async def body_of(http: HttpRequest, most: int | None) -> bytes:
+    """The body, of at most so many bytes; None: as many as any may have. Raises `StreamweirError`."""
+    read: BodyReader = http.scope["extensions"][BODY]
+    return await read(most)
 
 
 async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:

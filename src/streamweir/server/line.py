@@ -23,6 +23,8 @@ _STALL_LOOKS = 4
 class Phase(Enum):
     IDLE = auto()
     HEAD = auto()
+    UNREAD = auto()
+    """The head is with the application. The body stays in the kernel until it is wanted."""
     BODY = auto()
     SERVING = auto()
     LINGERING = auto()
@@ -126,14 +128,11 @@ class Line(asyncio.Protocol, ABC):
             self._transport.pause_reading()
 
     def _discard(self, count: int) -> None:
-        """Bytes that nobody will read. Past the limit: no more of them."""
+        """Bytes that nobody will read. Past the limit the connection ends, also within an answer: not to read on would
+        be not to notice that the caller has gone."""
         self._discarded += count
-        if self._discarded <= self._limits.linger_bytes:
-            return
-        if self._phase is Phase.LINGERING:
+        if self._discarded > self._limits.linger_bytes:
             self._lose()
-        else:
-            self._read_on(False)
 
     # Time.
 

@@ -2,6 +2,7 @@
 
 `server.http` makes a `Request` when its head is whole, asks the `Application` twice (`begin` with
 the head, `serve` with the body) and gives it a `Response`, the one writer of that request's answer.
+A body is read for two reasons alone: `begin` let the request in, or somebody asked the response for it.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,18 @@ UNREAD = "-"
 """Stands for what a request without a readable head does not say."""
 
 
+class BodyHold(Protocol):
+    """What a request's body takes of the memory for bodies."""
+
+    def grow(self, to_bytes: int, /) -> StreamweirError | None:
+        """It has so many bytes now, or will have. The error: there is no room for them."""
+        ...
+
+    def release(self) -> None:
+        """Nobody has it any more. Once, or more often."""
+        ...
+
+
 class Request(Struct, kw_only=True):
     id: str
     """Ours, made here, sent back as `x-request-id`."""
@@ -26,7 +39,12 @@ class Request(Struct, kw_only=True):
     query: str = ""
     headers: dict[str, str]
     """Lower-case names; values as latin-1. A repeated one is joined by a comma."""
+    length: int | None = 0
+    """Of the body, as the head declares it. None: it is chunked."""
     body: bytes = b""
+    """Empty until it is read."""
+    hold: BodyHold | None = None
+    """Set before the body is read. The connection lets go of it when the answer is over."""
     peer: str = ""
     """The address of the other end of the connection."""
     arrived_s: float
@@ -88,12 +106,23 @@ class Response(Protocol):
         """Close without an end, so that the caller cannot take what it has for the whole."""
         ...
 
+    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        """Read what `begin` left unread, of at most so many bytes. Once.
+
+        `done` is told when it is in the request, or why it will not be; the connection ends with the answer then. It is
+        not told of a caller that has gone: `on_gone` is.
+        """
+        ...
+
 
 class Application(Protocol):
     """What the HTTP layer needs to know of the program."""
 
-    def begin(self, request: Request, response: Response, /) -> None:
-        """The head is here. An answer given now means that the body is not read, and no `100 Continue` is sent."""
+    def begin(self, request: Request, response: Response, /) -> bool | None:
+        """The head is here. An answer given now means that the body is not read, and no `100 Continue` is sent.
+
+        True: the answer will come without `serve`. The body is not read either, unless the response is asked for it.
+        """
         ...
 
     def serve(self, request: Request, response: Response, /) -> None:

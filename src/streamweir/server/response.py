@@ -14,6 +14,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
+from streamweir.core.errors import StreamweirError
 from streamweir.server.message import Answer, Headers
 
 _BODILESS = frozenset({204, 304})
@@ -41,6 +42,10 @@ class Carrier(Protocol):
 
     def response_cut(self, /, *, abruptly: bool) -> None:
         """`abruptly`: by a reset, for a mere close would look like the end of the answer."""
+        ...
+
+    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        """See `server.message.Response`."""
         ...
 
 
@@ -143,6 +148,10 @@ class HttpResponse:
         abruptly = self._is_plain
         self._close()
         self._carrier.response_cut(abruptly=abruptly)
+
+    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        if not self.over:
+            self._carrier.read_body(most, done)
 
     def lose(self) -> None:
         """For the carrier: the caller has gone."""

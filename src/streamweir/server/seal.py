@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from streamweir.core.errors import StreamweirError
 from streamweir.server.message import Answer, Headers, Response
 
 POLICY = (
@@ -32,7 +33,7 @@ _BELOW = ("/console/", "/api/")
 
 
 def is_sealed(path: str) -> bool:
-    """By a path that was unquoted: `/%61pi` is `/api` to the router as well."""
+    """By a path as it was sent: `/%61pi` is not `/api`, to the router neither."""
     return path in _ROOTS or path.startswith(_BELOW)
 
 
@@ -109,6 +110,9 @@ class SealedResponse:
 
     def cut(self) -> None:
         self._response.cut()
+
+    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        self._response.read_body(most, done)
 
     def _sealed(self, headers: Headers) -> Headers:
         return seal_on(headers, is_secure=self._is_secure)

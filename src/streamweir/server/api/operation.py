@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +22,15 @@ from streamweir.server.api.context import Context
 from streamweir.server.api.gate import actor_of
 from streamweir.server.asgi import Taker
 from streamweir.server.chat import LARGEST_ON_LOOP
-from streamweir.server.control import Access, OpenRoute, handed_over, json_response, request_of, stream_response
+from streamweir.server.control import (
+    Access,
+    OpenRoute,
+    body_of,
+    handed_over,
+    json_response,
+    request_of,
+    stream_response,
+)
 from streamweir.server.message import Headers, Request
 from streamweir.wire.jsonio import decode_body
 
@@ -119,12 +128,12 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 def route_of(operation: Operation, context: Context) -> OpenRoute:
     async def endpoint(http: HttpRequest) -> HttpResponse:
-        body = await http.body()
+        body = await body_of(http, operation.most_bytes) if operation.method != "GET" else b""
         call = Call(
             context=context,
             actor=actor_of(http.scope),
             request=request_of(http.scope),
-            path=dict(http.path_params),
+            path={name: unquote(value) for name, value in http.path_params.items()},
             query=read_query(operation.query, http.query_params.multi_items()),
             body=await read_body(operation, body, http.headers.get("content-type", "")),
             at_ms=context.clock_ms(),
@@ -155,8 +164,6 @@ def read_query(kind: type[S], sent: list[tuple[str, str]]) -> S:
 
 async def read_body(operation: Operation, body: bytes, content_type: str) -> Struct:
     """A body that is empty is one without members."""
-    if operation.most_bytes is not None and len(body) > operation.most_bytes:
-        raise CallerError("request_too_large", f"The body is larger than {operation.most_bytes} bytes.")
     if body and content_type.partition(";")[0].strip().lower() != JSON:
         message = "The request body must be JSON: send 'Content-Type: application/json'."
         raise CallerError("unsupported_media_type", message)
