@@ -20,7 +20,8 @@ from support.bookkeeping import MODEL, Desk, keeping
 from support.script import stream
 
 PACE = Pace(tick_s=0.002, beat_s=0.002, decision_s=60.0, apply_s=60.0)
-QUICK = Backoff(first_s=0.001, longest_s=0.004, healthy_s=0.05)
+QUICK = Backoff(first_s=0.001, longest_s=0.004, healthy_s=0.01)
+NEVER_HEALTHY = Backoff(first_s=0.001, longest_s=0.004, healthy_s=3600.0)
 TASKS = ["content writer", "heartbeat", "key refresh", "progress", "purge", "recovery", "writer"]
 """Of a gateway that keeps books, and is asked nothing. The live feed runs while somebody looks on (`test_api_feed`),
 the embedded model where it is configured (`test_local`), workers under a supervisor (`test_supervisor`)."""
@@ -30,6 +31,10 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.001)
+
+
+def running(background: BackgroundTasks, name: str) -> bool:
+    return any(kept.name == name and kept.task is not None for kept in background.running)
 
 
 def kill(background: BackgroundTasks, name: str) -> None:
@@ -90,13 +95,16 @@ async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_
     """Once it did: after a minute every key of the store was refused."""
     async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
         background = desk.gate.gateway.background
-        background.backoff = QUICK
+        background.backoff = NEVER_HEALTHY
         desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
         await until(lambda: background.ends["progress"] >= 3)
         status, document = await ready(desk)
         assert (status, document["status"]) == (503, "failing")
         assert document["reasons"] == ["background tasks that end again and again: progress"]
         del desk.room.books._open["r"]
+        background.backoff = QUICK
+        await until(lambda: running(background, "progress"))
+        kill(background, "progress")
         await until(lambda: desk.gate.gateway.is_ready)
         assert await ready(desk) == (200, {"status": "ok"})
         desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
