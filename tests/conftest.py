@@ -5,10 +5,16 @@ And the event loop of every test that has one: the program's own, with a watchdo
 
 from hypothesis import HealthCheck, settings
 
-from support.soak import SOAKS
+from support.soak import SOAKS, pytest_collection_modifyitems
 from support.watchdog_plugin import pytest_asyncio_loop_factories, pytest_runtest_call, pytest_runtest_teardown
 
-__all__ = ["SOAKS", "pytest_asyncio_loop_factories", "pytest_runtest_call", "pytest_runtest_teardown"]
+__all__ = [
+    "SOAKS",
+    "pytest_asyncio_loop_factories",
+    "pytest_collection_modifyitems",
+    "pytest_runtest_call",
+    "pytest_runtest_teardown",
+]
 
 settings.register_profile("test", max_examples=100, derandomize=True, deadline=None, database=None)
 settings.register_profile(

@@ -1,7 +1,8 @@
 """The checker against our own gateway, on real sockets, in every dialect: nothing to find.
 
 On the simulator, on the embedded model where it is installed, and on each kind of provider behind a scripted
-upstream. What is found here is a mistake of the gateway's, or of a rule's: never of the test's.
+upstream. What is found here is a mistake of the gateway's, or of a rule's: never of the test's. `make test` asks each
+model and each provider in one of the dialects, and the embedded model in one; `make soak` in all.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +16,9 @@ from support.checked import ask, assert_conforms, checked
 from support.embedded import needs_the_model, running_model
 from support.gateway import KEY, Gate, gateway, gateway_to
 from support.provider_script import KINDS, script_of
+from support.soak import part_of
 
+pytestmark = pytest.mark.diagonal
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 SIMULATED = '[server]\ndefault_model = "sim/hello"\n\n[[providers]]\nname = "sim"\nkind = "sim"\n'
@@ -94,7 +97,7 @@ def model() -> Iterator[LocalAddress]:
 
 
 @needs_the_model
-@each_dialect
+@pytest.mark.parametrize("dialect", part_of(list(DIALECTS), len(DIALECTS)))
 async def test_on_the_embedded_model(model: LocalAddress, dialect: str) -> None:
     async with gateway(EMBEDDED, open_local=lambda _: LocalUpstream(model)) as gate:
         report = await checked(path_of(gate, dialect), dialect, "local/smollm2", KEY)

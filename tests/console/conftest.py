@@ -16,9 +16,10 @@ from streamweir.console.assets import Assets
 from support.chromium import find_chromium
 from support.consoled import Console, served_console
 from support.pagewatch import PageWatch
+from support.patience import PATIENCE_S
 from support.web import NODE, ROOT
 
-PATIENCE_MS = 15_000
+PATIENCE_MS = PATIENCE_S * 1000
 FAILURES = ROOT / "build" / "console-failures"
 HAS_FAILED = pytest.StashKey[bool]()
 FLAGS = (
@@ -46,7 +47,9 @@ def browser() -> Iterator[Browser]:
         expect.set_options(timeout=PATIENCE_MS)
         with sync_playwright() as playwright:
             environ: dict[str, str | float | bool] = {**os.environ, **found.environ}
-            browser = playwright.chromium.launch(executable_path=found.program, args=list(FLAGS), env=environ)
+            browser = playwright.chromium.launch(
+                executable_path=found.program, args=list(FLAGS), env=environ, timeout=PATIENCE_MS
+            )
             yield browser
             browser.close()
 

@@ -21,10 +21,11 @@ from conftest import SOAKS
 from console.payloads import PAYLOADS
 from streamweir.console.assets import STATIC
 from support.answers import error_body, error_frame, openai_frames
-from support.consoled import PATIENCE_S, Console
+from support.consoled import Console
 from support.gateway import KEY, chat_request, text_of
 from support.onpage import panel
 from support.pagewatch import PageWatch
+from support.patience import PATIENCE_S
 from support.rawclient import RawClient
 from support.script import End, Head, Seen, Send, Step, Wait, whole
 

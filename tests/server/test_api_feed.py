@@ -24,7 +24,7 @@ from streamweir.store.session import end_sessions
 from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
 from support.gateway import until
-from support.rawclient import PATIENCE_S
+from support.patience import PATIENCE_S
 from support.stores import each_database
 
 T = TypeVar("T")

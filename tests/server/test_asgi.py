@@ -18,7 +18,8 @@ from streamweir.server.control import Access, OpenRoute, control_app, stream_res
 from streamweir.server.message import Answer, Request, Response
 from streamweir.server.readiness import Readiness
 from support.httpapp import Serving, SmallApp, get, post, serving
-from support.rawclient import PATIENCE_S, CutShort, RawClient
+from support.patience import PATIENCE_S
+from support.rawclient import CutShort, RawClient
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from streamweir.server.pace import Pace
 from streamweir.store.clock import now_ms
 from streamweir.store.live import cancel
 from streamweir.store.requests import RequestRow
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, PROMPT, Desk, error_of, keeping, path_of
 from support.gateway import chat_request, frames_of, text_of, until
+from support.patient import PATIENT
 from support.rawclient import RawClient
 from support.script import End, Hang, Head, Script, Send, Step, Wait, stream, whole
 
@@ -372,7 +373,7 @@ def _has_head(desk: Desk) -> bool:
 @pytest.mark.parametrize("code", ENDINGS)
 async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> None:
     """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
-    pace = Pace(tick_s=0.01)
+    pace = structs.replace(PATIENT, tick_s=0.01)
     async with keeping(in_the_midst(asyncio.Event()), tmp_path, pace=pace) as desk, await desk.gate.connect() as client:
         secret = await desk.new_key()
         await client.send(chat_request(key=secret, model="m", stream=True))

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
+from msgspec import structs
 from sqlalchemy import Connection, select
 
-from streamweir.server.pace import Pace
 from streamweir.store.tables import instances
+from support import patient
 from support.answers import TEXTS, openai_stream
 from support.gateway import KEY, gateway, providers, text_of
 from support.nursery import nursery
@@ -261,7 +262,7 @@ async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
-        async with gateway(toml, data_dir=tmp_path, pace=Pace(flush_s=0.1)) as gate:
+        async with gateway(toml, data_dir=tmp_path, pace=structs.replace(patient.PATIENT, flush_s=0.1)) as gate:
             ids = {(await gate.ask(model="m")).header("x-request-id")}
             await books.until(lambda seen: ids == seen.rows.keys())
             other = await asyncpg.connect(url)

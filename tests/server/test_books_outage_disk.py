@@ -24,10 +24,12 @@ from streamweir.store.requests import RequestFilter, list_requests
 from streamweir.store.sumcheck import check_sums
 from support.answers import TEXTS
 from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, set_clock
-from support.fleet import PATIENT, PATIENT_S, fleet, metric
+from support.fleet import fleet, metric
 from support.gateway import chat_request, text_of
 from support.heartbeat import heartbeat
 from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.patience import PATIENT_S
+from support.patient import PATIENT
 from support.rawclient import Reply
 from support.served import Program, begin, served_before
 

@@ -16,10 +16,11 @@ from msgspec import structs
 from streamweir.store.engine import open_store
 from support.answers import TEXTS
 from support.bookkeeping import Desk, error_of
-from support.fleet import PATIENT_S, fleet, metric, shared_is_told
+from support.fleet import fleet, metric, shared_is_told
 from support.gateway import text_of
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.patience import PATIENT_S
 from support.postgres import PrivatePostgres
 from support.served import begin
 from support.valkey import ValkeyServer

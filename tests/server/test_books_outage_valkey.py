@@ -16,9 +16,11 @@ from msgspec import structs
 from streamweir.server.pace import USUAL
 from support.answers import openai_stream
 from support.bookkeeping import PROMPT, error_of
-from support.fleet import PATIENT, PATIENT_S, Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
+from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import Gate, chat_request, until
 from support.outage import ANSWER, COST, HELD, TOKENS, USED, ask
+from support.patience import PATIENT_S
+from support.patient import PATIENT
 from support.script import End, Head, Send, Step, Wait
 from support.valkey import ValkeyServer
 

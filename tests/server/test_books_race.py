@@ -27,8 +27,9 @@ from streamweir.store.requests import RequestFilter, list_requests
 from streamweir.store.sumcheck import check_sums
 from streamweir.store.workspace import WorkspaceSpec, create_workspace
 from support.bookkeeping import MODEL
-from support.fleet import PATIENT, fleet
+from support.fleet import fleet
 from support.gateway import KEY, providers
+from support.patient import PATIENT
 from support.race import (
     CALLERS,
     MONEY,

@@ -26,7 +26,8 @@ from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
 from support.drive import KEPT, B, Drive, driving
 from support.failingdisk import FailingDisk
-from support.gateway import PATIENCE_S, chat_request, configured, gateway, until
+from support.gateway import chat_request, configured, gateway, until
+from support.patience import PATIENCE_S
 
 NEVER = 2**63
 """What no column takes."""

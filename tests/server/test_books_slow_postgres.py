@@ -16,10 +16,11 @@ from streamweir.store.engine import open_store
 from streamweir.store.tables import accounts, contents, ledger
 from support.answers import TEXTS, openai_stream
 from support.bookkeeping import MILLI, PROMPT, error_of
-from support.fleet import PATIENT_S, arbiter_of, fleet, metric, shared_is_told, shared_of
+from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import text_of, until
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, USED, Stage, ask, assert_unavailable
+from support.patience import PATIENT_S
 from support.pgproxy import PgProxy
 from support.postgres import shared_postgres
 from support.script import End, Head, Seen, Send, Step, Wait

@@ -5,22 +5,24 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from streamweir.core.usage import Usage
 from streamweir.policy.bill import FEMTO, bill_of
 from streamweir.policy.prices import cost_of, decode_rates
-from streamweir.server.pace import Pace
 from streamweir.server.upkeep import orphan
 from streamweir.store.live import OpenRequest, open_of
 from streamweir.store.requests import RequestRow
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
-from support.gateway import PATIENCE_S, chat_request, text_of
+from support.gateway import chat_request, text_of
+from support.patience import PATIENCE_S
+from support.patient import PATIENT
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream, whole
 
 FRAMES = openai_frames(TEXTS, usage=(7, 5))
 SPARE = MODEL.replace('"gpt-4o" }', '"gpt-4o" }, { provider = "spare", model = "gpt-4o" }')
-STILL = Pace(tick_s=3600.0)
+STILL = structs.replace(PATIENT, tick_s=3600.0)
 """Progress is noted when the test says so."""
 
 

@@ -20,8 +20,7 @@ from streamweir.server.control_socket import (
     connect,
     place_socket,
 )
-
-PATIENCE_S = 30.0
+from support.patience import PATIENCE_S
 
 
 class End:

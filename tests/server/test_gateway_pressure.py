@@ -20,7 +20,8 @@ from streamweir.wire.jsonio import decode_body
 from support.answers import TEXTS, openai_frames, openai_stream
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of, until
 from support.ourfault import DIALECTS, assert_ended_by_us, assert_refused_by_us
-from support.rawclient import PATIENCE_S, RawClient, Reply
+from support.patience import PATIENCE_S
+from support.rawclient import RawClient, Reply
 from support.script import End, Hang, Head, Seen, Send, Step, Wait, in_turn, stream
 from support.served import BEGUN, BEGUN_TEXT, REST, Stream, begin, get, served
 

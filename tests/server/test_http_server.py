@@ -16,7 +16,8 @@ from streamweir.server.message import Answer
 from streamweir.server.supervisor import open_listeners
 from support.certificate import make_certificate
 from support.httpapp import SmallApp, get, post, serving
-from support.rawclient import PATIENCE_S, RawClient
+from support.patience import PATIENCE_S
+from support.rawclient import RawClient
 
 # Places.
 

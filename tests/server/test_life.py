@@ -15,9 +15,8 @@ import pytest
 from streamweir.config.error import Complaint, ConfigError
 from streamweir.server.life import Stop, run
 from streamweir.server.log import close_log, configure_log
+from support.patience import PATIENCE_S
 from support.tiny_gateway import TinyGateway
-
-PATIENCE_S = 30.0
 
 
 class Life:

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from sqlalchemy import select
 
 from streamweir.server.api.feed import LiveFeed
 from streamweir.server.api.tries import TRIES
-from streamweir.server.pace import Pace
 from streamweir.server.seal import SEAL
 from streamweir.store.clock import now_ms
 from streamweir.store.session import TOUCH_MS, create_session, end_session, new_admin_secret, reset_admin_secret
@@ -21,11 +21,12 @@ from support.answers import TEXTS
 from support.bookkeeping import Desk, answers, keeping
 from support.console import Fields, Page, sign_in
 from support.gateway import chat_request, until
+from support.patient import PATIENT
 from support.rawclient import RawClient, Reply
 from support.script import End, Hang, Head, Send, Step, Wait
 from support.served import BEGUN, REST
 
-PACE = Pace(tick_s=0.01, live_s=0.005, onlooker_s=0.01)
+PACE = structs.replace(PATIENT, tick_s=0.01, live_s=0.005, onlooker_s=0.01)
 PATH = "/api/live/events"
 
 
@@ -191,7 +192,7 @@ async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
 
 
 async def test_it_holds_up_no_end(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=Pace(live_s=1000.0, onlooker_s=1000.0)) as desk:
+    async with keeping([Hang()], tmp_path, pace=structs.replace(PATIENT, live_s=1000.0, onlooker_s=1000.0)) as desk:
         page, running = await sign_in(desk.gate), desk.gate.gateway
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as late:
             await seen.event()

@@ -23,7 +23,8 @@ from support.answers import TEXTS, error_body
 from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
 from support.console import PATH, Page, played, sign_in, uses
 from support.gateway import KEY, chat_request, text_of, until
-from support.rawclient import PATIENCE_S, Reply
+from support.patience import PATIENCE_S
+from support.rawclient import Reply
 from support.script import End, Hang, Head, Send, Step, Wait, whole
 from support.served import BEGUN, REST, get, served_before, spread
 

@@ -31,7 +31,7 @@ from support.outcome import (
 from support.script import End, Fin, Hang, Head, Rst, Send, Step, Wait, stream
 from support.voices import ANTHROPIC, BEGUN, OPENAI, VOICES, Voice
 
-pytestmark = pytest.mark.usefixtures("no_jitter")
+pytestmark = [pytest.mark.usefixtures("no_jitter"), pytest.mark.diagonal]
 
 DONE = b"data: [DONE]\n\n"
 LAST_WORD = b'"."'

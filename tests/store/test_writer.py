@@ -34,8 +34,9 @@ from support.entries import (
 from support.failingdisk import FailingDisk
 from support.flakystore import FlakyStore
 from support.journaled import segments_of
+from support.patience import PATIENCE_S
 from support.stores import each_database
-from support.written import PATIENCE_S, Desk, desk_on, release
+from support.written import Desk, desk_on, release
 
 
 async def kinds_of(store: Store) -> list[tuple[str | None, str]]:

@@ -14,8 +14,9 @@ import pytest
 from streamweir.store.engine import Store, StoreUnavailable, open_store
 from streamweir.store.record import Entry
 from support.entries import assert_sound, books_on, hold, key_draw, ledger_rows, settle
+from support.patience import PATIENCE_S
 from support.postgres import PrivatePostgres
-from support.written import PATIENCE_S, Desk, desk_on
+from support.written import Desk, desk_on
 
 _LOCKER = """
 import sqlite3, sys

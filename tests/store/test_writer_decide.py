@@ -11,8 +11,9 @@ from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.record import Hold
 from support.entries import DAY, assert_sound, books_on, extend, hold, key_draw, ledger_rows, open_ids, settle
 from support.flakystore import FlakyStore
+from support.patience import PATIENCE_S
 from support.stores import each_database
-from support.written import PATIENCE_S, Desk, desk_on
+from support.written import Desk, desk_on
 
 
 def budgeted(request_id: str, amount: int = 100) -> Hold:

@@ -21,7 +21,7 @@ from streamweir.server.message import Answer, Request, Response
 from streamweir.server.respond import failure_answer
 from streamweir.server.supervisor import open_listeners
 from support.api import TOML, Api, api_on
-from support.rawclient import PATIENCE_S
+from support.patience import PATIENCE_S
 from support.watchdog import watched_loop
 
 T = TypeVar("T")

@@ -37,7 +37,8 @@ from streamweir.stages.meter import Meter
 from streamweir.stages.plan import Mode, plan
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
-from support.gateway import MESSAGES, PATIENCE_S, frames_of
+from support.gateway import MESSAGES, frames_of
+from support.patience import PATIENCE_S
 from support.script import Script
 from support.scripted import ScriptedUpstream
 

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, select
 from streamweir.policy.budget import NANO
 from streamweir.server.arbiter import Arbiter, MemoryArbiter
 from streamweir.server.opening import Bookroom
-from streamweir.server.pace import USUAL, Pace
+from streamweir.server.pace import Pace
 from streamweir.server.upkeep import Upkeep
 from streamweir.store.account import balance_of
 from streamweir.store.clock import now_ms
@@ -36,6 +36,7 @@ from streamweir.store.workspace import WorkspaceSpec, create_workspace
 from streamweir.store.writer import Writer
 from support.answers import openai_stream, openai_whole
 from support.gateway import Gate, gateway, nothing_left, providers
+from support.patient import PATIENT
 from support.rawclient import Reply
 from support.script import Script, Step, stream, whole
 from support.scripted import ScriptedUpstream
@@ -190,7 +191,7 @@ async def keeping(
     provider: str = "",
     store: str = "",
     others: Mapping[str, Script] | None = None,
-    pace: Pace = USUAL,
+    pace: Pace = PATIENT,
 ) -> AsyncIterator[Desk]:
     """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
 

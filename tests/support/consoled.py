@@ -16,23 +16,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
+from msgspec import structs
 from openai import DefaultHttpxClient, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
 
-from streamweir.server.pace import Pace
 from support.answers import openai_frames, token_steps
 from support.console import room_of
 from support.gateway import KEY, Gate, gateway, providers
+from support.patience import PATIENCE_S as PATIENCE_S
+from support.patient import PATIENT
 from support.script import Script
 from support.scripted import ScriptedUpstream
 from support.watchdog import watched_loop
 
-PATIENCE_S = 30.0
 TOML = """
-[server.limits]
-lag_s = 60  # a busy machine is no reason to refuse
-
 [store]
 url = "sqlite:///streamweir.db"
 
@@ -41,7 +39,7 @@ id = "smart"
 targets = [{ provider = "up", model = "gpt-4o-mini" }]
 price = { input = 0.15, output = 0.6 }
 """
-PACE = Pace(live_s=0.1, onlooker_s=0.2)
+PACE = structs.replace(PATIENT, live_s=0.1, onlooker_s=0.2)
 """What streams is told more often than a person could follow, and so is who may see it."""
 T = TypeVar("T")
 

@@ -27,15 +27,13 @@ from streamweir.store.sumcheck import check_sums
 from streamweir.store.tables import accounts, open_requests
 from support.bookkeeping import MODEL, Desk
 from support.gateway import Gate, gateway, nothing_left, providers
+from support.patience import PATIENT_S as PATIENT_S
+from support.patient import PATIENT as PATIENT
 from support.script import Script
 from support.scripted import ScriptedUpstream
 from support.stores import DATABASES, migrated_url
 from support.valkey import ValkeyServer
 
-PATIENT_S = 30.0
-"""For an answer of a Valkey that is there: the machine may be busy."""
-PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
-"""Nobody is taken for away who is only slow."""
 T = TypeVar("T")
 
 

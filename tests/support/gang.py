@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 30.0
-"""For anything that must happen; nothing is expected to take it."""
+from support.patience import PATIENCE_S
 
 Event = dict[str, Any]
 

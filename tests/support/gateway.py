@@ -20,6 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from msgspec import structs
+
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
@@ -28,15 +30,17 @@ from streamweir.server.app import Gateway
 from streamweir.server.facts import RequestFacts
 from streamweir.server.log import log_request
 from streamweir.server.opening import open_books, prepare_books
-from streamweir.server.pace import USUAL, Pace
+from streamweir.server.pace import Pace
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
+from support.patience import PATIENCE_S as PATIENCE_S
+from support.patient import PATIENT, be_patient
 from support.rawclient import RawClient, Reply
 from support.script import Script
 from support.scripted import ScriptedUpstream
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
-PATIENCE_S = 10.0
+be_patient()
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 
 
@@ -152,7 +156,11 @@ def configured(toml: str, *, key: bool = True) -> Config:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "streamweir.toml"
         file.write_text(toml)
-        return load_config(file, os.environ)
+        config = load_config(file, os.environ)
+    if "lag_s" in toml:
+        return config
+    limits = structs.replace(config.server.limits, lag_s=PATIENCE_S)  # a busy machine is no reason to refuse
+    return structs.replace(config, server=structs.replace(config.server, limits=limits))
 
 
 @asynccontextmanager
@@ -163,7 +171,7 @@ async def gateway(
     open_local: Callable[[ProviderConfig], Upstream] | None = None,
     data_dir: Path | None = None,
     node: str | None = None,
-    pace: Pace = USUAL,
+    pace: Pace = PATIENT,
     page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.

@@ -15,7 +15,8 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.http import HttpLimits, HttpServer
 from streamweir.server.message import Answer, Request, Response
 from streamweir.server.supervisor import open_listeners
-from support.rawclient import PATIENCE_S, RawClient
+from support.patience import PATIENCE_S
+from support.rawclient import RawClient
 
 
 class SmallApp:

@@ -28,7 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.served import PATIENCE_S, Program, command_of
+from support.patience import PATIENCE_S
+from support.served import Program, command_of
 
 _LOADED = (
     "alembic.command",
@@ -39,6 +40,7 @@ _LOADED = (
     "streamweir.store.sqlite",
     "sqlalchemy.dialects.postgresql.asyncpg",
     "sqlalchemy.dialects.sqlite",
+    "support.patient",
 )
 _LONGEST = 65536
 
@@ -107,7 +109,7 @@ class Cradle:
     ) -> AsyncIterator[Program]:
         """As `support.served.served`, but it need not listen yet: see `Program.started`.
 
-        `pace`: members of `server.pace.Pace`, for a test that cannot wait as long as an operator.
+        `pace`: members of `server.pace.Pace`, for a test that has less patience than others.
         """
         program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], pace=pace))
         try:
@@ -186,9 +188,7 @@ def _live(
         os.close(file)
     random.seed()
     sys.argv[0] = "streamweir"
-    if pace is not None:
-        opening = import_module("streamweir.server.opening")
-        opening.open_books.__kwdefaults__["pace"] = opening.Pace(**pace)
+    import_module("support.patient").be_patient(**(pace or {}))
     if not is_mighty:
         _give_up_might()
     import_module("streamweir.cli.main").main(words)

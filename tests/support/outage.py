@@ -7,8 +7,8 @@ from msgspec import structs
 
 from support.answers import openai_stream
 from support.bookkeeping import MILLI, PROMPT, error_of
-from support.fleet import PATIENT
 from support.gateway import KEY, Gate
+from support.patient import PATIENT
 from support.rawclient import Reply
 from support.script import End, Fields, Head, Seen, Send, Step, Wait, stream
 from support.served import BEGUN, REST

@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE_S = 30.0
-"""For anything that must happen; nothing is expected to take it."""
+from support.patience import PATIENCE_S as PATIENCE_S
 
 _WATCHER = """
 cat >/dev/null

@@ -18,7 +18,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.ownserver import PATIENCE_S, OwnServer
+from support.ownserver import OwnServer
+from support.patience import PATIENCE_S
 
 _SETTINGS = {
     "listen_addresses": "",

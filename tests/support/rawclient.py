@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-PATIENCE_S = 10.0
-"""How long anything may take before the test fails: never a measure of speed."""
+from support.patience import PATIENCE_S as PATIENCE_S
 
 
 @dataclass(frozen=True)

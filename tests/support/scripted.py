@@ -20,10 +20,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self, cast
 
+from support.patience import PATIENCE_S as PATIENCE_S
 from support.script import Line, Script, ScriptMistake, Seen, Step, whole
-
-PATIENCE_S = 10.0
-"""How long a test waits for what should happen at once, before it fails with what was counted."""
 
 
 @dataclass(frozen=True)

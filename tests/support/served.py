@@ -24,19 +24,22 @@ from typing import Any, Protocol
 
 from support.answers import TEXTS, openai_stream
 from support.gateway import KEY, chat_request, providers
+from support.patience import PATIENCE_S as PATIENCE_S
 from support.rawclient import RawClient, Reply
 from support.script import Script
 from support.scripted import ScriptedUpstream
-
-PATIENCE_S = 30.0
-"""For anything that must happen; nothing is expected to take it."""
 
 BEGUN = openai_stream(TEXTS[:2], usage=None, finish=None, done=False)
 """An answer of which two words have come, and the rest of it."""
 BEGUN_TEXT = "".join(TEXTS[:2])
 REST = openai_stream(TEXTS[2:])
 
-PROGRAM = [sys.executable, "-P", "-c", "from streamweir.cli.main import main; main()", "serve"]
+PROGRAM = [
+    *(sys.executable, "-P", "-c"),
+    "from support.patient import be_patient; from streamweir.cli.main import main; be_patient(); main()",
+    "serve",
+]
+"""With the deadlines of tests, but for workers: these are processes of their own."""
 Event = dict[str, Any]
 
 
@@ -258,6 +261,10 @@ async def begin(client: RawClient, **members: Any) -> Stream:
 def write_config(folder: Path, toml: str, *, keyed: bool = True) -> None:
     if keyed and "[[keys]]" not in toml:
         toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\nscopes = ["chat", "models", "admin"]\n'
+    if "lag_s" not in toml:  # a busy machine is no reason to refuse
+        limits = "[server.limits]\n"
+        toml = toml if limits in toml else f"{toml}\n{limits}"
+        toml = toml.replace(limits, f"{limits}lag_s = {PATIENCE_S}\n", 1)
     if "lame_duck_s" not in toml:  # no test waits for balancers that it does not have
         timeouts = "[server.timeouts]\n"
         toml = toml if timeouts in toml else f"{toml}\n{timeouts}"

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 SOAKS = os.environ.get("STREAMWEIR_SOAK") == "1"
 T = TypeVar("T")
 
@@ -32,3 +34,39 @@ def _number() -> int:
         [git, "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     return int(said.stdout[:8], 16) if said.returncode == 0 else 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked `diagonal`, each value of each parameter once; in `make soak` every combination.
+
+    For faults that are independent of each other: the first value of the one goes with the first of the other, the
+    second with the second, and the shorter list begins again.
+    """
+    if SOAKS:
+        return
+    known: dict[str, list[list[str]]] = {}
+    marked = [item for item in items if item.get_closest_marker("diagonal")]
+    for item in marked:
+        lists = known.setdefault(_function(item), [[] for _ in _ids(item)])
+        for values, value in zip(lists, _ids(item), strict=True):
+            if value not in values:
+                values.append(value)
+    dropped = {id(item) for item in marked if not _is_on_diagonal(_ids(item), known[_function(item)])}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in dropped])
+    items[:] = [item for item in items if id(item) not in dropped]
+
+
+def _is_on_diagonal(ids: Sequence[str], lists: Sequence[Sequence[str]]) -> bool:
+    longest = max((len(values) for values in lists), default=1)
+    pairs = list(zip(ids, lists, strict=True))
+    return any(all(values[step % len(values)] == value for value, values in pairs) for step in range(longest))
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _ids(item: pytest.Item) -> Sequence[str]:
+    """One for each `parametrize` of the test. There is no public name for them."""
+    spec = getattr(item, "callspec", None)
+    return tuple(spec._idlist) if spec is not None else ()

@@ -11,9 +11,7 @@ from streamweir.store.journal import Journal
 from streamweir.store.record import Hold, Settle
 from streamweir.store.writer import Writer
 from support.entries import settle
-
-PATIENCE_S = 30.0
-"""For anything that must happen; nothing is expected to take it."""
+from support.patience import PATIENCE_S as PATIENCE_S
 
 
 def release(hold: Hold) -> Settle:

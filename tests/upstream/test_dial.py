@@ -14,8 +14,8 @@ from streamweir.core.errors import StreamweirError
 from streamweir.upstream import dial
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
+from support.patience import PATIENCE_S
 from support.upstream_server import (
-    PATIENCE_S,
     REQUEST,
     WHOLE,
     Recorder,

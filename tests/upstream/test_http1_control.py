@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
+from support.patience import PATIENCE_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
     OK,
-    PATIENCE_S,
     REQUEST,
     WHOLE,
     Peer,

@@ -15,11 +15,11 @@ from streamweir.core.errors import UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
+from support.patience import PATIENCE_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
     OK,
-    PATIENCE_S,
     REQUEST,
     WHOLE,
     Recorder,

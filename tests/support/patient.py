@@ -1,0 +1,31 @@
+"""The program's deadlines in tests.
+
+A deadline is tested with one of the test's own, which is short, or never reached. No other test may depend on one:
+where a test says nothing, the program in it waits for its database, and for its readers, much longer than in
+production.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from streamweir.server import opening
+from streamweir.server.api.context import Context
+from streamweir.server.pace import Pace
+from support.patience import PATIENT_S
+
+PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
+"""Nobody is taken for away who is only slow."""
+
+
+def be_patient(**pace: float) -> None:
+    """For the program in this process, wherever it is not told another pace. `pace`: members that are to differ."""
+    _replace_default(opening.open_books, pace=structs.replace(PATIENT, **pace))
+    _replace_default(Context.read, timeout_s=PATIENT_S)
+
+
+def _replace_default(function: Callable[..., Any], **deadlines: object) -> None:
+    defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
+    assert defaults.keys() >= deadlines.keys()
+    defaults.update(deadlines)

@@ -1,0 +1,27 @@
+"""What `make test` leaves to `make soak`: never a value that has no other test."""
+
+from itertools import product
+
+import pytest
+
+from support import soak
+from support.soak import _is_on_diagonal, part_of
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (2, 2), (4, 3, 2), (1, 5), (5,), ()])
+def test_a_diagonal_has_each_value_of_each_parameter(sizes: tuple[int, ...]) -> None:
+    lists = [[f"{place}.{number}" for number in range(size)] for place, size in enumerate(sizes)]
+    kept = [ids for ids in product(*lists) if _is_on_diagonal(ids, lists)]
+    assert {value for ids in kept for value in ids} == {value for values in lists for value in values}
+    assert len(kept) == max(sizes, default=1)
+
+
+def test_the_parts_are_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "SOAKS", False)
+    found: list[int] = []
+    for number in range(5):
+        monkeypatch.setattr(soak, "_number", lambda number=number: number)
+        found += part_of(range(23), 5)
+    assert sorted(found) == list(range(23))
+    monkeypatch.setattr(soak, "SOAKS", True)
+    assert part_of(range(23), 5) == list(range(23))
