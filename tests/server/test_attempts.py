@@ -76,7 +76,9 @@ async def test_comments_keep_no_stalled_stream_open() -> None:
 async def test_several_choices_have_several_times_the_limit() -> None:
     """`max_tokens` is for each of them."""
     texts = ["x" * 400] * 10  # 1000 tokens by the rule of thumb: within four times 8 x 64
-    script: list[Step] = [Head(), *[Send(frame) for frame in openai_frames(texts)], End()]
+    frames = openai_frames(texts)
+    others = [frame.replace(b'"index":0', b'"index":%d' % n) for n in range(1, 8) for frame in (frames[0], frames[11])]
+    script: list[Step] = [Head(), *[Send(frame) for frame in (*frames[:12], *others, *frames[12:])], End()]
     async with gateway_to(script, "[server.timeouts]\nsilence_s = 0.001\nidle_s = 5") as (gate, _):
         reply = await gate.ask(model="up/m", stream=True, n=8, max_tokens=64)
         assert text_of(reply.body) == "".join(texts)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 import pytest
 from msgspec import structs
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
@@ -82,14 +82,17 @@ class BrokenProvider:
     frames: int = 0
     """How many the decoder reads before it breaks."""
 
+    def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
+        return bug() if self.fault == "refusal_of" else self.inner.refusal_of(request, model)
+
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         return bug() if self.fault == "build_request" else self.inner.build_request(request, target)
 
-    def decoder(self) -> Decoder:
-        return bug() if self.fault == "decoder" else BrokenDecoder(self.inner.decoder(), self.fault, self.frames)
+    def decoder(self, choices: int | None = None, /) -> Decoder:
+        return bug() if self.fault == "decoder" else BrokenDecoder(self.inner.decoder(choices), self.fault, self.frames)
 
-    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
-        return bug() if self.fault == "decode_whole" else self.inner.decode_whole(body)
+    def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
+        return bug() if self.fault == "decode_whole" else self.inner.decode_whole(body, choices)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         return bug() if self.fault == "read_error" else self.inner.read_error(status, headers, body)

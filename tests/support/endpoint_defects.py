@@ -289,6 +289,7 @@ CASES = (
     ),
     Case("asked.limit-finish", _where(lambda body: body.get("max_tokens") == 4, _finish_with("stop"))),
     Case("asked.choices", _where(lambda body: "n" in body, _silence_a_choice)),
+    Case("asked.choices", _where(lambda body: "n" in body, _answer_without("n", rules=OPENAI))),
     Case("asked.tool", _where(lambda body: "tools" in body, _replace(b"get_weather", b"get_time"))),
     Case(
         "asked.parallel-tools",

@@ -1,7 +1,8 @@
 """Scripts for a scripted upstream that stands where a provider stands and answers what it is asked.
 
 A short question has a few words, a long one sixty; a limit of tokens is kept, and a tool that is offered with
-force is called. The wires are those of `support.answers`; what a gateway makes of them is for the tests to say.
+force is called. Asked for several choices, it gives as many. The wires are those of `support.answers`; what a
+gateway makes of them is for the tests to say.
 """
 
 import json
@@ -62,7 +63,8 @@ def _openai(_: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str) -
         return whole(openai_whole("".join(texts), usage, finish))
     if asked.get("tools"):
         return _stream(_openai_call(asked))
-    return _stream(openai_frames(texts, usage, finish))
+    frames = openai_frames(texts, usage, finish)
+    return _stream([*_of_each_choice(frames[:-2], asked.get("n", 1)), *frames[-2:]])
 
 
 def _openai_call(asked: dict[str, Any]) -> list[bytes]:
@@ -90,11 +92,16 @@ def _anthropic(_: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str
     return _stream(anthropic_frames(texts, usage, finish))
 
 
-def _gemini(request: Seen, _: dict[str, Any], texts: Sequence[str], finish: str) -> Sequence[Step]:
+def _of_each_choice(frames: Sequence[bytes], choices: int) -> list[bytes]:
+    return [frame.replace(b'"index":0', b'"index":%d' % index) for frame in frames for index in range(choices)]
+
+
+def _gemini(request: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str) -> Sequence[Step]:
     usage = (_PROMPT, len(texts))
     if "streamGenerateContent" not in request.path:
         return whole(gemini_whole("".join(texts), usage).replace(b'"STOP"', b'"%b"' % finish.encode()))
-    return _stream(gemini_frames(texts, usage, finish))
+    choices = (asked.get("generationConfig") or {}).get("candidateCount", 1)
+    return _stream(_of_each_choice(gemini_frames(texts, usage, finish), choices))
 
 
 def _frame(document: dict[str, Any]) -> bytes:

@@ -142,6 +142,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     model: str | None = None
     """As the caller named it."""
     target_model: str = ""
+    choices: int | None = None
+    """How many the caller asked for; None: that is not known."""
     include_usage: bool = False
     exclude_reasoning: bool = False
     pinned: bool = False

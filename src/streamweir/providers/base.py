@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
@@ -92,11 +92,17 @@ class Decoder(Protocol):
 
 
 class Provider(Protocol):
+    def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
+        """Why this model cannot serve the request at all: what cannot be left out of it without a word."""
+        ...
+
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest: ...
 
-    def decoder(self) -> Decoder: ...
+    def decoder(self, choices: int | None = None, /) -> Decoder:
+        """`choices`: how many were asked for. An answer has neither fewer nor more. None: that is not known."""
+        ...
 
-    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+    def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
         """The same events from an answer that was not streamed."""
         ...
 
@@ -148,6 +154,27 @@ def documents_in(frame: Frame) -> list[Frame]:
             if line != b"[DONE]":
                 return []
     return [Frame(line, line, frame.event, frame.terminated) for line in lines]
+
+
+def one_choice_only(request: ChatRequest) -> CallerError | None:
+    """The refusal of a provider that gives one choice per request."""
+    if request.n == 1:
+        return None
+    message = (
+        f"n is {request.n}, and this model gives one choice per request. Leave n out, or send {request.n} requests."
+    )
+    return CallerError("invalid_value", message, param="n")
+
+
+def too_many_choices(choices: int) -> StreamFailed:
+    message = f"The upstream sent more choices than the {choices} that were asked for."
+    return StreamFailed(UpstreamError("upstream_bad_response", message))
+
+
+def missing_choices(sent: int, choices: int) -> StreamFailed:
+    """Of an answer that is not streamed. It is not asked for again at the same place: it would be as short."""
+    message = f"The upstream sent {sent} of the {choices} choices that were asked for."
+    return StreamFailed(UpstreamError("upstream_bad_response", message))
 
 
 def truncated() -> StreamFailed:

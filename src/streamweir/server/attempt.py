@@ -42,6 +42,7 @@ def make_exchange(
         now=_now,
         model=chat.model,
         target_model=target.model,
+        choices=chat.n,
         include_usage=chat.include_usage,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )

@@ -1,17 +1,33 @@
 """The targets that one request may try: which it is now, and which comes next.
 
 Another target, or the same again, is tried only within the retry budget and before the time at which
-the status has to go out. Whether it may be tried at all (nothing has been sent) is `server.chat`'s to know.
+the status has to go out. A target that cannot serve what is asked for is none of them. Whether
+anything may be tried at all (nothing has been sent) is `server.chat`'s to know.
 """
 
 import time
 from collections.abc import Awaitable, Callable
 from random import random
 
+from msgspec import structs
+
 from streamweir.core.errors import StreamweirError
+from streamweir.core.request import ChatRequest
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import TargetId
+from streamweir.policy.route import Route, TargetId
 from streamweir.server.setup import Setup
+
+
+def fit_route(setup: Setup, route: Route, chat: ChatRequest) -> Route:
+    """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
+    providers = setup.providers
+    refusals = [providers[each.target.provider].provider.refusal_of(chat, each.target.model) for each in route.targets]
+    if not any(refusals):
+        return route
+    fit = tuple([each for each, refusal in zip(route.targets, refusals, strict=True) if refusal is None])
+    if not fit:
+        raise next(refusal for refusal in refusals if refusal is not None)
+    return structs.replace(route, targets=fit)
 
 
 class Candidates:

@@ -25,7 +25,7 @@ from streamweir.server.asking import estimate_prompt, read_idempotency
 from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.books import Books, unavailable
-from streamweir.server.candidates import Candidates
+from streamweir.server.candidates import Candidates, fit_route
 from streamweir.server.ending import Parts
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.message import Headers, Request, Response
@@ -243,9 +243,10 @@ class Conversation:
         facts.model, facts.stream = chat.model or setup.default_model, chat.stream
         route = self._find_route(chat)
         now = time.monotonic()
-        targets = setup.router.order(route, now, random)
+        fit = fit_route(setup, route, chat)
+        targets = setup.router.order(fit, now, random)
         if not targets:
-            raise setup.router.unavailable(route, now)
+            raise setup.router.unavailable(fit, now)
         try:
             await self._book(chat, route)
         except BaseException:

@@ -45,6 +45,7 @@ _LOCAL = structs.replace(
     name="local",
     # Its template has no tools, and of several choices it reports the usage of one.
     refuses=frozenset({"function_call", "functions", "n", "parallel_tool_calls", "tool_choice", "tools"}),
+    takes_text_only=True,
 )
 """The embedded model is a llama.cpp server with one small model."""
 

@@ -69,11 +69,16 @@ class _Body(Struct, gc=False, forbid_unknown_fields=True, kw_only=True):
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def take_canonical(body: bytes, record: Record) -> bytes | None:
-    """The body as the caller gets it, with what it says in the record. None: it takes the long way."""
+def take_canonical(body: bytes, record: Record, choices: int | None = None) -> bytes | None:
+    """The body as the caller gets it, with what it says in the record. None: it takes the long way.
+
+    `choices`: how many were asked for; None: that is not known.
+    """
     try:
         answer = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if choices is not None and len(answer.choices) != choices:
         return None
     usage, text = answer.usage, _text_of(answer.choices)
     adds_up = usage.total_tokens == usage.prompt_tokens + usage.completion_tokens

@@ -50,10 +50,12 @@ class Exchange:
         self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = reply
         self._dialect = dialect
-        self._intake = Intake(provider)
+        self._intake = Intake(provider, reply.choices)
         self._split = self._intake.split
         self._gate = CommitGate()
-        self._tap = None if mode is Mode.TRANSLATE else Tap(meter.record, include_usage=reply.include_usage)
+        self._tap = None
+        if mode is not Mode.TRANSLATE:
+            self._tap = Tap(meter.record, include_usage=reply.include_usage, choices=reply.choices)
         if self._tap is None:
             self._begin_to_translate()
         # Frames that may pass, with the bytes that go out for them, until the commit.
@@ -84,8 +86,8 @@ class Exchange:
 
     @property
     def may_end_in_silence(self) -> bool:
-        """Every choice has finished: after a short silence `finish` is the right thing to call."""
-        return bool(self._tap.held) if self._tap is not None else self._intake.may_end_in_silence
+        """Every choice that was asked for has finished: after a short silence `finish` is the right thing to call."""
+        return self._tap.has_finished if self._tap is not None else self._intake.may_end_in_silence
 
     @property
     def is_mid_event(self) -> bool:
@@ -245,7 +247,7 @@ class WholeExchange:
         self._meter = meter
         self._reply = reply
         self._dialect = dialect
-        self._intake = Intake(provider)
+        self._intake = Intake(provider, reply.choices)
         self._accumulator = Accumulator()
         self._is_canonical = mode is not Mode.TRANSLATE
         self._is_detached = False
@@ -256,7 +258,7 @@ class WholeExchange:
 
     def finish(self) -> bytes:
         body = self._intake.whole if self._is_canonical and not self.ended else None
-        out = take_canonical(body, self._meter.record) if body is not None else None
+        out = take_canonical(body, self._meter.record, self._reply.choices) if body is not None else None
         if out is not None:
             self.ended = True
             return out

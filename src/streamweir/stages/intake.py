@@ -21,8 +21,10 @@ class Intake:
     `feed`, with nothing between. `split` raises `EventTooLarge`; `end_of_split` is the answer to it.
     """
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, choices: int | None = None) -> None:
+        """`choices`: see `Provider.decoder`."""
         self._provider = provider
+        self._choices = choices
         self._body = BodySplitter()
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
 
@@ -33,7 +35,7 @@ class Intake:
     @cached_property
     def _decoder(self) -> Decoder:
         """Made when it is needed: what passes, or comes whole, needs none."""
-        return self._provider.decoder()
+        return self._provider.decoder(self._choices)
 
     @property
     def may_end_in_silence(self) -> bool:
@@ -94,7 +96,7 @@ class Intake:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer was empty."))
         if self._body.form is Form.WHOLE:
             self._is_over = True
-            return self._provider.decode_whole(self._body.whole)
+            return self._provider.decode_whole(self._body.whole, self._choices)
         return self._decoder.finish()
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:

@@ -107,10 +107,11 @@ class Tap:
 
     Once every choice has finished, frames are held until the end, or until another choice begins: a
     last finish that is followed by a failure must not go out. While others still speak, a finish is
-    passed at once.
+    passed at once. `choices` is how many were asked for (None: not known): before all of them have
+    finished there is no end, and one beyond them is a deviation.
     """
 
-    def __init__(self, record: Record, *, include_usage: bool) -> None:
+    def __init__(self, record: Record, *, include_usage: bool, choices: int | None = None) -> None:
         self.record = record
         self.choices: dict[int, SeenChoice] = {}
         self.created = 0
@@ -119,12 +120,18 @@ class Tap:
         self.ended = False
         self._usage: Usage | None = None
         self._cuts_usage = not include_usage
+        self._least_choices, self._most_choices = choices or 1, choices or MOST_CHOICES
         # The members before `choices`, as bytes. A frame that begins with them has the same id, model
         # and time as the one that was checked: one comparison in place of four members to decode.
         self._head = _NEVER
         self._text_head = _NEVER  # the same, while the next frame is likely to be text
         self._open: set[int] = set()  # choices that have begun and not finished
         self._deliver = record.delivered.write
+
+    @property
+    def has_finished(self) -> bool:
+        """Every choice that was asked for: nothing but usage and the end can come."""
+        return bool(self.held) and len(self.choices) >= self._least_choices
 
     def feed(self, frame: Frame, /) -> bytes | None:
         raw, data = frame.raw, frame.data
@@ -193,7 +200,7 @@ class Tap:
             # The opening delta: the role, and no text yet; a call may open in it.
             if delta.role is UNSET or delta.content or delta.refusal not in (None, UNSET):
                 return False
-            if word is not None or not 0 <= index < MOST_CHOICES:
+            if word is not None or not 0 <= index < self._most_choices:
                 return False
             seen = SeenChoice()
         elif delta.role is not UNSET or index not in self._open:
@@ -225,14 +232,14 @@ class Tap:
 
     def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
         report = read_usage(usage)
-        if report is None or not _adds_up(report, usage) or not self.held or not self.record.believes(report):
+        if not self.has_finished or report is None or not _adds_up(report, usage) or not self.record.believes(report):
             return None
         self._usage = report
         self.held.append((frame, b"" if self._cuts_usage else frame.raw))
         return b""
 
     def _end(self) -> bytes | None:
-        if not self.held or (self._usage is None and not self._cuts_usage):
+        if not self.has_finished or (self._usage is None and not self._cuts_usage):
             return None
         self.ended = self.record.completed = True
         self.record.usage = self._usage

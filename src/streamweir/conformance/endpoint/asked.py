@@ -70,13 +70,17 @@ def _check_limit_finish(interview: Interview, dialect: Dialect) -> Iterable[Brea
 
 def _why_no_choices(interview: Interview, _: Dialect) -> str | None:
     reason = interview.why_unanswered("choices")
-    if reason is None and len(interview.said("choices").texts) < 2:
-        return "the model gave one choice where two were asked for"
+    if reason is None and interview.reading("choices").errors:
+        return "choices ended with an error"
     return reason
 
 
 def _check_choices(interview: Interview, _: Dialect) -> Iterable[Breach]:
     said = interview.said("choices")
+    if len(said.texts) < 2:
+        message = f"{len(said.texts)} of the two choices that were asked for came, and the answer ends as if whole"
+        yield Breach(message, interview.recording("choices").body[-240:], answer="choices")
+        return
     silent = [choice for choice, text in sorted(said.texts.items()) if not text and not said.calls.get(choice)]
     if 0 < len(silent) < len(said.texts):
         body = interview.recording("choices").body
@@ -189,8 +193,8 @@ RULES: tuple[Rule[Interview], ...] = (
     Rule(
         id="asked.choices",
         title="Every choice has its own deltas",
-        text="With n of 2, where there are two choices, each of them says something.",
-        why="Deltas that lose their index end up in one choice, two answers mixed word by word.",
+        text="With n of 2 two choices come, and where one says something the other does too; n may be refused.",
+        why="A choice that never came passes for an answer; deltas that lose their index mix two answers word by word.",
         source="openai-chat-streaming-structure, choices array; dialects.md, n above 1",
         holds_for=lambda dialect: dialect.request.most_choices > 1,
         needs=_why_no_choices,

@@ -6,23 +6,26 @@ prefix (`/v1`), the key goes into `x-api-key`.
 
 from collections.abc import Mapping, Sequence
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers import failure
 from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
 from streamweir.providers.anthropic.request import build_request
-from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
+from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, one_choice_only
 
 
 class Anthropic:
+    def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
+        return one_choice_only(request)
+
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         return build_request(request, target)
 
-    def decoder(self) -> Decoder:
+    def decoder(self, _choices: int | None = None, /) -> Decoder:
         return AnthropicDecoder()
 
-    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+    def decode_whole(self, body: bytes, _choices: int | None = None, /) -> Sequence[Event]:
         return decode_whole(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:

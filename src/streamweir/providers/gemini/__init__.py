@@ -6,7 +6,7 @@ asks, and in a few members that only one of them takes; `Target.project` is what
 
 from collections.abc import Mapping, Sequence
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers import base
@@ -18,18 +18,21 @@ from streamweir.wire.sse import BOM, Frame
 
 
 class Gemini:
+    def refusal_of(self, _request: ChatRequest, _model: str, /) -> CallerError | None:
+        return None
+
     def build_request(self, request: ChatRequest, target: base.Target, /) -> base.UpstreamRequest:
         return build_request(request, target)
 
-    def decoder(self) -> base.Decoder:
-        return Decoder()
+    def decoder(self, choices: int | None = None, /) -> base.Decoder:
+        return Decoder(choices)
 
-    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+    def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
         """One answer, or the array that a stream without `alt=sse` is."""
         body = body.removeprefix(BOM)
         frames = [Frame(body, body)]
         is_array = body.lstrip(b" \t\r\n")[:1] == b"["
-        decoder = Decoder(is_whole=not is_array)
+        decoder = Decoder(choices, is_whole=not is_array)
         if is_array:
             splitter = ArraySplitter(limit=len(body))
             frames = [*splitter.feed(body), *splitter.finish()]

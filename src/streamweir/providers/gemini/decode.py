@@ -2,9 +2,10 @@
 
 A frame is a piece of every candidate's answer and a report of the usage so far. The wire has no
 terminal frame: the answer is whole when every candidate has a finish reason and the body then
-ends cleanly. A finish reason is not the end (Google's own tools run on after a first STOP, and
-old models say STOP on every frame), so choices are finished at the end of the body. A prompt
-that was blocked has no candidate at all: it is an answer that the filter ended.
+ends cleanly; without a candidate that was asked for it is truncated. A finish reason is not the
+end (Google's own tools run on after a first STOP, and old models say STOP on every frame), so
+choices are finished at the end of the body. A prompt that was blocked has no candidate at all: it
+is an answer that the filter ended.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.providers.base import documents_in, invalid_frame, truncated
+from streamweir.providers.base import documents_in, invalid_frame, missing_choices, too_many_choices, truncated
 from streamweir.providers.gemini.answer import ABSURD, Answer, Candidate, Report, read_answer
 from streamweir.providers.gemini.choice import MALFORMED_CALL, UNSPECIFIED, Choice
 from streamweir.providers.gemini.error import classify
@@ -34,7 +35,8 @@ class Decoder:
     may_end_in_silence = False  # a candidate may go on after it has finished
     lacks_end = False  # this wire has no word for it
 
-    def __init__(self, *, is_whole: bool = False) -> None:
+    def __init__(self, choices: int | None = None, *, is_whole: bool = False) -> None:
+        self._asked = choices
         self._is_whole = is_whole  # not streamed: complete by itself, whether or not it says why it ended
         self._is_refused = False  # there was word of the prompt, and so far none of an answer
         self._choices: dict[int, Choice] = {}
@@ -85,6 +87,8 @@ class Decoder:
         choices = [choice for _, choice in sorted(self._choices.items())]
         if not choices or not (self._is_whole or all(choice.reason for choice in choices)):
             return self._end(truncated())
+        if self._asked is not None and len(choices) < self._asked:
+            return self._end(missing_choices(len(choices), self._asked) if self._is_whole else truncated())
         self._has_ended = True
         events: list[Event] = []
         for choice in choices:
@@ -109,6 +113,8 @@ class Decoder:
             index = candidate.index
             choice = self._choices.get(index)
             if choice is None:
+                if self._asked is not None and index >= self._asked:
+                    return too_many_choices(self._asked)
                 choice = self._choices[index] = Choice(index)
             text = _plain_text(candidate)
             if text:
@@ -136,9 +142,10 @@ class Decoder:
             self._block(str(reason))
 
     def _block(self, reason: str) -> None:
-        choice = self._choices[0] = Choice(0)
-        choice.reason = reason
-        choice.is_blocked = True
+        for index in range(self._asked or 1):
+            choice = self._choices[index] = Choice(index)
+            choice.reason = reason
+            choice.is_blocked = True
 
     def _take_report(self, report: Report, events: list[Event]) -> None:
         self._report = report

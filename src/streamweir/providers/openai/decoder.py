@@ -7,8 +7,9 @@ from all of them or a field of the vendor's row. Its rules beyond those of `core
 - a finish is held until a later frame shows that no content of that choice follows, and the
   last one until the end, so late content is not lost, a repeated finish is one event, and an
   answer whose stream fails has not finished;
-- the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice
-  that never finished makes the stream truncated, unless the vendor sends no finish reasons.
+- the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice that
+  never finished makes the stream truncated, unless the vendor sends no finish reasons, and so
+  does one that was asked for and never came. One that was not asked for ends the stream.
 
 It must not know which dialect reads the events, nor guess at what was not sent.
 """
@@ -33,7 +34,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage, is_absurd
-from streamweir.providers.base import documents_in, invalid_frame, truncated
+from streamweir.providers.base import documents_in, invalid_frame, missing_choices, too_many_choices, truncated
 from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
 from streamweir.providers.openai.choice import ChoiceState
 from streamweir.providers.openai.chunk import Choice, Chunk, decode_chunk
@@ -48,8 +49,9 @@ _STREAM_EXTRAS = ("citations", "search_results", "prompt_filter_results", "moder
 class OpenAIDecoder:
     """See `providers.base.Decoder`."""
 
-    def __init__(self, sends_finish: bool = True) -> None:
+    def __init__(self, sends_finish: bool = True, choices: int | None = None) -> None:
         self.lacks_end = False
+        self._asked = choices
         self._sends_finish = sends_finish
         self._ended = False
         self._saw_data = False
@@ -65,7 +67,12 @@ class OpenAIDecoder:
     @property
     def may_end_in_silence(self) -> bool:
         """Every choice has finished, though the events may not say so yet (spec/quirks.md part 3, rule 16)."""
-        return bool(self._choices) and all(state.finish is not None for state in self._choices.values())
+        return self._lacks_none and all(state.finish is not None for state in self._choices.values())
+
+    @property
+    def _lacks_none(self) -> bool:
+        """Every choice that was asked for has begun."""
+        return len(self._choices) >= (self._asked or 1)
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
         if self._ended:
@@ -103,6 +110,8 @@ class OpenAIDecoder:
         events = [*self._read_early(chunk, self._identity or StreamStarted())]
         if self._ended:
             return events
+        if self._asked is not None and not self._lacks_none:
+            return [*events, *self._fail([], missing_choices(len(self._choices), self._asked))]
         for state in self._choices.values():
             if state.finish is None and self._sends_finish:
                 state.hold(FinishReason.OTHER, "")
@@ -162,6 +171,8 @@ class OpenAIDecoder:
         """A choice that is new, or holds more than plain text."""
         delta = choice.delta
         if state is None:
+            if self._asked is not None and choice.index >= self._asked:
+                return too_many_choices(self._asked)
             state = self._choices[choice.index] = ChoiceState(choice.index)
             # quirk: a whole answer in the place of a stream (fixture openai-compatible/whole_message_in_a_frame).
             delta = delta or choice.message
@@ -325,7 +336,7 @@ class OpenAIDecoder:
                 state.hold_unsaid()
             self._held = [*self._held, *unfinished]
             unfinished = []
-        if unfinished or not self._choices:
+        if unfinished or not self._lacks_none:
             return self._fail([], truncated())
         events: list[Event] = []
         for state in self._held:

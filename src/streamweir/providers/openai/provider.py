@@ -5,11 +5,11 @@ Stateless: whatever belongs to one answer lives in the decoder that is made for 
 
 from collections.abc import Mapping, Sequence
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import ChatRequest, TextPart
 from streamweir.providers import failure
-from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers
+from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers, one_choice_only
 from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
@@ -23,6 +23,11 @@ class OpenAIProvider:
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
 
+    def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
+        if request.n > 1 and "n" in self.vendor.refused_by(model):
+            return one_choice_only(request)
+        return text_only(request) if self.vendor.takes_text_only else None
+
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         body, dropped = write_body(request, target, self.vendor)
         key = (("authorization", f"Bearer {target.api_key}"),) if target.api_key else ()
@@ -30,17 +35,17 @@ class OpenAIProvider:
             path=self.vendor.path, headers=(*key, *json_headers(request)), body=body, dropped=dropped
         )
 
-    def decoder(self) -> Decoder:
-        return OpenAIDecoder(self.vendor.sends_finish)
+    def decoder(self, choices: int | None = None, /) -> Decoder:
+        return OpenAIDecoder(self.vendor.sends_finish, choices)
 
-    def decode_whole(self, body: bytes, /) -> Sequence[Event]:
+    def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
         if not body.strip():
             return _failed("upstream_empty_response", "The upstream's answer is empty.")
         try:
             chunk = decode_chunk(body)
         except jsonio.InvalidJson:
             return _failed("upstream_bad_response", "The upstream's answer cannot be read.")
-        decoder = OpenAIDecoder(self.vendor.sends_finish)
+        decoder = OpenAIDecoder(self.vendor.sends_finish, choices)
         error = error_in(chunk)
         if error is None and not chunk.choices:
             return _failed("upstream_bad_response", "The upstream's answer holds no choices.")
@@ -48,6 +53,19 @@ class OpenAIProvider:
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         return failure.read_error(status, headers, body)
+
+
+def text_only(request: ChatRequest) -> CallerError | None:
+    """The refusal of a model that takes nothing but text."""
+    for i, message in enumerate(request.messages):
+        if not isinstance(message.content, tuple):
+            continue
+        for j, part in enumerate(message.content):
+            if not isinstance(part, TextPart):
+                path = f"messages[{i}].content[{j}]"
+                text = f"{path} is no text, and this model takes text only. Leave it out, or ask another model."
+                return CallerError("invalid_value", text, param=path)
+    return None
 
 
 def _failed(code: str, message: str) -> Sequence[Event]:

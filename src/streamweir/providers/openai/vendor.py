@@ -51,7 +51,10 @@ class Vendor(Struct, frozen=True, kw_only=True):
     renames: tuple[tuple[str, str], ...] = ()
     """Members that go under another name: ours, theirs."""
     refuses: frozenset[str] = frozenset()
-    """Members that the vendor answers with an error, or is documented to ignore: left out and named."""
+    """Members that the vendor answers with an error, or is documented to ignore: left out and named.
+
+    Only `n` is not left out: asked for several choices, the vendor is not asked at all.
+    """
     model_refuses: tuple[tuple[str, frozenset[str]], ...] = ()
     """The same for some of its models: a pattern for the beginning of their names, and the members."""
     message_members: frozenset[str] | None = None
@@ -59,6 +62,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     call_id_length: int | None = None
     """The ids of tool calls must be this many letters and digits; None: any id that a vendor made."""
     most_temperature: float = 2.0
+    takes_text_only: bool = False
+    """True: a part of a message that is no text is refused, for without it the request is another one."""
     formats: frozenset[str] = frozenset({"json_object", "json_schema"})
     """The types of `response_format` that it takes, besides `text`."""
     effort: Effort = Effort.WORD
