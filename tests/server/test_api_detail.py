@@ -133,6 +133,7 @@ async def test_what_runs_tells_when_its_pieces_went_out_and_what_it_has_cost_so_
         at_ms = api.clock.at_ms
         ids = [f"req_{number:028x}" for number in range(4)]
         members = {"workspace_id": api.one.workspace.id, "at_ms": at_ms, "prompt_tokens": 9}
+        members["instance"] = api.room.node.instance
         noted = progress(
             (ids[0], "up/m", 4),
             (ids[1], "up/odd", 4),

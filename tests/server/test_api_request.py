@@ -56,6 +56,7 @@ async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
         writer = api.room.books.writer
         assert writer is not None
         members: dict[str, Any] = {"workspace_id": api.one.workspace.id, "at_ms": api.clock.at_ms}
+        members["instance"] = api.room.node.instance
         for number in range(3):
             id = f"req_{number:028x}"
             writer.put(hold(id, 5, **members))

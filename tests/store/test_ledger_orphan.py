@@ -19,6 +19,7 @@ from streamweir.store.ledger import (
     retire,
     settle_orphans,
 )
+from streamweir.store.live import Alive, count_open
 from streamweir.store.record import Entry
 from support.entries import (
     DAY,
@@ -135,7 +136,24 @@ async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Pa
             "cancel_ms": None,
             "first_ms": NOW_MS + 9,
             "last_ms": NOW_MS + 15,
+            "node": None,
         }
+
+
+@each_database
+async def test_what_a_silent_process_has_open_is_not_among_what_runs(database: str, tmp_path: Path) -> None:
+    async with books_on(database, tmp_path) as store:
+        now_ms = await store.read(lambda conn: now_of(conn, NOW_MS))
+        for number, (name, seen_ms) in enumerate({"own": 9000, "silent": 9000, "alive": 1000, "retired": 0}.items()):
+            await store.write(partial(beat, instance=name, node=f"node {number}", now_ms=now_ms - seen_ms))
+            await applied(store, hold(name, instance=name))
+        await store.write(partial(retire, instance="retired", now_ms=now_ms))
+        await applied(store, hold("unknown", instance="unknown"))
+        alive = Alive(own="own", now_ms=NOW_MS, silent_ms=6000)
+        found = await store.read(partial(open_of, workspace_id="one", limit=9, alive=alive))
+        assert {each.request_id: each.node for each in found} == {"own": "node 0", "alive": "node 2"}
+        assert await store.read(partial(count_open, workspace_id=None, alive=alive)) == 2
+        assert await store.read(partial(count_open, workspace_id=None)) == 5
 
 
 @each_database

@@ -254,14 +254,14 @@ def in_path(text: str) -> str:
 
 @asynccontextmanager
 async def api_on(
-    database: str, folder: Path, toml: str = TOML, *, is_secure: bool = False, node: str | None = None
+    database: str, folder: Path, toml: str = TOML, *, is_secure: bool = False, is_worker: bool = False
 ) -> AsyncIterator[Api]:
-    """`node`: as one worker of several."""
+    """`is_worker`: as one of several."""
     url = await migrated_url(database, folder)
     config = configured(f'{toml}\n[store]\nurl = "{url}"\n')
     secret = await prepare_books(config, folder)
     assert secret is not None
-    room = await open_books(config, folder, node=node)
+    room = await open_books(config, folder, is_worker=is_worker)
     setup = build_setup(config, _no_local)
     stopped: list[str] = []
 

@@ -164,8 +164,10 @@ async def fleet(
                 config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{store}\n{shared}{toml}'
                 data_dir = folder if are_workers else folder / f"node{number}"
                 data_dir.mkdir(exist_ok=True)
-                node = "workers" if are_workers and count > 1 else None
-                gate = await stack.enter_async_context(gateway(config, data_dir=data_dir, node=node, pace=pace))
+                is_worker = are_workers and count > 1
+                gate = await stack.enter_async_context(
+                    gateway(config, data_dir=data_dir, is_worker=is_worker, pace=pace)
+                )
                 desks.append(Desk(gate, up))
             ships = Fleet(desks, up)
             yield ships

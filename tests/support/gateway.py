@@ -170,22 +170,22 @@ async def gateway(
     key: bool = True,
     open_local: Callable[[ProviderConfig], Upstream] | None = None,
     data_dir: Path | None = None,
-    node: str | None = None,
+    is_worker: bool = False,
     pace: Pace = PATIENT,
     page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
 
-    With a `[store]` it keeps books, in `data_dir`; `node` is what it has in common with other workers, `pace` how
-    long it waits for whom. `page`: the console's, where it matters.
+    With a `[store]` it keeps books, in `data_dir`; `is_worker`: others may share it, `pace`: how long it waits for
+    whom. `page`: the console's, where it matters.
     """
     gate: Gate | None = None
     config = configured(toml, key=key)
     room, secret = None, None
     if not config.store.is_none:
         assert data_dir is not None, "books need a place"
-        secret = await prepare_books(config, data_dir, workers=1 if node is None else 2)
-        room = await open_books(config, data_dir, node=node, pace=pace)
+        secret = await prepare_books(config, data_dir, workers=2 if is_worker else 1)
+        room = await open_books(config, data_dir, is_worker=is_worker, pace=pace)
 
     def told(facts: RequestFacts) -> None:
         assert gate is not None

@@ -83,6 +83,7 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
         ("client", _text(row.client)),
         ("client's id", _id(row.client_id)),
         ("dropped", _texts(row.dropped)),
+        ("node", _text(row.node)),
         ("process", _id(row.instance)),
         ("content", "kept: --content shows it" if row.has_content else "not kept"),
     ]

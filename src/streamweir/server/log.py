@@ -49,14 +49,16 @@ class _Outlet:
         self.sink: Sink | None = None
         self.level = 0
         self.worker: int | None = None
+        self.node: str | None = None
         self.render: Callable[[EventDict], bytes] = _render_json
         self.dropped_before = 0
         self.restore: Callable[[], None] = _nothing
 
     @property
-    def bound(self) -> dict[str, int]:
+    def bound(self) -> dict[str, int | str]:
         """What every event has."""
-        return {} if self.worker is None else {"worker": self.worker}
+        node: dict[str, int | str] = {} if self.node is None else {"node": self.node}
+        return node if self.worker is None else {**node, "worker": self.worker}
 
     def write(self, line: bytes) -> None:
         if self.sink is not None:
@@ -71,8 +73,12 @@ def configure_log(
     *,
     level: LogLevel = "info",
     worker: int | None = None,
+    node: str | None = None,
 ) -> None:
-    """`worker`: its number, on every line. May be called again; what is waiting is written first."""
+    """`worker`: its number, on every line; `node`: its name, on every line of JSON, which may be gathered from several.
+
+    May be called again; what is waiting is written first.
+    """
     close_log()
     stream = stream if stream is not None else sys.stderr
     is_terminal = stream.isatty()
@@ -83,6 +89,7 @@ def configure_log(
         _outlet.render = lambda event: render_text(event, is_terminal=is_terminal, has_colour=has_colour)
     _outlet.level = _LEVELS[level]
     _outlet.worker = worker
+    _outlet.node = clean(node) if node is not None and _outlet.render is _render_json else None
     _outlet.sink = Sink(stream, _word_dropped)
     _outlet.restore = _take_over_reports()
 
@@ -111,7 +118,7 @@ def log_request(facts: RequestFacts) -> None:
     level, now = level_of(facts), time.time()
     if _LEVELS[level] < _outlet.level:
         return
-    line = line_of(facts, level, now, _outlet.worker)
+    line = line_of(facts, level, now, _outlet.node, _outlet.worker)
     if _outlet.render is _render_json:
         _outlet.sink.write(jsonio.encode(line) + b"\n")
     else:

@@ -45,6 +45,7 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     time: str
     level: str
     event: Literal["request"]
+    node: str | None = None
     worker: int | None = None
     id: str
     status: int
@@ -78,12 +79,13 @@ def level_of(facts: RequestFacts) -> Literal["info", "warning", "error"]:
     return "info"
 
 
-def line_of(facts: RequestFacts, level: str, now: float, worker: int | None) -> RequestLine:
+def line_of(facts: RequestFacts, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
     """In steps: a call with more than fifteen names is made by way of a dict, and takes five times as long."""
     line = RequestLine(
         time=written(now),
         level=level,
         event="request",
+        node=node,
         worker=worker,
         id=clean_id(facts.id),
         status=facts.status,

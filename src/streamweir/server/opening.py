@@ -7,7 +7,6 @@ requests are settled as orphaned; only then are budgets looked at and requests l
 the way is one clear line for the operator.
 """
 
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -120,19 +119,19 @@ async def open_books(
     config: Config,
     data_dir: Path,
     *,
-    node: str | None = None,
+    is_worker: bool = False,
     pace: Pace = USUAL,
     background: BackgroundTasks | None = None,
 ) -> Bookroom:
-    """`node`: what the workers of one supervisor have in common; None: this process is alone. `background`: that of
-    the process, where it has one already. Raises `ConfigError`."""
+    """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
+    has one already. Raises `ConfigError`."""
     lock: DatabaseLock | None = None
     store: Store | None = None
     room: Bookroom | None = None
     try:
-        lock = lock_database(config.store.url, data_dir, node=None if node is None else _WORKERS)
+        lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
         store = await open_store(config.store.url, data_dir)
-        room = _furnish(config, data_dir, store, lock, _node(node), pace, background or background_tasks())
+        room = _furnish(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
         await _enter(room, data_dir)
     except BaseException as reason:
         await _leave(store, lock, room)
@@ -168,9 +167,13 @@ def _found(conn: Connection) -> str | None:
     return ensure_admin_secret(conn, now_ms())
 
 
-def _node(name: str | None) -> Node:
-    instance = f"{now_ms():012x}{token_hex(6)}"
-    return Node(instance=instance, name=name or f"{socket.gethostname()}:{os.getpid()}")
+def node_name(config: Config) -> str:
+    """What operators know this node by: its workers share it."""
+    return config.server.node or socket.gethostname()
+
+
+def _node(config: Config) -> Node:
+    return Node(instance=f"{now_ms():012x}{token_hex(6)}", name=node_name(config))
 
 
 def _furnish(

@@ -16,8 +16,10 @@ from streamweir.store.writer import DECISION_S
 class Pace(Struct, frozen=True, kw_only=True):
     tick_s: float = 1.0
     """Between two looks at what has changed."""
-    beat_s: float = 5.0
+    beat_s: float = 2.0
     """Between two signs of life."""
+    missed_s: float = 6.0
+    """What a process that gave none for so long has open is not shown among what runs: most likely it is dead."""
     silent_s: float = 20.0
     """A process that gave no sign of life for so long is dead."""
     decision_s: float = DECISION_S

@@ -30,7 +30,7 @@ from streamweir.server import devkey, life
 from streamweir.server.app import Gateway
 from streamweir.server.log import configure_log, logger, watch_loop
 from streamweir.server.notify import Notifier, take_notifier
-from streamweir.server.opening import open_books, prepare_books
+from streamweir.server.opening import node_name, open_books, prepare_books
 from streamweir.server.setup import open_prices
 from streamweir.server.supervisor import Plan, open_listeners, supervise
 from streamweir.server.tasks import background_tasks
@@ -99,13 +99,15 @@ def load(start: Start) -> Config:
 async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly:
     """See `server.worker.Build`. `embedded`: where this process is the one that keeps the model."""
     config = load(start)
-    configure_log(config.server.log.format, level=config.server.log.level, worker=start.number)
+    log = config.server.log
+    configure_log(log.format, level=log.level, worker=start.number, node=node_name(config))
     embedded = embedded or EmbeddedModel(background_tasks(), start.local, is_ours=False)
     background = embedded.background
     prices = _open_prices(start.data_dir)
     room = None
     if not config.store.is_none:
-        room = await open_books(config, start.data_dir, node=start.node, background=background)
+        is_worker = start.number is not None
+        room = await open_books(config, start.data_dir, is_worker=is_worker, background=background)
     gateway = Gateway(
         config,
         embedded.open,
@@ -125,7 +127,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
 
     def reload() -> None:
         before, after = gateway.setup.config.server, load(start)
-        for name in ("listen", "tls", "log"):
+        for name in ("listen", "node", "tls", "log"):
             if getattr(before, name) != getattr(after.server, name):
                 logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
         gateway.reload(after)
@@ -214,7 +216,7 @@ async def _serve_with_workers(
     start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
 ) -> int:
     watch_loop(asyncio.get_running_loop())
-    configure_log(config.server.log.format, level=config.server.log.level)
+    configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
     _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
     secret = await prepare_books(config, start.data_dir, workers=start.workers)
     embedded = EmbeddedModel(background_tasks())

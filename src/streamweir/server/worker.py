@@ -46,8 +46,6 @@ class Start(Struct, frozen=True, kw_only=True):
     """What the command line says over the file."""
     number: int | None = None
     """Of the worker, from 0; None where the process is the only one."""
-    node: str | None = None
-    """What the workers of one supervisor have in common."""
     workers: int = 1
     local: LocalAddress | None = None
     """Of the embedded model, where another process keeps it."""
@@ -96,7 +94,6 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
         data_dir=options.data_dir,
         listen=options.listen,
         number=options.number,
-        node=f"{socket.gethostname()}:{os.getppid()}",
         workers=options.workers,
         local=local,
         metrics_of_all=partial(duty.metrics_of_all, channel),

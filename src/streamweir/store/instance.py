@@ -6,7 +6,9 @@ All moments are handed in; processes of several machines take them from the data
 whose clock is the same for all of them.
 """
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, or_, select, true, update
+from collections.abc import Collection
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, and_, cast, func, or_, select, true, update
 
 from streamweir.store.record import plain
 from streamweir.store.tables import instances, open_requests
@@ -38,6 +40,18 @@ def count_alive(conn: Connection, now_ms: int, silent_ms: int) -> int:
     is_alive = (instances.c.stopped_ms.is_(None), instances.c.seen_ms >= now_ms - silent_ms)
     count: int = conn.execute(select(func.count()).select_from(instances).where(*is_alive)).scalar_one()
     return count
+
+
+def names_of(conn: Connection, ids: Collection[str]) -> dict[str, str]:
+    """Of the nodes, by the ids of their processes. One that is forgotten has none."""
+    found = conn.execute(select(instances.c.id, instances.c.node).where(instances.c.id.in_(ids))) if ids else ()
+    return {row.id: row.node for row in found}
+
+
+def is_alive(since_ms: int, own: str) -> ColumnElement[bool]:
+    """Of open requests joined with the processes: whether the process has given a sign since then. `own` is."""
+    has_sign = and_(instances.c.stopped_ms.is_(None), instances.c.seen_ms >= since_ms)
+    return or_(open_requests.c.instance == own, has_sign)
 
 
 def dead_instances(conn: Connection, now_ms: int, silent_ms: int, *, own: str | None = None) -> list[str]:

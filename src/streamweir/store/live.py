@@ -3,10 +3,11 @@
 from collections.abc import Collection
 
 from msgspec import Struct
-from sqlalchemy import Connection, Select, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
+from streamweir.store.instance import is_alive, now_of
 from streamweir.store.record import plain
-from streamweir.store.tables import open_requests
+from streamweir.store.tables import instances, open_requests
 
 
 class OpenRequest(Struct, frozen=True, kw_only=True):
@@ -34,26 +35,42 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     """When the first token of a stream went out."""
     last_ms: int | None
     """When its last piece did, as far as that is known: within a second of the truth."""
+    node: str | None
+    """The name of the node whose process has it."""
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """Which processes are taken for alive: the one that asks, and those whose last sign of life is not too old."""
+
+    own: str
+    now_ms: int
+    silent_ms: int
+
+    def condition(self, conn: Connection) -> ColumnElement[bool]:
+        return is_alive(now_of(conn, self.now_ms) - self.silent_ms, self.own)
 
 
 _columns = open_requests.c
-_rows = select(*(_columns[name] for name in OpenRequest.__struct_fields__))
+_joined = open_requests.outerjoin(instances, instances.c.id == _columns.instance)
+_own = [_columns[name] for name in OpenRequest.__struct_fields__ if name != "node"]
+_rows = select(*_own, instances.c.node).select_from(_joined)
 
 
-def open_of(conn: Connection, workspace_id: str | None, limit: int) -> list[OpenRequest]:
-    """The newest first. None: of all workspaces."""
+def open_of(conn: Connection, workspace_id: str | None, limit: int, alive: Alive | None = None) -> list[OpenRequest]:
+    """The newest first. None: of all workspaces. `alive`: without what dead processes have left open."""
     statement = _rows.order_by(_columns.request_id.desc()).limit(limit)
-    if workspace_id is not None:
-        statement = statement.where(_columns.workspace_id == plain(workspace_id))
-    return _load(conn, statement)
+    return _load(conn, statement.where(*_wanted(conn, workspace_id, alive)))
 
 
-def count_open(conn: Connection, workspace_id: str | None) -> int:
-    """None: of all workspaces."""
-    statement = select(func.count()).select_from(open_requests)
-    if workspace_id is not None:
-        statement = statement.where(_columns.workspace_id == plain(workspace_id))
-    return conn.execute(statement).scalar_one()
+def count_open(conn: Connection, workspace_id: str | None, alive: Alive | None = None) -> int:
+    """As `open_of`."""
+    statement = select(func.count()).select_from(_joined if alive is not None else open_requests)
+    return conn.execute(statement.where(*_wanted(conn, workspace_id, alive))).scalar_one()
+
+
+def _wanted(conn: Connection, workspace_id: str | None, alive: Alive | None) -> list[ColumnElement[bool]]:
+    within = [_columns.workspace_id == plain(workspace_id)] if workspace_id is not None else []
+    return within if alive is None else [*within, alive.condition(conn)]
 
 
 def find_open(conn: Connection, request_id: str, workspace_id: str | None = None) -> OpenRequest | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
 
 from streamweir.core.errors import CallerError
+from streamweir.store.instance import names_of
 from streamweir.store.record import plain
 from streamweir.store.tables import open_requests, requests
 
@@ -74,6 +75,8 @@ class RequestRow(Struct, frozen=True, kw_only=True):
     client_id: str | None
     dropped: list[Any]
     instance: str
+    node: str | None
+    """The name of the node that had it; None: it is forgotten."""
     has_content: bool
     service_tier: str | None
     rates: str | None
@@ -269,15 +272,17 @@ def _bounded(number: int, least: int = -_LARGEST, most: int = _LARGEST) -> int:
 
 
 def read_rows(conn: Connection, statement: Select[Any]) -> list[RequestRow]:
-    return [_read(dict(row)) for row in conn.execute(statement).mappings()]
+    found = [dict(row) for row in conn.execute(statement).mappings()]
+    names = names_of(conn, {row["instance"] for row in found})
+    return [_read(row, names.get(row["instance"])) for row in found]
 
 
-def _read(row: dict[str, Any]) -> RequestRow:
+def _read(row: dict[str, Any], node: str | None) -> RequestRow:
     for name in ("attempts", "flags", "dropped"):
         row[name] = _json(row[name], list) or []
     row["usage"] = _json(row["usage"], dict)
     row["strip"] = _json(row["strip"], dict)
-    return RequestRow(**row)
+    return RequestRow(**row, node=node)
 
 
 def _json(text: str | None, kind: type) -> Any:

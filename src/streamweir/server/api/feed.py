@@ -22,7 +22,7 @@ from streamweir.server.pace import USUAL, Pace
 from streamweir.server.pressure import come_back_s
 from streamweir.store.clock import now_ms
 from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.live import OpenRequest, count_open, open_of
+from streamweir.store.live import Alive, OpenRequest, count_open, open_of
 from streamweir.wire import jsonio, sse
 
 MOST_ONLOOKERS = 64
@@ -87,6 +87,11 @@ class LiveFeed:
 
     def __len__(self) -> int:
         return len(self._onlookers)
+
+    def alive(self) -> Alive:
+        """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
+        silent_ms = int(self._pace.missed_s * 1000)
+        return Alive(own=self._books.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
     def why_closed(self) -> GatewayFault | None:
         if self._is_over:
@@ -172,7 +177,7 @@ class LiveFeed:
         try:
             if self._books.writer is not None:
                 await self._books.writer.flush(_FLUSH_S)
-            found = await self._store.read(partial(_read, reaches))
+            found = await self._store.read(partial(_read, reaches, self.alive()))
         except StoreUnavailable:
             away = self._away()
             return {reach: self._kept(reach, None) or away for reach in reaches}
@@ -195,5 +200,8 @@ class LiveFeed:
         news.set()
 
 
-def _read(reaches: Set[Reach], conn: Connection) -> dict[Reach, Seen]:
-    return {reach: Seen(total=count_open(conn, reach), rows=open_of(conn, reach, MOST_SHOWN)) for reach in reaches}
+def _read(reaches: Set[Reach], alive: Alive, conn: Connection) -> dict[Reach, Seen]:
+    return {
+        reach: Seen(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MOST_SHOWN, alive))
+        for reach in reaches
+    }

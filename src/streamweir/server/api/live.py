@@ -29,10 +29,10 @@ class LiveQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
-    query, actor = call.query, call.actor
+    query, actor, alive = call.query, call.actor, call.context.feed.alive()
 
     def work(conn: Connection) -> list[OpenRequest]:
-        return open_of(conn, actor.within(conn, query.workspace), query.limit)
+        return open_of(conn, actor.within(conn, query.workspace), query.limit, alive)
 
     await call.context.caught_up()
     return Page(data=[view_live(row) for row in await call.context.read(work)])

@@ -85,7 +85,7 @@ class Overview(Struct, kw_only=True):
 
 
 async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
-    query, actor = call.query, call.actor
+    query, actor, alive = call.query, call.actor, call.context.feed.alive()
     length_ms, step = _PERIODS[query.period]
     until_ms = (call.at_ms // step_ms(step) + 1) * step_ms(step)
 
@@ -114,7 +114,7 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
             groups=_named(found.groups, _key_names(conn, found.groups) if query.by == "key" else {}),
             series=[_view_step(point) for point in found.series],
             group_series=[view_point(point) for point in found.group_series],
-            open_streams=count_open(conn, workspace_id),
+            open_streams=count_open(conn, workspace_id, alive),
             has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
         )
 

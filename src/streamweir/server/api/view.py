@@ -173,6 +173,8 @@ class RequestView(Struct, kw_only=True):
     client: str | None
     client_id: str | None
     dropped: list[Any]
+    node: str | None
+    """The name of the node that answered: `server.node`. None: it is older than what is kept of nodes."""
     has_content: bool
 
 
@@ -202,6 +204,8 @@ class LiveView(Struct, kw_only=True):
     last_ms: int | None
     """When its last piece did, as far as is known: what is known comes once a second."""
     is_being_stopped: bool
+    node: str | None
+    """The name of the node that answers it."""
 
 
 def view_live(row: OpenRequest) -> LiveView:

@@ -74,6 +74,7 @@ export interface Live {
   last_ms: number | null;
   cost_usd: string | null;
   is_being_stopped: boolean;
+  node: string | null;
 }
 
 export interface LiveSnapshot {
@@ -126,6 +127,7 @@ export interface RequestRow {
   client: string | null;
   client_id: string | null;
   dropped: string[];
+  node: string | null;
   has_content: boolean;
 }
 

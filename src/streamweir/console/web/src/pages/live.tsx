@@ -80,6 +80,7 @@ function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number;
   const { snapshot, stopping } = props;
   const now = props.isStale ? snapshot.at_ms : props.now;
   const { data, total } = snapshot;
+  const nodes = new Set(data.map((row) => row.node));
   const isStopping = (row: Stream) => row.is_being_stopped || stopping.has(row.request_id);
   return (
     <>
@@ -93,6 +94,7 @@ function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number;
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
             { name: "Model", class: "clip", show: (row) => <Model row={row} /> },
             { name: "Key", class: "clip narrow", show: (row) => <a href={href("/keys", { show: row.key_id })}>{row.key_name}</a> },
+            ...(nodes.size > 1 ? [{ name: "Node", class: "clip narrow", show: (row: Stream) => <bdi>{row.node ?? "–"}</bdi> }] : []),
             { name: "Age", isNumber: true, show: (row) => <span title={moment(row.at_ms)}>{age(now - row.at_ms)}</span> },
             { name: "First token", isNumber: true, show: (row) => duration(row.first_ms === null ? null : row.first_ms - row.at_ms) },
             { name: "Tokens in", head: "In", isNumber: true, show: (row) => short(row.prompt_tokens) },

@@ -67,6 +67,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           row.client_id === null ? null : ["The caller's own id", <Id id={row.client_id} />],
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
+          row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
           row.dropped.length === 0 ? null : ["Left out, for the target cannot take it", <code>{row.dropped.join(", ")}</code>],
         ]}
       />
