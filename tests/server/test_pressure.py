@@ -15,6 +15,11 @@ def test_memory_near_its_limit_sheds_and_then_cuts(used: int, level: Level) -> N
     assert Pressure(1000, 1.0).sample(used, 0.0) is level
 
 
+def test_what_bodies_hold_sheds_and_never_cuts() -> None:
+    assert Pressure(1000, 1.0).sample(1100, 0.0, 300) is Level.SHED
+    assert Pressure(1000, 1.0).sample(1100, 0.0, 100) is Level.CUT
+
+
 def test_without_a_limit_memory_says_nothing() -> None:
     assert Pressure(None, 1.0).sample(1 << 60, 0.0) is Level.CALM
 

@@ -210,6 +210,7 @@ async def gateway(
         await until(lambda: not any(upstream.in_use for upstream in used))  # the end of a body may still be coming
     finally:
         await running.close()
+    assert running.bodies.held_bytes == 0
 
 
 @asynccontextmanager

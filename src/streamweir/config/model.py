@@ -66,6 +66,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     header_bytes: Bytes = 32_768
     header_fields: Annotated[int, Meta(ge=8, le=10_000)] = 100
     body_bytes: Bytes = 8_388_608
+    body_memory_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | None = None
     response_bytes: Bytes = 67_108_864
     abandoned: Annotated[int, Meta(ge=0, le=100_000)] = 64
     connections: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from msgspec import structs
 from starlette.applications import Starlette
+from starlette.types import Scope
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
@@ -43,10 +44,12 @@ from streamweir.server.admit import (
 )
 from streamweir.server.api.context import Context
 from streamweir.server.api.feed import LiveFeed
+from streamweir.server.api.gate import actor_of
 from streamweir.server.api.table import api_gates, api_routes
 from streamweir.server.asgi import Bridge
+from streamweir.server.bodies import SMALL_BODY, BodyMemory
 from streamweir.server.books import without_store
-from streamweir.server.bound import http_limits_of, pressure_of
+from streamweir.server.bound import body_memory_bytes, http_limits_of, pressure_of
 from streamweir.server.console import console_routes
 from streamweir.server.control import Access, Gate, OpenRoute, control_app
 from streamweir.server.conversations import Conversations
@@ -107,11 +110,13 @@ class Gateway:
         tell_readiness(self.background, self.readiness, room.journal if room is not None else None)
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
+        self.bodies = BodyMemory(body_memory_bytes(config, workers))
         self._settlements = Settlements(self.books, contents, self._parser, self._tell, self.fault)
         self.metrics = Metrics(
             connections=self._connections,
             books=room.reading if room is not None else None,
             task_ends=self.background.ends,
+            body_bytes=lambda: self.bodies.held_bytes,
         )
         self._conversations = Conversations(
             books=self.books,
@@ -134,6 +139,7 @@ class Gateway:
             self._control_app(file, page if page is not None else Assets()),
             self._fault_answer,
             on_answer=self._bridge_answered,
+            on_body=self._hold_body,
             scheme="https" if self._is_secure else "http",
         )
         self._lag = LagProbe(self._sample)
@@ -233,6 +239,7 @@ class Gateway:
             self.room.contents.redactor = redactor_of(config, old.config)
         self.server.limits = http_limits_of(config)
         self._pressure = pressure_of(config, self._workers)
+        self.bodies.total_bytes = body_memory_bytes(config, self._workers)
         self._tell_names()
         for place in old.providers.values():
             if id(place.upstream) not in kept:
@@ -298,7 +305,10 @@ class Gateway:
             self.serve(request, response)
             return True
         try:
-            request.admitted = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
+            admission = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
+            request.admitted = admission
+            if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
+                self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
             response.send(self._refusal(request, refusal.error, refusal.headers))
             return True
@@ -404,7 +414,7 @@ class Gateway:
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
-        if self._pressure.sample(used_memory_bytes(), lag_s) is Level.CUT:
+        if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
             self._conversations.stop_largest(error)
 
@@ -444,6 +454,9 @@ class Gateway:
         for name, place in self._setup.providers.items():
             if isinstance(place.upstream, Http1Upstream):
                 yield name, place.upstream.in_use, place.upstream.idle
+
+    def _hold_body(self, request: Request, scope: Scope) -> None:
+        self.bodies.hold(request, actor_of(scope).name)
 
     def _bridge_answered(self, request: Request, status: int) -> None:
         """What was refused is on record; to say of every probe that it was answered would only bury the rest."""

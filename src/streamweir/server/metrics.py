@@ -85,6 +85,7 @@ class Metrics:
     """`connections` gives for each provider how many are in use and how many idle; it may be set later.
 
     `books`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
+    `body_bytes`: what request bodies hold.
     """
 
     def __init__(
@@ -94,11 +95,13 @@ class Metrics:
         books: Callable[[], BookReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
         task_ends: Mapping[str, int] = {},
+        body_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self.connections = connections
         self._books = books
         self._lines_dropped = lines_dropped
         self._task_ends = task_ends
+        self._body_bytes = body_bytes
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -190,6 +193,9 @@ class Metrics:
             "requests_rejected", "Requests that were refused before an upstream was asked.", ("code",), self._rejected
         )
         yield _gauge("open_streams", "Requests to models that are under way.", (), [((), self._open_streams)])
+        yield _gauge(
+            "request_body_bytes", "What the bodies of requests under way hold.", (), [((), self._body_bytes())]
+        )
         yield _histogram(
             "time_to_first_token_seconds",
             "From the arrival of a request to the first token written.",

@@ -2,13 +2,16 @@
 
 Memory near its limit, or an event loop that cannot keep up, turn a slow gateway into a dead one.
 So new requests are refused early (`SHED`: a quick 503 that says when to come back), and where that
-is not enough the stream that holds the most is ended with an error frame (`CUT`). Control routes
-are always answered. What is decided here is pure; how much memory there is, is read at the bottom.
+is not enough the stream that holds the most is ended with an error frame (`CUT`). No stream is cut for
+what request bodies hold: to end it would give nothing of that back, and they have a limit of their own
+(`server.bodies`). Control routes are always answered. What is decided here is pure; how much memory
+there is, is read at the bottom.
 """
 
 import os
 from collections.abc import Iterator
 from enum import IntEnum
+from math import inf
 from pathlib import Path
 from random import uniform
 
@@ -33,12 +36,13 @@ class Pressure:
         self._most_lag_s = most_lag_s
         self._lag_s = 0.0
 
-    def sample(self, used_bytes: int, lag_s: float) -> Level:
+    def sample(self, used_bytes: int, lag_s: float, body_bytes: int = 0) -> Level:
+        """`body_bytes`: of those used, what request bodies hold."""
         self._lag_s += _WEIGHT * (max(lag_s, 0.0) - self._lag_s)
-        share = used_bytes / self._memory_bytes if self._memory_bytes else 0.0
-        if share >= CUT_SHARE:
+        most = self._memory_bytes or inf
+        if used_bytes - body_bytes >= most * CUT_SHARE:
             self.level = Level.CUT
-        elif share >= SHED_SHARE or self._lag_s >= self._most_lag_s:
+        elif used_bytes >= most * SHED_SHARE or self._lag_s >= self._most_lag_s:
             self.level = Level.SHED
         else:
             self.level = Level.CALM
