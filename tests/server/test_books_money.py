@@ -7,6 +7,7 @@ budgets go by the same sums.
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from streamweir.server.setup import built_in_prices
 from streamweir.server.tokens import choose
 from streamweir.store.clock import now_ms
 from streamweir.store.credit import add_credit
-from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.answers import (
+    TEXTS,
+    anthropic_frames,
+    error_body,
+    gemini_frames,
+    openai_frames,
+    openai_stream,
+    openai_whole,
+)
 from support.bookkeeping import (
     MILLI,
     MODEL,
@@ -123,8 +132,6 @@ async def test_explicit_zero_is_zero(is_streamed: bool, tmp_path: Path) -> None:
 ABSURD: list[Any] = [
     {"prompt_tokens": -7, "completion_tokens": 5, "total_tokens": -2},
     {"prompt_tokens": 7, "completion_tokens": 10**18, "total_tokens": 10**18},
-    {"prompt_tokens": 7, "completion_tokens": 10**9, "total_tokens": 10**9 + 7},
-    {"prompt_tokens": 10**8, "completion_tokens": 5, "total_tokens": 10**8 + 5},
     {"prompt_tokens": "seven", "completion_tokens": 5.5, "total_tokens": None},
 ]
 
@@ -151,6 +158,57 @@ async def test_absurd_numbers_are_flagged_and_never_billed(is_streamed: bool, tm
             assert row.completion_tokens in (5, 6)
             assert row.cost == ((row.prompt_tokens or 0) + row.completion_tokens) * MILLI
             assert shown_usage(reply.body, is_streamed) == (row.prompt_tokens, row.completion_tokens)
+
+
+BEYOND: list[tuple[tuple[int, int], tuple[int, int], list[str]]] = [
+    ((7, 400_000), (7, 400_000), ["usage_anomaly"]),
+    ((400_000, 5), (400_000, 5), ["usage_anomaly"]),
+    ((0, 10**9), (0, 500_000), ["usage_anomaly", "usage_cut"]),
+    ((3 * 10**8, 10**8), (375_000, 125_000), ["usage_anomaly", "usage_cut"]),
+]
+"""What is reported, what is billed of it, and the flags."""
+
+
+@each_form
+async def test_more_than_the_request_can_have_used_is_billed_up_to_the_bound(is_streamed: bool, tmp_path: Path) -> None:
+    """It may be true: a guess of our own would bill next to nothing. What is billed is what is shown."""
+    scripts = [answers(is_streamed, reported) for reported, _, _ in BEYOND]
+    async with keeping(in_turn(*scripts), tmp_path, store="anomaly_tokens = 500_000") as desk:
+        options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
+        for number, (_, billed, flags) in enumerate(BEYOND, start=1):
+            reply = await desk.gate.ask(model="m", stream=is_streamed, **options)
+            row = await desk.row(number)
+            assert (row.verdict, row.flags, row.usage_source) == ("completed", flags, "provider")
+            assert (row.prompt_tokens, row.completion_tokens) == billed == shown_usage(reply.body, is_streamed)
+            assert row.cost == sum(billed) * MILLI
+
+
+FRAMES: dict[str, Callable[..., list[bytes]]] = {
+    "openai": openai_frames,
+    "anthropic": anthropic_frames,
+    "gemini": gemini_frames,
+}
+REMOTE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a cache of Gemini's": ("gemini", {"cached_content": "cachedContents/abc"}),
+    "servers that Anthropic asks": (
+        "anthropic",
+        {"mcp_servers": [{"type": "url", "url": "https://mcp.example.com", "name": "x"}]},
+    ),
+    "a search": ("openai", {"web_search_options": {}}),
+    "none": ("openai", {}),
+}
+
+
+@pytest.mark.parametrize("case", REMOTE)
+async def test_content_that_is_not_in_the_request_is_believed(case: str, tmp_path: Path) -> None:
+    kind, members = REMOTE[case]
+    script = stream(b"".join(FRAMES[kind](usage=(500_020, 2))))
+    async with keeping(script, tmp_path, kind=kind) as desk:
+        assert (await desk.gate.ask(model="m", stream=True, **members)).status == 200
+        row = await desk.row()
+        assert (row.prompt_tokens, row.usage_source) == (500_020, "provider")
+        assert row.cost == (500_020 + (row.completion_tokens or 0)) * MILLI
+        assert row.flags == (["usage_anomaly"] if case == "none" else [])
 
 
 @pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek"])

@@ -224,7 +224,7 @@ def test_how_a_body_is_spaced_cut_and_ordered_changes_nothing() -> None:
         assert told(body, Mode.FILTER, parts=[body[at : at + 1] for at in range(len(body))]) == expected
 
 
-def test_a_report_that_cannot_be_true_is_counted() -> None:
+def test_a_report_that_cannot_be_true_is_flagged() -> None:
     scope = Scope(request_bytes=100, max_output=10)
     body = openai_whole(usage=(7, 100_000))
     assert not is_short(body, scope)

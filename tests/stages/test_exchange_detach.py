@@ -190,21 +190,24 @@ def test_a_whole_answer(dialect: str, error: CallerError | None) -> None:
 
 
 @each_mode
-def test_a_report_that_cannot_be_true_is_not_shown(mode: Mode) -> None:
-    scope = Scope(request_bytes=100, max_output=10)
+@pytest.mark.parametrize(("most", "billed"), [(10**6, (7, 100_000)), (1000, (0, 999))])
+def test_of_a_report_that_cannot_be_true_is_shown_what_is_billed(
+    mode: Mode, most: int, billed: tuple[int, int]
+) -> None:
+    scope = Scope(request_bytes=100, max_output=10, most_billed=most)
     run = Run(mode=mode, scope=scope).feed(openai_frames(usage=(7, 100_000)))
     shown = run.documents[-2]["usage"]
-    assert (shown["prompt_tokens"], shown["completion_tokens"]) == (3, 5)
-    assert run.counted == (3, 5, UsageSource.ESTIMATE)
-    assert run.meter.settle().flags == ("usage_anomaly",)
+    assert (shown["prompt_tokens"], shown["completion_tokens"]) == billed
+    assert run.counted == (*billed, UsageSource.PROVIDER)
+    assert "usage_anomaly" in run.meter.settle().flags
 
 
-def test_a_report_that_cannot_be_true_is_not_shown_in_a_whole_answer() -> None:
-    form, meter = DIALECTS["openai"], Meter(3, scope=Scope(request_bytes=100, max_output=10))
+def test_of_a_report_that_cannot_be_true_a_whole_answer_shows_what_is_billed() -> None:
+    form, meter = DIALECTS["openai"], Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000))
     exchange = WholeExchange(provider_named("openai"), form, Reply(id="chatcmpl-x", now=lambda: 7), Mode.FILTER, meter)
     out = exchange.feed(openai_whole(usage=(7, 100_000))) + exchange.finish()
-    assert json.loads(out)["usage"]["completion_tokens"] == 5
-    assert meter.settle().usage.completion_tokens == 5
+    assert json.loads(out)["usage"]["completion_tokens"] == 999
+    assert meter.settle().usage.completion_tokens == 999
 
 
 @each_mode

@@ -209,22 +209,33 @@ SCOPE = Scope(request_bytes=100, max_output=10)
 
 
 @pytest.mark.parametrize("usage", [Usage(input_uncached=100_000, output=1), Usage(output=100_000)])
-def test_a_report_beyond_what_the_request_allows_is_flagged_and_not_billed(usage: Usage) -> None:
+def test_a_report_beyond_what_the_request_allows_is_flagged_and_billed_as_it_is(usage: Usage) -> None:
     meter = Meter(3, scope=SCOPE)
-    for event in (TextDelta(0, "12345678"), STOP, UsageReported(usage)):
+    for event in (TextDelta(0, "12345678"), STOP, UsageReported(usage), StreamCompleted()):
         assert meter.feed(event) == (event,)
-    counted, completed = meter.feed(StreamCompleted())
-    assert isinstance(counted, UsageReported)
-    assert completed == StreamCompleted()
     settled = meter.settle()
-    assert settled.usage == counted.usage == Usage(input_uncached=3, output=2)
-    assert (settled.usage_source, settled.flags) == (UsageSource.ESTIMATE, ("usage_anomaly",))
+    assert (settled.usage, settled.usage_source) == (usage, UsageSource.PROVIDER)
+    assert settled.flags == ("usage_anomaly",)
 
 
-def test_such_a_report_of_an_answer_that_broke_off_is_not_billed_either() -> None:
+@pytest.mark.parametrize("is_detached", [False, True])
+def test_a_report_beyond_the_bound_is_billed_and_shown_at_the_bound(is_detached: bool) -> None:
+    meter = Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000))
+    metered(TextDelta(0, "12345678"), UsageReported(Usage(input_uncached=10_000, output=90_000)), STOP, meter=meter)
+    less = Usage(input_uncached=100, output=900)
+    if is_detached:
+        meter.detach()
+    shown = () if is_detached else (UsageReported(less),)
+    assert meter.feed(StreamCompleted()) == (*shown, StreamCompleted())
+    settled = meter.settle()
+    assert (settled.usage, settled.usage_source) == (less, UsageSource.PROVIDER)
+    assert settled.flags == ("usage_anomaly", "usage_cut")
+
+
+def test_such_a_report_of_an_answer_that_broke_off_is_billed_too() -> None:
     meter = metered(TextDelta(0, "12345678"), UsageReported(Usage(output=100_000)), meter=Meter(3, scope=SCOPE))
     settled = meter.settle(Verdict.CLIENT_GONE)
-    assert (settled.usage.total_tokens, settled.flags) == (5, ("usage_anomaly",))
+    assert (settled.usage.total_tokens, settled.flags) == (100_000, ("usage_anomaly",))
 
 
 def test_a_report_that_was_discarded_is_flagged() -> None:

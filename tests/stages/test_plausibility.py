@@ -3,11 +3,13 @@
 import pytest
 
 from streamweir.core.usage import MOST_TOKENS, Usage
-from streamweir.stages.plausibility import Scope, is_possible
+from streamweir.stages.plausibility import Scope, bounded, is_possible
 
+INPUT = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "audio_input")
+COUNTS = (*INPUT, "output", "reasoning", "audio_output")
 TEXT = Scope(request_bytes=1000)
 CAPPED = Scope(request_bytes=1000, max_output=100)
-PICTURE = Scope(request_bytes=1000, has_media=True)
+PICTURE = Scope(request_bytes=1000, is_open=True)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,9 @@ PICTURE = Scope(request_bytes=1000, has_media=True)
         (Usage(input_uncached=1_000_000), PICTURE),
         (Usage(cache_read=30_000, cache_write_5m=30_000, audio_input=1000), TEXT),
         (Usage(output=5, audio_output=5000), CAPPED),
+        # A cache that was made before, and what the provider's own tools have read in several steps.
+        (Usage(input_uncached=20, cache_read=500_000), PICTURE),
+        (Usage(output=100_000), Scope(request_bytes=1000, max_output=100, is_open=True)),
     ],
 )
 def test_possible(usage: Usage, scope: Scope) -> None:
@@ -58,3 +63,27 @@ def test_not_possible(usage: Usage, scope: Scope) -> None:
 def test_what_came_bears_out_what_is_reported() -> None:
     assert not is_possible(Usage(output=50_000), CAPPED, response_bytes=400)
     assert is_possible(Usage(output=50_000), CAPPED, response_bytes=200_000)
+
+
+def test_up_to_the_bound_a_report_is_as_it_was_made() -> None:
+    usage = Usage(
+        input_uncached=10, cache_read=500_000, output=7, openai_style=True, prompt_details={"cached_tokens": 1}
+    )
+    assert bounded(usage, 500_017) is usage
+
+
+def test_beyond_the_bound_every_count_keeps_its_proportion() -> None:
+    usage = Usage(
+        input_uncached=4000,
+        cache_read=2000,
+        cache_write_1h=1000,
+        output=2000,
+        reasoning=1000,
+        openai_style=True,
+        accepted_prediction=3,
+        completion_details={"reasoning_tokens": 1000},
+    )
+    less = Usage(input_uncached=40, cache_read=20, cache_write_1h=10, output=20, reasoning=10, openai_style=True)
+    assert bounded(usage, 100) == less
+    most = Usage(**dict.fromkeys(COUNTS, MOST_TOKENS))
+    assert 0.99e9 < bounded(most, 10**9).total_tokens <= 10**9

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-MOST_TOKENS = 10_000_000_000
-"""Reports beyond this are absurd, and so is a negative one: such a report is not valid."""
+MOST_TOKENS = 2**53
+"""Beyond this a JSON number is not exact, so it is no count; nor is a negative one. Such a report is not valid."""
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):

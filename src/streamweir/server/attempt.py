@@ -8,6 +8,7 @@ import time
 
 from msgspec import structs
 
+from streamweir.core.remote import names_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.dialects.base import Dialect, Reply
 from streamweir.policy.route import TargetId
@@ -46,7 +47,8 @@ def make_exchange(
         include_usage=chat.include_usage,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
-    scope = Scope(sent_bytes, most_output_tokens(chat), has_media=has_media(chat))
+    is_open = has_media(chat) or names_remote_content(chat.body)
+    scope = Scope(sent_bytes, most_output_tokens(chat), is_open, setup.config.store.anomaly_tokens)
     if tokenizer is None:
         meter = Meter(estimate_prompt(chat), scope=scope)
     else:

@@ -74,7 +74,7 @@ class RequestFacts(Struct, kw_only=True, gc=False):
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
-    """What was odd: `usage_anomaly`, `missing_done`, `junk_after_done`."""
+    """What was odd: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
     held: int | None = None
     cost: int | None = None
     """Nano-dollars. None: nothing was booked, or the model has no price."""

@@ -1,9 +1,10 @@
 """The meter: what a stream was, and exactly one settlement of it, whatever happened to it.
 
-Events pass through; a report of usage that cannot be true is followed by our own count. The meter
-keeps what the books and the log need: usage, finish reasons, how it ended, and the delivered text, so
-that tokens can be counted where the provider reported none. Where bytes are passed on without events,
-the tap writes into the same `Record`. What the caller was shown as its usage is what is settled.
+Events pass through; a report of usage that cannot be true is flagged, and followed by a smaller one
+where it has more than is billed of such a report (`stages.plausibility`). The meter keeps what the books
+and the log need: usage, finish reasons, how it ended, and the delivered text, so that tokens can be
+counted where the provider reported none. Where bytes are passed on without events, the tap writes into
+the same `Record`. What the caller was shown as its usage is what is settled.
 `close` may be called from the end of the stream, a timer and a disconnect at once: the first call
 decides, every other one gets the same. Counting may take long, and is left to whoever closes.
 """
@@ -33,7 +34,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict, verdict_of_error, verdict_of_finish
-from streamweir.stages.plausibility import Scope, is_possible
+from streamweir.stages.plausibility import Scope, bounded, is_possible
 from streamweir.stages.settlement import (
     BYTES_PER_TOKEN,
     Count,
@@ -120,6 +121,8 @@ class Record(Struct):
     """The usage is not that of the whole answer, though nothing better will come."""
     anomaly: bool = False
     """A report of usage came that cannot be true."""
+    is_cut: bool = False
+    """It said more than is billed of such a report."""
     missing_done: bool = False
     junk_after_done: bool = False
     scope: Scope | None = None
@@ -146,6 +149,7 @@ class Record(Struct):
             return ()
         told = {
             "usage_anomaly": self.anomaly,
+            "usage_cut": self.is_cut,
             "missing_done": self.missing_done,
             "junk_after_done": self.junk_after_done,
         }
@@ -157,7 +161,7 @@ class Meter:
 
     `prompt_tokens` is what admission counted, and `prompt_source` by what means. `count` is what
     counts where it cannot wait: on the event loop, when usage is due to the caller; then, too,
-    `count_prompt` may know better than admission. `scope` bounds what a report is believed.
+    `count_prompt` may know better than admission. `scope` is what a report is judged by.
     """
 
     def __init__(
@@ -188,8 +192,12 @@ class Meter:
             note(self.record, event)
         elif type(event) is StreamCompleted:
             self.record.completed = True
-            if not self._is_detached and (self._disbelieves() or self._is_half_told()):
-                return (UsageReported(self.count_usage()), event)
+            if not self._is_detached:
+                is_cut = self._judge()
+                if self._is_half_told():
+                    return (UsageReported(self.count_usage()), event)
+                if is_cut and self.record.usage is not None:
+                    return (UsageReported(self.record.usage), event)
         return (event,)
 
     def finish(self) -> tuple[()]:
@@ -236,7 +244,7 @@ class Meter:
 
     def _close(self, verdict: Verdict) -> Pending:
         record = self.record
-        self._disbelieves()
+        self._judge()
         usage, source = self._shown or (record.usage, UsageSource.PROVIDER)
         settlement = Settlement(
             verdict=verdict,
@@ -259,13 +267,16 @@ class Meter:
             reported=record.usage,
         )
 
-    def _disbelieves(self) -> bool:
-        """The newest report cannot be true: then none was made."""
+    def _judge(self) -> bool:
+        """Flags the newest report where it cannot be true. Whether less of it is billed than it says."""
         record = self.record
-        if record.usage is None or record.believes(record.usage):
+        if record.usage is None or record.scope is None or record.believes(record.usage):
             return False
-        record.usage, record.anomaly = None, True
-        return True
+        record.anomaly = True
+        usage = bounded(record.usage, record.scope.most_billed)
+        if usage is not record.usage:
+            record.usage, record.is_cut = usage, True
+        return record.is_cut
 
     def _is_half_told(self) -> bool:
         return self.record.usage is not None and self.record.is_interim

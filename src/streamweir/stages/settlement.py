@@ -54,7 +54,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     finishes: dict[int, FinishReason]
     error: StreamweirError | None
     flags: tuple[str, ...] = ()
-    """What was odd about it: `usage_anomaly`, `missing_done`, `junk_after_done`."""
+    """What was odd about it: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
 
 
 class Words(Struct, frozen=True, kw_only=True):

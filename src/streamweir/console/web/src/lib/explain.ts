@@ -126,7 +126,8 @@ export function explainSource(source: string | null): string {
 }
 
 const FLAGS: Record<string, string> = {
-  usage_anomaly: "The provider's report of usage was odd.",
+  usage_anomaly: "The provider reported more than the request can have used, or counts that cannot be counts.",
+  usage_cut: "The provider reported more than store.anomaly_tokens; only so many were billed.",
   missing_done: "The stream had a finish reason, but not the end marker that belongs behind it.",
   junk_after_done: "The provider went on sending after its end marker.",
 };
