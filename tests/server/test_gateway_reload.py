@@ -178,6 +178,23 @@ async def test_a_request_that_was_admitted_before_the_reload_is_served_as_it_was
         await old.vacated()
 
 
+async def test_a_key_that_a_reload_removes_while_its_body_is_sent_is_refused() -> None:
+    async with (
+        ScriptedUpstream(stream(openai_stream())) as up,
+        gateway(provider(up.base_url)) as gate,
+        await gate.connect() as client,
+        await gate.connect() as probe,
+    ):
+        rest = await sent_in_two(client, 5)
+        await probe.send(chat_request(key=KEY, body=b""))
+        assert (await probe.response()).status == 400
+        reload(gate, provider(up.base_url) + f'[[keys]]\nname = "other"\nkey = "{OTHER_KEY}"\n')
+        await client.send(rest)
+        reply = await client.response()
+        assert (reply.status, b"invalid_api_key" in reply.body) == (401, True)
+        assert not up.requests
+
+
 async def test_an_attempt_after_the_reload_goes_where_the_first_one_went() -> None:
     fail = asyncio.Event()
     broken: list[Step] = [Wait(fail), Head(500, "application/json"), Send(b"{}"), End()]

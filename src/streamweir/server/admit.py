@@ -50,7 +50,7 @@ class Admission(Struct, frozen=True, kw_only=True):
     dialect: Dialect
     key: Key
     where: Where
-    version: int
+    generation: int
     """Of the keys, when this one was looked up."""
 
 
@@ -115,7 +115,7 @@ def _enter(
         dialect=where.dialect or own_dialect(key) or setup.dialect,
         key=key,
         where=where,
-        version=books.directory.version,
+        generation=books.directory.generation,
     )
 
 

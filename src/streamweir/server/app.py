@@ -328,7 +328,7 @@ class Gateway:
             if not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
             elif admission.where.resource is Resource.CHAT:
-                if admission.version != self.books.directory.version:  # it may have been revoked within the body
+                if admission.generation != self.books.directory.generation:  # it may have been revoked within the body
                     admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
                 self._conversations.begin(request, response, admission)
             else:

@@ -44,7 +44,9 @@ class Directory:
         """The store has not been told of the file's keys yet."""
         self._seen_at = time.monotonic()
         self.version = 0
-        """Of the newest change that is known."""
+        """Of the newest change in the store that is known."""
+        self.generation = 0
+        """Another one after every change, of the store or of the file: what was looked up before is looked up again."""
 
     def __len__(self) -> int:
         return len(self._file) + len(self._digests)
@@ -56,6 +58,7 @@ class Directory:
     def use_file_keys(self, keys: KeyRing) -> None:
         self._file = keys
         self.file_is_new = True
+        self.generation += 1
 
     def find(self, secret: str, now: float | None = None) -> Key | None:
         """By its secret. `now` in Unix seconds: whether a rotated one is still good; None: whosever it was."""
@@ -121,6 +124,8 @@ class Directory:
             self._digests.clear()
             self._workspaces.clear()
             self._names.clear()
+        if changes.version != self.version or changes.keys or changes.workspaces:
+            self.generation += 1
         self.version = changes.version
         for workspace in changes.workspaces:
             before = self._workspaces.get(workspace.id)

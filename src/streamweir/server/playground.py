@@ -74,7 +74,7 @@ class Playground:
 
     def _take(self, played: Played, admission: Admission, request: Request, response: Response) -> None:
         directory, closed = self._books.directory, self._why_closed()
-        if closed is not None or admission.version != directory.version:  # it may have been revoked since
+        if closed is not None or admission.generation != directory.generation:  # it may have been revoked since
             key = directory.find_id(played.key.id) or played.key
             try:
                 admission = admit_as(
