@@ -237,6 +237,9 @@ async def race(gate: Gate, captured: Capture, stage: str, order: Sequence[str], 
                 captured.finish({"begun": REST, "waiting": BEGUN + REST, "buffered": BODY[20:]}[stage])
             elif end == "leave":
                 leave(gate)
+            elif end == "cancel":
+                for task in gate.gateway._conversations._tasks.values():
+                    task.cancel()
             elif end == "timeout":
                 relay.stop(UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer."))
             else:
@@ -245,7 +248,11 @@ async def race(gate: Gate, captured: Capture, stage: str, order: Sequence[str], 
                 await asyncio.sleep(0)
         facts = (await gate.settled(count + 1))[-1]
     await gate.vacated()
-    expected = {ENDS[order[0]]} if stage == "begun" or order[0] == "finish" else {ENDS[end] for end in order}
+    expected = (
+        {ENDS[order[0]]}
+        if "cancel" in order or stage == "begun" or order[0] == "finish"
+        else {ENDS[end] for end in order}
+    )
     assert facts.verdict in expected, (stage, order)
 
 
@@ -272,6 +279,22 @@ async def test_g23_one_record_in_whatever_order_it_ends(stage: str, has_turns: b
         assert counts["streamweir_open_streams"] == 0
         assert gate.gateway.abandoned == 0
         assert not gate.gateway._conversations
+
+
+@pytest.mark.parametrize(
+    ("stage", "end"), [*((stage, "finish") for stage in STAGES), ("begun", "timeout")], ids=lambda each: each
+)
+async def test_the_end_of_the_process_in_the_turn_of_the_end_of_an_answer_does_not_change_what_became_of_it(
+    stage: str, end: str
+) -> None:
+    """The cancellation comes before the task has gone on: its caller has the whole answer, or its error frame."""
+    async with gateway_to(script) as (gate, _):
+        await race(gate, capture(gate), stage, [end, "cancel"], has_turns=False)
+        (facts,) = gate.facts
+        assert (facts.verdict, facts.status) == (ENDS[end], 200)
+        assert facts.bytes_out > 0
+        assert (facts.finish is not None) == (end == "finish")
+        assert facts.usage is not None
 
 
 OUTCOMES: dict[str, Sequence[Step]] = {

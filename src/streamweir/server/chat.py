@@ -140,6 +140,11 @@ class Conversation:
             self._refuse(error)
             error.__traceback__ = None  # as above
         except asyncio.CancelledError:
+            relay, meter = self._relay, self._meter
+            if relay is not None and meter is not None and (relay.is_delivered or self._is_cut):
+                # The end of the process, behind the end of the answer: it is recorded as the caller got it.
+                self._settle(relay, meter)
+                raise
             # Our own, from `stop` or the caller's leaving: nothing was under way that could be told.
             if self._stop_reason is not None:
                 self._refuse(self._stop_reason)

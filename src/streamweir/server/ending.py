@@ -88,6 +88,7 @@ class Ending(ABC):
         "bytes_in",
         "failure",
         "first_token_at",
+        "is_delivered",
         "is_over",
         "on_cut",
         "on_first_token",
@@ -133,6 +134,8 @@ class Ending(ABC):
         self.verdict: Verdict | None = None
         """Set where no event tells it: the caller has gone."""
         self.is_over = False
+        self.is_delivered = False
+        """The caller was sent the end of the answer, be it an error frame: nothing that comes later changes that."""
         self._waiter: asyncio.Future[None] | None = None  # of whoever waits until it is
 
     @abstractmethod
@@ -182,6 +185,7 @@ class Ending(ABC):
         if is_begun:
             self._outlet.drop()
             self._outlet.finish(self._last_words(error), self._time())
+            self.is_delivered = True
         elif reads_on:
             self._exchange.detach(error, (0, 0))
             self.failure = error
@@ -314,6 +318,7 @@ class Ending(ABC):
         self._part()
         if has_answer:
             self._outlet.finish(out, self._time())
+            self.is_delivered = True
 
     def _conclude_now(self, out: bytes) -> None:
         """Though it may be held back."""
