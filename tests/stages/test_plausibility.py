@@ -1,6 +1,7 @@
 """Reports of usage that can be true of their request, and those that cannot."""
 
 import pytest
+from msgspec import structs
 
 from streamweir.core.usage import MOST_TOKENS, Usage
 from streamweir.stages.plausibility import Scope, bounded, is_possible
@@ -85,5 +86,5 @@ def test_beyond_the_bound_every_count_keeps_its_proportion() -> None:
     )
     less = Usage(input_uncached=40, cache_read=20, cache_write_1h=10, output=20, reasoning=10, openai_style=True)
     assert bounded(usage, 100) == less
-    most = Usage(**dict.fromkeys(COUNTS, MOST_TOKENS))
+    most = structs.replace(Usage(), **dict.fromkeys(COUNTS, MOST_TOKENS))
     assert 0.99e9 < bounded(most, 10**9).total_tokens <= 10**9
