@@ -16,7 +16,7 @@ from support.pagewatch import PageWatch
 from support.served import PROGRAM, command_of
 from support.web import needs_page
 
-ANSWERED_MS = 60_000
+ANSWERED_MS = 120_000
 """The embedded model may have to share its processors with other tests."""
 
 

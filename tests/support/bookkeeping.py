@@ -197,7 +197,7 @@ async def keeping(
 
     `others`: more providers by their names, all of the same kind.
     """
-    async with nothing_left(timers=False), _upstreams({"up": script, **(others or {})}) as ups:
+    async with nothing_left(), _upstreams({"up": script, **(others or {})}) as ups:
         addresses = {name: up.base_url for name, up in ups.items()}
         config = "".join(providers(kind, **{name: url}) + provider + "\n" for name, url in addresses.items())
         url = await _database(folder)

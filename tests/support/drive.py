@@ -165,7 +165,7 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
             valkey = stack.enter_context(ValkeyServer())
             valkey.execute("CONFIG", "SET", "requirepass", B["password of Valkey"])
             shared = f'[shared]\nurl = "redis://:{B["password of Valkey"]}@127.0.0.1:{valkey.port}/0"\n'
-        await stack.enter_async_context(nothing_left(timers=False))
+        await stack.enter_async_context(nothing_left())
         up = await stack.enter_async_context(ScriptedUpstream(play))
         toml = f'{providers_toml(up.base_url)}{KEYS_TOML}{_TOML}base_url = "{up.base_url}"\n'
         toml += f'[store]\nurl = "{url}"\n{shared}'

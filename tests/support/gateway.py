@@ -9,7 +9,6 @@ open any more: no stream, no connection, no upstream, no place for an abandoned 
 """
 
 import asyncio
-import gc
 import json
 import os
 import socket
@@ -38,6 +37,7 @@ from support.patient import PATIENT, be_patient
 from support.rawclient import RawClient, Reply
 from support.script import Script
 from support.scripted import ScriptedUpstream
+from support.watchdog import WatchedLoop
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
 be_patient()
@@ -235,15 +235,12 @@ async def gateway_to(
 
 
 @asynccontextmanager
-async def nothing_left(*, timers: bool = True) -> AsyncIterator[None]:
-    """Around all that a test opens: no file, no task and no timer of it outlives the block.
-
-    `timers`: to find them takes a tenth of a second.
-    """
-    files, tasks, waiting = _open_files(), asyncio.all_tasks(), _timers() if timers else 0
+async def nothing_left() -> AsyncIterator[None]:
+    """Around all that a test opens: no file, no task and no timer of it outlives the block."""
+    files, tasks, waiting = _open_files(), asyncio.all_tasks(), _timers()
     yield
     await until(lambda: not _open_files() - files and not asyncio.all_tasks() - tasks)
-    assert not timers or _timers() <= waiting
+    assert _timers() <= waiting
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -264,12 +261,9 @@ def _open_files() -> Counter[str]:
 
 
 def _timers() -> int:
-    """How many wait to ring. uvloop keeps no list that could be asked."""
     loop = asyncio.get_running_loop()
-    now, any_timer = loop.time(), loop.call_later(3600, int)
-    any_timer.cancel()
-    handles = [each for each in gc.get_objects() if type(each) is type(any_timer)]
-    return sum(not each.cancelled() and each.when() > now for each in handles)
+    assert isinstance(loop, WatchedLoop)
+    return loop.timers
 
 
 def _no_local(_: ProviderConfig) -> Upstream:

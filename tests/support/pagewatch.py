@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Request, WebError
 
+from support.patience import PATIENCE_S
+
 TELL_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy violated: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));
@@ -25,6 +27,7 @@ class PageWatch:
         self._lines: list[str] = []
         self._host = urlsplit(base_url).netloc
         self._expected: list[re.Pattern[str]] = []
+        context.set_default_timeout(PATIENCE_S * 1000)
         context.add_init_script(TELL_VIOLATIONS)
         context.on("dialog", self._dialog)
         context.on("request", self._request)

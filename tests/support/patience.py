@@ -1,6 +1,16 @@
 """How long tests wait for what must happen: so long that a busy machine is no reason to fail."""
 
+from collections.abc import Callable
+from typing import Any
+
 PATIENCE_S = 120.0
 """For anything that must happen. Nothing is expected to take it, and no test measures speed by it."""
 PATIENT_S = 60.0
 """For what the program waits for. Shorter, so that it is the program which says what it has waited for."""
+
+
+def replace_default(function: Callable[..., Any], **deadlines: object) -> None:
+    """Of the function's keyword arguments, for all who do not say what they want."""
+    defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
+    assert defaults.keys() >= deadlines.keys()
+    defaults.update(deadlines)

@@ -5,15 +5,12 @@ where a test says nothing, the program in it waits for its database, and for its
 production.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from msgspec import structs
 
 from streamweir.server import opening
 from streamweir.server.api.context import Context
 from streamweir.server.pace import Pace
-from support.patience import PATIENT_S
+from support.patience import PATIENT_S, replace_default
 
 PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
 """Nobody is taken for away who is only slow."""
@@ -21,11 +18,5 @@ PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT
 
 def be_patient(**pace: float) -> None:
     """For the program in this process, wherever it is not told another pace. `pace`: members that are to differ."""
-    _replace_default(opening.open_books, pace=structs.replace(PATIENT, **pace))
-    _replace_default(Context.read, timeout_s=PATIENT_S)
-
-
-def _replace_default(function: Callable[..., Any], **deadlines: object) -> None:
-    defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
-    assert defaults.keys() >= deadlines.keys()
-    defaults.update(deadlines)
+    replace_default(opening.open_books, pace=structs.replace(PATIENT, **pace))
+    replace_default(Context.read, timeout_s=PATIENT_S)

@@ -18,11 +18,17 @@ from pathlib import Path
 import pytest
 
 from streamweir.store.engine import Store, open_store
+from streamweir.store.postgres import PostgresStore
+from streamweir.store.sqlite import SqliteStore
+from support.patience import PATIENT_S, replace_default
 from support.postgres import shared_postgres
 
 DATABASES = ("sqlite", "postgres")
 each_database = pytest.mark.parametrize("database", DATABASES)
 
+for each in (SqliteStore, PostgresStore):
+    for method in (each.read, each.write, each.write_content):
+        replace_default(method, timeout_s=PATIENT_S)
 _FILE = "streamweir.db"
 _SQLITE_URL = f"sqlite:///{_FILE}"
 _migrated: dict[str, bytes | str] = {}

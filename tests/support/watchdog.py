@@ -28,6 +28,7 @@ from contextvars import Context
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVarTuple
+from weakref import WeakSet
 
 import uvloop
 
@@ -181,6 +182,16 @@ WATCHDOG = Watchdog()
 class WatchedLoop(uvloop.Loop):
     """The program's own event loop, whose callbacks go through the watchdog."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
+
+    @property
+    def timers(self) -> int:
+        """How many wait to ring. uvloop keeps no list that could be asked."""
+        now = self.time()
+        return sum(not each.cancelled() and each.when() > now for each in self._timers)
+
     def run_forever(self) -> None:
         with WATCHDOG.running():
             super().run_forever()
@@ -198,7 +209,9 @@ class WatchedLoop(uvloop.Loop):
     def call_later(  # and `call_at`, which calls it
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return super().call_later(delay, WATCHDOG.call, callback, *args, context=context)
+        timer = super().call_later(delay, WATCHDOG.call, callback, *args, context=context)
+        self._timers.add(timer)
+        return timer
 
     def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
         super().add_reader(fd, WATCHDOG.call, callback, *args)
@@ -242,19 +255,21 @@ def _work() -> int:
 
 
 def _watched(factory: Callable[[], Any]) -> Callable[[], Any]:
-    """uvloop calls a protocol from C: the methods of its class are wrapped when the first one is made."""
+    """uvloop calls a protocol from C: it gets one of a class whose methods go through the watchdog."""
 
     def make() -> Any:
         protocol = factory()
-        kind = type(protocol)
-        if kind.__module__.startswith("streamweir."):
-            for name in CALLS:
-                method = getattr(kind, name, None)
-                if method is not None and not hasattr(method, "is_watched"):
-                    setattr(kind, name, _watched_method(method))
+        if type(protocol).__module__.startswith("streamweir."):
+            protocol.__class__ = _watched_kind(type(protocol))
         return protocol
 
     return make
+
+
+@functools.cache
+def _watched_kind(kind: Any) -> Any:
+    methods = {name: _watched_method(getattr(kind, name)) for name in CALLS if hasattr(kind, name)}
+    return type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, **methods})
 
 
 def _watched_method(method: Any) -> Any:
@@ -262,7 +277,6 @@ def _watched_method(method: Any) -> Any:
     def call(*arguments: Any) -> Any:
         return WATCHDOG.call(method, *arguments)
 
-    call.is_watched = True  # type: ignore[attr-defined]
     return call
 
 

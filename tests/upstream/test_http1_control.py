@@ -1,7 +1,6 @@
 """What a receiver may do with its call, and when: pause, resume, abort, let go, or fail itself."""
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from support.upstream_server import (
     turns,
     using,
 )
+from support.watchdog import WatchedLoop
 
 
 class Scene(NamedTuple):
@@ -346,9 +346,10 @@ async def test_a_receiver_that_fails(moment: str, data: bytes, how: str | None) 
 
 
 def timers() -> int:
-    """Those of the event loop that are still to come. uvloop shows them to the garbage collector alone."""
-    gc.collect()
-    return sum(type(each).__name__ == "TimerHandle" and not each.cancelled() for each in gc.get_objects())
+    """Those of the event loop that are still to come."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, WatchedLoop)
+    return loop.timers
 
 
 async def test_nothing_is_left_behind() -> None:
