@@ -281,7 +281,7 @@ async def test_a_host_that_is_none_is_refused_whatever_is_asked_for(line: str) -
 
 
 async def test_a_target_that_is_no_path_is_refused() -> None:
-    lines = ("GET @evil/metrics", "GET http://127.0.0.1/metrics", "GET metrics", "GET *", "CONNECT a:1")
+    lines = ("GET @evil/metrics", "GET http://u@127.0.0.1/metrics", "GET metrics", "GET *", "CONNECT a:1")
     async with gateway_to(in_turn(), TOML) as (gate, _):
         for line in lines:
             await assert_not_http(gate, line, "gateway")
@@ -294,7 +294,9 @@ async def test_no_host_opens_what_is_closed(host: str) -> None:
         far = (("x-forwarded-for", FAR), ("x-forwarded-host", "localhost"), ("x-original-url", "/health"))
         assert (await ask(client, "GET /metrics", far, host=host)).status == 401
         assert (await ask(client, "GET /v1/models", far, host=host)).status == 401
-        await gate.settled(2)
+        assert (await ask(client, f"GET http://{host}/metrics", far)).status == 401
+        assert (await ask(client, f"GET https://{host}/health", far)).status == 200
+        await gate.settled(3)
 
 
 # S17: other sites.

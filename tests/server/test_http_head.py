@@ -108,6 +108,23 @@ def test_a_path_is_taken_as_sent(path: str) -> None:
     assert (head.path, head.query) == (path, "q?r")
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "path", "query"),
+    [
+        ("http://b/c?d", "b", "/c", "d"),
+        ("HTTPS://b:8080/", "b:8080", "/", ""),
+        ("http://[::1]:80//c/@d", "[::1]:80", "//c/@d", ""),
+        ("http://b", "b", "/", ""),
+        ("http://b?c", "b", "/", "c"),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_absolute_target_names_the_host(target: str, host: str, path: str, query: str, version: int) -> None:
+    head, _ = read(f"GET {target} HTTP/1.{version}\r\nHost: a\r\n\r\n".encode())
+    assert head is not None
+    assert (head.headers, head.path, head.query) == ({"host": host}, path, query)
+
+
 def test_the_limit_of_bytes_counts_all_of_the_head() -> None:
     def head_of(size: int) -> bytes:
         start = b"GET / HTTP/1.1\r\nhost: a\r\nx: "

@@ -6,7 +6,7 @@ The corpus of spec/security.md S14 and S5. Behind every hostile request stands a
 
 import pytest
 
-from support.httpapp import get, serving
+from support.httpapp import get, post, serving
 from support.rawclient import RawClient
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -110,8 +110,19 @@ HOSTILE = {
     "RTSP": b"OPTIONS /echo RTSP/1.0\r\nHost: a\r\n\r\n",
     "ICE": b"SOURCE /echo ICE/1.0\r\nHost: a\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "absolute form": get("http://a/echo"),
-    "absolute form of another": get("https://evil/echo"),
+    "absolute form with a user": get("http://u@a/echo"),
+    "absolute form with a user and a password": get("http://u:p@a/echo"),
+    "absolute form of no host": get("http:///echo"),
+    "absolute form of a broken host": get("http://a:b/echo"),
+    "absolute form of a host beyond ASCII": get("http://caf\xe9/echo"),
+    "absolute form of another scheme": get("ftp://a/echo"),
+    "absolute form without a scheme": get("//a/echo").replace(b" //", b" ://"),
+    "absolute form with a backslash": get("http://a\\echo"),
+    "absolute form with a fragment": get("http://a/echo#x"),
+    "absolute form without a host field": get("http://a/echo").replace(b"host: a\r\n", b""),
+    "absolute form with a broken host field": get("http://a/echo").replace(b"host: a", b"host: a/b"),
+    "absolute form with two host fields": get("http://a/echo", "host: a"),
+    "opaque target": get("http:a/echo"),
     "asterisk form": get("*").replace(b"GET", b"OPTIONS"),
     "authority form": get("a:80").replace(b"GET", b"CONNECT"),
     "CONNECT with a path": get("/echo").replace(b"GET", b"CONNECT").replace(b" /echo", b" echo"),
@@ -127,6 +138,8 @@ HOSTILE = {
     "encoded NUL": get("/a%00b"),
     "encoded CR": get("/a%0Db"),
     "encoded LF": get("/a%0ab"),
+    "idempotency key twice": framed(b"Idempotency-Key: a", b"Idempotency-Key: b", b"Content-Length: 5"),
+    "idempotency key twice, the same": framed(b"Idempotency-Key: a", b"idempotency-key: a", b"Content-Length: 5"),
     # Who is meant.
     "no host": head(line=b"GET /echo HTTP/1.1", host=False),
     "host twice": head(b"Host: a", line=b"GET /echo HTTP/1.1"),
@@ -184,6 +197,8 @@ READ_SAFELY = {
     "an offer of h2c": (framed(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: 5"), b"hello"),
     "an offer of websocket": (get("/echo", "connection: upgrade", "upgrade: websocket"), b""),
     "no body": (framed(body=b""), b""),
+    "absolute form": (get("http://a/echo"), b""),
+    "absolute form of another": (post("HTTPS://evil:80/echo", b"hello"), b"hello"),
 }
 
 

@@ -15,11 +15,14 @@ from msgspec import Struct
 from streamweir.core.errors import CallerError
 
 _END = b"\r\n\r\n"
-_LINE = re.compile(rb"([A-Z-]+) (/[!\"$-~]*) HTTP/1\.([01])\r\n")
-"""Origin-form alone, single spaces, no fragment, visible ASCII. llhttp would also take HTTP/2.0, RTSP and none."""
+_LINE = re.compile(
+    rb"([A-Z-]+) (?:(/[!\"$-~]*)|[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9._:\[\]-]+)([/?][!\"$-~]*)?) HTTP/1\.([01])\r\n"
+)
+"""Origin-form or absolute-form (RFC 9112 3.2.2) without user information, single spaces, no fragment, visible ASCII.
+llhttp would also take HTTP/2.0, RTSP and none."""
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _ENCODED_CONTROL = re.compile(r"%0[0aAdD]")
-_ONCE = frozenset({"host", "content-length", "transfer-encoding"})
+_ONCE = frozenset({"host", "content-length", "transfer-encoding", "idempotency-key"})
 _MOST_DIGITS = 18
 _KNOWN = {
     spelling.encode("ascii"): name
@@ -125,20 +128,22 @@ def _read(raw: bytes, headers: dict[str, str]) -> Head:
     line = _LINE.match(raw)
     if line is None:
         _refuse("its request line is malformed, or not of the form this server takes")
-    path, _, query = line[2].decode("ascii").partition("?")
+    path, _, query = (line[2] or line[4] or b"").decode("ascii").partition("?")
     if "%0" in path and _ENCODED_CONTROL.search(path):
         _refuse("its path contains an encoded control character")
-    is_1_1 = line[3] == b"1"
+    is_1_1 = line[5] == b"1"
     host = headers.get("host")
     if host is None:
         if is_1_1:
             _refuse("it has no host field")
     elif not _HOST.fullmatch(host):
         _refuse("its host field is malformed")
+    if line[3] is not None:
+        _take_authority(line[3].decode("ascii"), headers)
     is_chunked = _is_chunked(headers, is_1_1)
     return Head(
         method=line[1].decode("ascii"),
-        path=path,
+        path=path or "/",
         query=query,
         headers=headers,
         is_1_1=is_1_1,
@@ -147,6 +152,13 @@ def _read(raw: bytes, headers: dict[str, str]) -> Head:
         keeps_alive=is_1_1 and not _asks_to_close(headers.get("connection")),
         expects_continue=is_1_1 and headers.get("expect", "").lower() == "100-continue",
     )
+
+
+def _take_authority(authority: str, headers: dict[str, str]) -> None:
+    """That of an absolute-form stands for the host, whatever the field says. Who may do what never depends on it."""
+    if not _HOST.fullmatch(authority):
+        _refuse("the authority of its target is malformed")
+    headers["host"] = authority
 
 
 def _is_chunked(headers: dict[str, str], is_1_1: bool) -> bool:
