@@ -177,6 +177,7 @@ class Watchdog:
 
 
 WATCHDOG = Watchdog()
+_WATCHED_KINDS: dict[type, type] = {}
 
 
 class WatchedLoop(uvloop.Loop):
@@ -266,10 +267,12 @@ def _watched(factory: Callable[[], Any]) -> Callable[[], Any]:
     return make
 
 
-@functools.cache
-def _watched_kind(kind: Any) -> Any:
+def _watched_kind(kind: type) -> type:
+    if kind in _WATCHED_KINDS:
+        return _WATCHED_KINDS[kind]
     methods = {name: _watched_method(getattr(kind, name)) for name in CALLS if hasattr(kind, name)}
-    return type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, **methods})
+    members = {"__slots__": (), "__module__": kind.__module__, **methods}
+    return _WATCHED_KINDS.setdefault(kind, type(kind.__name__, (kind,), members))
 
 
 def _watched_method(method: Any) -> Any:
