@@ -64,12 +64,23 @@ async def test_the_last_attempt_that_is_allowed_has_all_the_time() -> None:
             assert len(fourth.requests) == 0
 
 
-async def test_comments_keep_no_stalled_stream_open() -> None:
-    stalled: list[Step] = [Head(), Send(b"".join(openai_frames()[:2])), *[Send(b": ping\n")] * 3, Hang()]
+@pytest.mark.parametrize("comment", [b": ping\n", b": ping\n\n"], ids=["in one block", "each a block"])
+async def test_comments_keep_no_stalled_stream_open(comment: bytes) -> None:
+    stalled: list[Step] = [Head(), Send(b"".join(openai_frames()[:2])), *[Send(comment)] * 3, Hang()]
     async with gateway_to(stalled, "[server.timeouts]\nidle_s = 0.1\nsilence_s = 0.02") as (gate, up):
         await gate.ask(model="up/m", stream=True)
         (facts,) = await gate.settled()
         assert facts.error == "stream_idle_timeout"
+        await up.vacated()
+
+
+async def test_comments_without_end_are_no_answer() -> None:
+    begun = b"".join(openai_frames()[:2])
+    script: list[Step] = [Head(), Send(begun), *[Send(b":\n\n" * 20_000)] * 50, Hang()]
+    async with gateway_to(script, "[server.timeouts]\nidle_s = 600") as (gate, up):
+        await gate.ask(model="up/m", stream=True)
+        (facts,) = await gate.settled()
+        assert facts.error == "upstream_frame_too_large"
         await up.vacated()
 
 

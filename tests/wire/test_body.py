@@ -67,3 +67,37 @@ def test_whether_an_event_is_under_way(body: bytes, is_mid_event: bool) -> None:
     splitter = BodySplitter()
     splitter.feed(body)
     assert splitter.is_mid_event is is_mid_event
+
+
+NOTHING = {
+    "comments": (b"data: 1\n\n", b":\n\n"),
+    "comments of one block": (b"data: 1\n\n", b": ping\n"),
+    "blocks without data": (b"data: 1\n\n", b"id: 7\n\n"),
+    "blank lines": (b"data: 1\n\n", b"\n\r\n"),
+    "blank lines at the start": (b"", b"\n\r\n"),
+    "the gaps of an array": (b'[{"a":1}', b" ,\n"),
+    "spaces at the start": (b" ", b" \t"),
+}
+
+
+@pytest.mark.parametrize(("begin", "nothing"), NOTHING.values(), ids=NOTHING)
+def test_what_is_no_event_has_an_end(begin: bytes, nothing: bytes) -> None:
+    splitter = BodySplitter()
+    splitter.feed(begin)
+    piece = nothing * (16_384 // len(nothing))
+
+    def feed_for_long() -> None:
+        for _ in range(512):
+            splitter.feed(piece)
+
+    with pytest.raises(EventTooLarge):
+        feed_for_long()
+
+
+@pytest.mark.parametrize(("begin", "event"), [(b"", b"data: 1\n\n"), (b"[", b'{"a":1},')])
+def test_signs_of_life_between_events_do_not_add_up(begin: bytes, event: bytes) -> None:
+    splitter = BodySplitter()
+    splitter.feed(begin)
+    quiet = b": ping\n\n" * 8000 if not begin else b" " * 64_000
+    frames = [frame for _ in range(20) for frame in splitter.feed(quiet + event)]
+    assert len([frame for frame in frames if frame.data is not None]) == 20

@@ -101,7 +101,8 @@ class Exchange:
             before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
             return before if self.ended else before + self._write(self._intake.end_of_split())
         if self._is_flowing and len(frames) == 1:  # nearly every read
-            self.has_moved = True
+            if frames[0].data is not None:  # comments are no events
+                self.has_moved = True
             tap = self._tap
             if tap is None:
                 events = self._decode(frames[0])
@@ -113,7 +114,10 @@ class Exchange:
             passed = tap.feed(frames[0])
             return passed if passed is not None else self._take_refused(tap, frames[0])
         self._split = self._intake.split
-        self.has_moved |= bool(frames)
+        for frame in frames:
+            if frame.data is not None:
+                self.has_moved = True
+                break
         return b"".join([self._take(frame) for frame in frames])
 
     def finish(self) -> bytes:

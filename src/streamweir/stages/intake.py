@@ -61,7 +61,11 @@ class Intake:
         return (self._body.events or self._body).feed
 
     def end_of_split(self) -> Sequence[Event]:
-        return self.fail(UpstreamError("upstream_frame_too_large", "The upstream sent an event that is too large."))
+        return self.fail(
+            UpstreamError(
+                "upstream_frame_too_large", "The upstream sent too large an event, or too much without an event."
+            )
+        )
 
     def rest(self) -> list[Frame]:
         """What was left at the end of the body."""

@@ -4,6 +4,9 @@ A read goes to the receiver in the callback that brought it, as one `body_receiv
 was the last, `body_ended`: no task, no queue. The receiver is told nothing more once its call is
 over, whoever ended it, and it may end it from inside its own callbacks.
 
+A large read is handed over in slices, one per turn of the loop, and meanwhile nothing more is read: a
+provider that sends much at once takes no more than its share. What ends the body waits its turn.
+
 A connection owns a place in the pool from `send` until its call is over. It goes back to the pool
 only when its response was whole, both sides keep it open, the request was sent to its end and
 nothing was read beyond the response; in every other case it is closed on the spot.
@@ -11,6 +14,9 @@ nothing was read beyond the response; in every other case it is closed on the sp
 
 import asyncio
 import ssl
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from streamweir.core.errors import StreamweirError, UpstreamError
@@ -20,6 +26,8 @@ from streamweir.upstream.reply import MOST_HEAD_BYTES, Reply
 
 # A short body is copied behind its head, so that both go out in one packet and one TLS record; a long one is not.
 _MOST_COPIED_BYTES = 64 * 1024
+_SLICE_BYTES = 16 * 1024
+"""What one turn takes of a read. Of the smallest frames these are two thousand: some milliseconds of work."""
 
 
 class Sender(Protocol):
@@ -41,9 +49,13 @@ class Sender(Protocol):
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_barren",
+        "_end",
         "_has_heard",
+        "_is_behind",
         "_is_dead",
+        "_is_paused",
         "_is_reused",
+        "_late",
         "_line",
         "_linger",
         "_owns_place",
@@ -70,6 +82,10 @@ class Connection(asyncio.Protocol):
         self._is_reused = False
         self._is_dead = False
         self._owns_place = False
+        self._late: deque[bytes] = deque()  # slices of a read whose turn has not come
+        self._is_behind = False  # there are some, and what is read now comes behind them
+        self._is_paused = False  # by whoever receives
+        self._end: Callable[[], None] | None = None  # what came behind them: the end of the connection
         self._linger: asyncio.TimerHandle | None = None
 
     @property
@@ -101,10 +117,15 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
 
     def pause(self) -> None:
+        self._is_paused = True
         self._line.pause_reading()
 
     def resume(self) -> None:
-        self._line.resume_reading()
+        self._is_paused = False
+        if self._is_behind:
+            asyncio.get_running_loop().call_soon(self._take_slice)
+        else:
+            self._line.resume_reading()
 
     def let_go(self, linger_s: float) -> None:
         """The call is over for its sender; the connection is kept if nothing but the end is to come, and soon."""
@@ -114,6 +135,8 @@ class Connection(asyncio.Protocol):
             return
         if reply.is_whole:
             self._retire(reply)
+        elif self._late:
+            self.drop()
         elif reply.has_head and reply.may_keep and reply.fault is None and not reply.pieces:
             self._linger = asyncio.get_running_loop().call_later(linger_s, self.drop)
             self._line.resume_reading()
@@ -126,6 +149,7 @@ class Connection(asyncio.Protocol):
         if self._is_dead:
             return
         self._is_dead = True
+        self._late.clear()
         self._leave()
         self._end_linger()
         if self._reply is not None:
@@ -138,6 +162,9 @@ class Connection(asyncio.Protocol):
             self._pool.free()
 
     def data_received(self, data: bytes) -> None:
+        if data[_SLICE_BYTES:] or self._is_behind:
+            self._put_off(data)
+            return
         reply, receiver = self._reply, self._receiver
         if reply is None:
             self._give_up(UpstreamError("upstream_bad_response", "The provider answered before it was asked."))
@@ -162,6 +189,9 @@ class Connection(asyncio.Protocol):
         reply = self._reply
         if self._is_dead:
             return
+        if self._is_behind:
+            self._end = self._end or self.eof_received
+            return
         if reply is None or self._receiver is None:
             self._give_up(_empty())
         elif reply.ends_by_close:
@@ -176,6 +206,9 @@ class Connection(asyncio.Protocol):
         # way could have done. That ends no body, not even one that lasts until the close.
         if self._is_dead:
             return
+        if self._is_behind:
+            self._end = self._end or partial(self.connection_lost, exc)
+            return
         if exc is None:
             error = _truncated() if self._has_heard else _empty()
         elif isinstance(exc, ssl.SSLError) and not self._has_heard:
@@ -186,6 +219,30 @@ class Connection(asyncio.Protocol):
             self._give_up(error)
         else:
             self._fail(error)
+
+    def _put_off(self, data: bytes) -> None:
+        """A read that is too large for one turn, or comes behind one that was."""
+        self._late.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
+        if not self._is_behind:
+            self._is_behind = True
+            self._line.pause_reading()
+            self._take_slice()
+
+    def _take_slice(self) -> None:
+        """One slice; the next has the next turn. Where the receiver has paused, it waits for `resume`."""
+        if self._is_dead or self._is_paused or not self._is_behind:
+            return
+        self._is_behind = False
+        self.data_received(self._late.popleft())
+        if self._is_dead:
+            return
+        self._is_behind = bool(self._late)
+        if self._is_behind:
+            asyncio.get_running_loop().call_soon(self._take_slice)
+        elif self._end is not None:
+            self._end()
+        elif not self._is_paused:
+            self._line.resume_reading()
 
     def _digest(self, reply: Reply, size: int) -> None:
         """A read that is not only body: the head, the end, a fault, or too little of anything."""
@@ -231,7 +288,8 @@ class Connection(asyncio.Protocol):
         reply.close()
         self._reply = None
         is_sent = not self._transport.get_write_buffer_size() and not self._line.get_write_buffer_size()
-        if reply.may_keep and is_sent and self.is_usable:
+        if reply.may_keep and is_sent and self.is_usable and not self._late and self._end is None:
+            self._is_paused = False
             self._is_reused = True
             self._owns_place = False
             self._line.resume_reading()  # or the peer's close would not be seen

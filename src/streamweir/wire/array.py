@@ -13,7 +13,7 @@ Memory is bounded by `limit` for one element; work per byte is constant whatever
 
 import re
 
-from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, skip_bom
+from streamweir.wire.sse import DEFAULT_LIMIT, MOST_WITHOUT_DATA, EventTooLarge, Frame, skip_bom
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _GAP = re.compile(rb"[ \t\r\n,]*+")
@@ -35,6 +35,7 @@ class ArraySplitter:
         self._at_start = at_start  # a byte order mark may come
         self._in_array = False
         self._has_ended = False
+        self._barren = 0  # bytes since the last element
 
     def feed(self, chunk: bytes, /) -> list[Frame]:
         if self._has_ended:
@@ -49,7 +50,8 @@ class ArraySplitter:
         start = 0
         while True:
             if not self._depth:
-                start = self._find_element(start, frames)
+                gap, start = start, self._find_element(start, frames)
+                self._barren += start - gap
                 if not self._depth:
                     break
             end = self._find_end()
@@ -59,6 +61,7 @@ class ArraySplitter:
                 self._fail(frames)
             element = bytes(held[start:end])
             frames.append(Frame(element, element))
+            self._barren = 0
             start = end
             if not self._in_array:
                 self._has_ended = True
@@ -68,7 +71,7 @@ class ArraySplitter:
             return frames
         del held[:start]
         self._scanned = max(0, self._scanned - start)
-        if len(held) > self._limit:
+        if len(held) > self._limit or self._barren > MOST_WITHOUT_DATA:
             self._fail(frames)
         return frames
 

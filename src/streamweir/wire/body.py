@@ -9,7 +9,7 @@ decides. A whole body is collected, up to a limit, and handed out by `whole`.
 from enum import StrEnum
 
 from streamweir.wire.array import ArraySplitter
-from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, Splitter, skip_bom
+from streamweir.wire.sse import DEFAULT_LIMIT, MOST_WITHOUT_DATA, EventTooLarge, Frame, Splitter, skip_bom
 
 WHOLE_LIMIT = 64 * 1024 * 1024
 
@@ -29,6 +29,7 @@ class BodySplitter:
         self._whole_limit = whole_limit
         self._start = bytearray()  # what may be a byte order mark
         self._is_past_bom = False
+        self._skipped = 0  # bytes of blank lines at the start
         self._blank = bytearray()  # white space, before the byte that decides
         self._whole = bytearray()
         self._splitter: Splitter | ArraySplitter | None = None
@@ -69,11 +70,13 @@ class BodySplitter:
         """Bytes among which the one that decides may be."""
         blank = self._blank
         if not blank:
+            size = len(chunk)
             chunk = chunk.lstrip(b"\r\n")  # blank lines mean nothing at the start of any form
+            self._skipped += size - len(chunk)
         first = chunk.lstrip(b" \t\r\n")[:1]
         blank += chunk
         if not first:
-            if len(blank) > self._limit:
+            if len(blank) > self._limit or self._skipped > MOST_WITHOUT_DATA:
                 raise EventTooLarge(self._limit, [])
             return []
         head = bytes(blank)

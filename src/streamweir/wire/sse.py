@@ -10,6 +10,7 @@ Blank lines before a block (a keep-alive to some servers) belong to no block.
 
 A block that ends in a bare CR is given out when the next byte, or the end, shows that no LF
 follows. Memory is bounded by `limit` for one block; work per byte is constant whatever the cuts.
+Comments are no events: more of them than `MOST_WITHOUT_DATA` without one fail like too large a block.
 """
 
 import re
@@ -18,6 +19,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 DEFAULT_LIMIT = 1024 * 1024
+MOST_WITHOUT_DATA = 256 * 1024
+"""How many bytes of comments, blank lines and blocks without data may stand between two blocks with data. A comment a
+second, as a sign of life, is that much in hours."""
 
 BOM = b"\xef\xbb\xbf"
 # Atomic, so that CRLF is never taken for two line ends.
@@ -38,7 +42,10 @@ class Frame(Struct, gc=False):
 
 
 class EventTooLarge(Exception):
-    """A block grew beyond the limit. `frames` are the ones before it in the same read."""
+    """A block grew beyond the limit, or none with data came for too long.
+
+    `frames` are the ones before it in the same read.
+    """
 
     def __init__(self, limit: int, frames: list[Frame]) -> None:
         super().__init__(f"an event of the stream is larger than {limit} bytes")
@@ -58,6 +65,7 @@ class Splitter:
         self._at_start = at_start  # a byte order mark may come
         self._failed = False
         self._is_clear = True  # nothing is held
+        self._barren = 0  # bytes since the last block with data, as far as they are not held
 
     def feed(self, chunk: bytes, /) -> list[Frame]:
         # The common case by far is a read that is exactly one block, of one of three shapes: a `data` line
@@ -114,17 +122,22 @@ class Splitter:
         while True:
             if start == len(held) or held[start] in b"\r\n":
                 first = _NOT_BLANK.search(held, start)
-                start = len(held) if first is None else first.start()
+                blank, start = start, len(held) if first is None else first.start()
+                self._barren += start - blank
             end = self._end_of_block(start)
             if end < 0:
                 break
             if end - start > self._limit:
                 self._fail(frames)
-            frames.append(self._read(bytes(held[start:end])))
+            frame = self._read(bytes(held[start:end]))
+            frames.append(frame)
+            self._barren = self._barren + end - start if frame.data is None else 0
             start = end
+            if self._barren > MOST_WITHOUT_DATA:
+                self._fail(frames)
         del held[:start]
         self._searched -= start
-        if len(held) > self._limit:
+        if len(held) > self._limit or self._barren > MOST_WITHOUT_DATA:
             self._fail(frames)
         self._is_clear = not held
         return frames
