@@ -141,9 +141,10 @@ async def test_wrong_keys_are_counted_as_wrong_secrets_are(tmp_path: Path) -> No
             assert reply.status_code == 401
             bodies.add(reply.content)
         assert len(bodies) == 1, "all are answered alike"
-        for secret in (WRONG, WRONG_KEY, api.secret, api.one.admin.secret):
+        for secret in (WRONG, WRONG_KEY):
             assert (await log_in(api, secret)).status_code == 429
-        assert (await log_in(api, api.one.admin.secret, peer="192.0.2.8")).status_code == 200
+        for secret in (api.secret, api.one.admin.secret):
+            assert (await log_in(api, secret)).status_code == 200
 
 
 async def test_a_login_as_another_ends_the_session_before(tmp_path: Path) -> None:

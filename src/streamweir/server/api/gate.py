@@ -4,8 +4,9 @@
     the session's cookie     opened with either, and good for as long as that is; what changes something needs
                              its token too, and must come from a page of this server (spec/security.md S15, S16)
 
-A wrong secret and an unknown one are answered alike, and counted (`api.tries`). Nothing here looks at
-a URL that the caller put together; `Host` is held against `Origin` and used for nothing else.
+A wrong secret and an unknown one are answered alike, and counted (`api.tries`); the right one passes
+however many were wrong, so that nobody can lock the operator out. Nothing here looks at a URL that the
+caller put together; `Host` is held against `Origin` and used for nothing else.
 """
 
 import hmac
@@ -70,22 +71,21 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
     if secret.startswith(ADMIN):
         await check_admin(context, secret, request)
         return OPERATOR
-    peer, at_ms = peer_of(request, context.setup()), context.clock_ms()
-    context.tries.check(peer, at_ms)
-    if context.books.directory.find(secret, at_ms / 1000) is None:
-        context.tries.failed(peer, at_ms)
+    if context.books.directory.find(secret, context.clock_ms() / 1000) is None:
+        raise _guessed(context, request)
     return _by_key(context, secret)
 
 
 async def check_admin(context: Context, secret: str, request: Request) -> None:
-    """Raises `CallerError` where it is not the admin secret, or too many were not."""
-    peer, tries = peer_of(request, context.setup()), context.tries
-    tries.check(peer, context.clock_ms())
-    is_right = await context.read(lambda conn: is_admin_secret(conn, secret))
-    tries.check(peer, context.clock_ms())  # others may have failed meanwhile: who asks at once gets no further
-    if not is_right:
-        tries.failed(peer, context.clock_ms())
-        raise wrong_secret()
+    """Raises `CallerError` where it is not the admin secret."""
+    if not await context.read(lambda conn: is_admin_secret(conn, secret)):
+        raise _guessed(context, request)
+
+
+def _guessed(context: Context, request: Request) -> CallerError:
+    """What a wrong secret is answered with. Counts it."""
+    peer, at_ms = peer_of(request, context.setup()), context.clock_ms()
+    return context.tries.failed(peer, at_ms) or wrong_secret()
 
 
 def wrong_secret() -> CallerError:
