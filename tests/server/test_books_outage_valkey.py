@@ -129,6 +129,33 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
             await shared_is_told(dying)
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["known to be dead", "silent"])
+async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(tmp_path: Path, is_known: bool) -> None:
+    """While both live nobody's slots are given to others, however short the lease of a process is."""
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
+    pace = structs.replace(PATIENT, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+            secret = await ships.new_key(max_streams=1, budget_nano=HELD)
+            dying, living = ships.desks
+            async with await dying.gate.connect() as client:
+                await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
+                await ships.up.seen(1)
+                assert error_of(await ask(living.gate, secret))["code"] == "concurrency_limit_exceeded"
+                await dying.upkeep.stop()
+                if is_known:
+                    living.room.books.instance_ended(dying.room.node.instance)
+                # Its place is free then; the database still holds its money.
+                async with asyncio.timeout(PATIENT_S):
+                    while error_of(await ask(living.gate, secret))["code"] != "budget_exceeded":
+                        await asyncio.sleep(0.01)
+                go_on.set()
+                assert (await client.response()).status == 200
+            await dying.gate.vacated()
+            await shared_is_told(dying)
+
+
 @each_outage
 async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str) -> None:
     """Of requests, of tokens and of streams; and all of it together again when it is back."""

@@ -45,6 +45,8 @@ def test_a_worker_that_is_killed_is_replaced_and_the_other_is_left_alone(gang: G
         assert line.read() == "started"
         os.kill(before[0], signal.SIGKILL)
         assert gang.wait("worker ended", number=0)["signal"] == "SIGKILL"
+        # What it had reserved for its requests is given back by another, at once.
+        assert gang.wait("told of an end", worker=1)["instance"] == f"instance of {before[0]}"
         replaced = gang.wait("worker serves", number=0)["pid"]
         assert replaced != before[0]
         assert gang.pids()[1] == before[1]

@@ -40,7 +40,13 @@ async def build(start: Start) -> Assembly:
     gateway.metrics_of_all = start.metrics_of_all
     if start.local is not None:
         logger.info("embedded model", url=start.local.base_url, length=len(start.local.api_key))
-    return Assembly(gateway=gateway, listen=gateway.listen, reload=lambda: void(read(path)))
+    return Assembly(
+        gateway=gateway,
+        listen=gateway.listen,
+        reload=lambda: void(read(path)),
+        instance=f"instance of {os.getpid()}",
+        instance_ended=lambda instance: logger.info("told of an end", instance=instance),
+    )
 
 
 def read(path: Path) -> str:

@@ -66,6 +66,14 @@ class Arbiter(Protocol):
 
     def renew(self, request_ids: Iterable[str]) -> None: ...
 
+    def beat(self) -> None:
+        """Once a second: this process is alive."""
+        ...
+
+    def instance_ended(self, instance: str) -> None:
+        """Another process is known to be dead: nothing is held for it any more."""
+        ...
+
     async def correct(self) -> None:
         """From time to time. Raises `StoreUnavailable`."""
         ...
@@ -128,6 +136,12 @@ class MemoryArbiter:
 
     def renew(self, request_ids: Iterable[str]) -> None:
         self._limits.renew(request_ids, time.monotonic())
+
+    def beat(self) -> None:
+        return  # nobody else counts
+
+    def instance_ended(self, instance: str) -> None:  # noqa: ARG002
+        return  # what it had counted went with it
 
     async def correct(self) -> None:
         return  # nobody else has counted

@@ -237,9 +237,17 @@ class Books:
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
+
+    def renew_leases(self) -> None:
+        """Once a second: what is reserved stays so, and this process is known to be alive."""
+        self._arbiter.beat()
         if time.monotonic() - self._renewed_at >= self._renew_s:
             self._renewed_at = time.monotonic()
             self._arbiter.renew(self._open)
+
+    def instance_ended(self, instance: str) -> None:
+        """Another process is known to be dead: what it has reserved is free again."""
+        self._arbiter.instance_ended(instance)
 
     async def correct(self) -> None:
         """From time to time: what is shared is held against the ledger. Raises `StoreUnavailable`."""

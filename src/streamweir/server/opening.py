@@ -187,7 +187,7 @@ def _furnish(
 ) -> Bookroom:
     journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
     writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
-    shared = _open_shared(config, pace)
+    shared = _open_shared(config, pace, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
     arbiter: Arbiter
     if decides_alone:
@@ -226,11 +226,16 @@ def redactor_of(config: Config, before: Config | None = None) -> Redactor:
     return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
 
 
-def _open_shared(config: Config, pace: Pace) -> SharedLimits | None:
+def _open_shared(config: Config, pace: Pace, node: Node) -> SharedLimits | None:
     if config.shared is None:
         return None
     return open_shared(
-        config.shared.url, lease_s=pace.lease_s, timeout_s=pace.shared_timeout_s, pause_s=pace.shared_pause_s
+        config.shared.url,
+        lease_s=pace.lease_s,
+        timeout_s=pace.shared_timeout_s,
+        pause_s=pace.shared_pause_s,
+        instance=node.instance,
+        instance_s=pace.instance_s,
     )
 
 
@@ -242,6 +247,7 @@ async def _enter(room: Bookroom, data_dir: Path) -> None:
     await give_sign(store, node, room.pace.silent_s)
     for dead in dead_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_bury, store, dead.instance))
+        books.instance_ended(dead.instance)
     if room.lock is not None and not room.lock.shared:  # nobody else can be alive
         await bury(store, await store.read(lambda conn: other_instances(conn, node.instance)))
     await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))

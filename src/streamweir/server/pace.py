@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamweir.policy.limits import LEASE_S
 from streamweir.store.batch import APPLY_S
-from streamweir.store.shared import PAUSE_S, TIMEOUT_S
+from streamweir.store.shared import INSTANCE_S, PAUSE_S, TIMEOUT_S
 from streamweir.store.writer import DECISION_S
 
 
@@ -36,6 +36,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Between two looks at whether they still may; they get a sign of life with it."""
     lease_s: float = LEASE_S
     """What a process has reserved in Valkey is given back when it was not renewed for so long."""
+    instance_s: float = INSTANCE_S
+    """And all of it when the process was not heard of for so long."""
     shared_timeout_s: float = TIMEOUT_S
     shared_pause_s: float = PAUSE_S
     """How long Valkey is left alone when it has failed too often."""

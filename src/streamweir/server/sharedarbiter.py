@@ -33,6 +33,8 @@ from streamweir.store.shared import SharedLimits, SharedUnavailable
 from streamweir.store.writer import DECISION_S, Writer
 
 _MOST_ACCOUNTS = 10_000
+_BEATS = 4
+"""Within the time after which a process is taken for dead."""
 
 
 class _Pin(Struct):
@@ -65,6 +67,8 @@ class SharedArbiter:
         self._unheard: set[str] = set()  # those of them that were drawn on while Valkey was away
         self._pinned: dict[str, _Pin] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._beat_at = 0.0
+        self._is_beating = False
         self.is_degraded = False
 
     def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
@@ -128,6 +132,26 @@ class SharedArbiter:
             del self._pinned[account]
         if self._shared is not None:
             self._start(self._renew_shared([each for each in every if each in self._is_shared]))
+
+    def beat(self) -> None:
+        shared = self._shared
+        if shared is None or self._is_beating or time.monotonic() - self._beat_at < shared.instance_s / _BEATS:
+            return
+        self._beat_at, self._is_beating = time.monotonic(), True
+        self._start(self._beat(shared))
+
+    def instance_ended(self, instance: str) -> None:
+        if self._shared is not None:
+            self._start(self._shared.end_instance(instance))
+
+    async def _beat(self, shared: SharedLimits) -> None:
+        try:
+            if await shared.beat():  # it stood still, and was taken for dead
+                await shared.renew(list(self._is_shared))
+        except SharedUnavailable:
+            return  # the next renewal says so
+        finally:
+            self._is_beating = False
 
     async def correct(self) -> None:
         """Valkey's sums of money by the ledger's: what was lost or flushed there is put right. Upkeep calls it."""

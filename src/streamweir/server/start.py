@@ -132,7 +132,13 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
                 logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
         gateway.reload(after)
 
-    return Assembly(gateway=gateway, listen=listen, reload=reload)
+    return Assembly(
+        gateway=gateway,
+        listen=listen,
+        reload=reload,
+        instance=room.node.instance if room is not None else None,
+        instance_ended=gateway.books.instance_ended,
+    )
 
 
 def _spare_collector() -> None:

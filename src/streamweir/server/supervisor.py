@@ -20,6 +20,7 @@ import asyncio
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -51,6 +52,7 @@ _KILL_S = 1.5
 _NOT_STARTED = 71
 """The status in place of one that a process would have had (EX_OSERR)."""
 _ANSWER_S = 1.0
+_MOST_ENDED = 64
 _RELOAD_S = 10.0
 
 
@@ -121,6 +123,8 @@ class _Worker:
         self.process = process
         self.channel: Channel | None = None
         self.has_served = False
+        self.instance: str | None = None
+        """What the books know it by."""
         self.last_metrics = b""
 
     async def ask(self, what: str, timeout_s: float) -> Details | None:
@@ -166,6 +170,8 @@ class Supervisor:
         self._gone_metrics = b""
         self._restarts = 0
         self._reloads: set[asyncio.Task[None]] = set()
+        self._ended: deque[str] = deque(maxlen=_MOST_ENDED)
+        """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
 
     async def run(self, local: Companion | None = None) -> int:
         await self._control.open()
@@ -226,6 +232,9 @@ class Supervisor:
         status = await process.wait()
         watch.cancel()
         del self._workers[number]
+        if worker.instance is not None:
+            self._ended.append(worker.instance)
+            self._tell_ended()
         if worker.last_metrics:
             self._gone_metrics = merge_gone([self._gone_metrics, worker.last_metrics])
         tell = logger.info if self._stopping.is_set() and status == 0 else logger.warning
@@ -299,6 +308,13 @@ class Supervisor:
                 logger.error("worker killed: it did not end", number=worker.number, pid=worker.process.pid)
                 worker.process.kill()
 
+    def _tell_ended(self) -> None:
+        for worker in self._workers.values():
+            if worker.has_served and worker.channel is not None and not worker.channel.is_closed:
+                while self._ended:
+                    worker.channel.tell("ended", {"instance": self._ended.popleft()})
+                return
+
     def _hung_up(self) -> None:
         task = asyncio.get_running_loop().create_task(self._reload())
         self._reloads.add(task)
@@ -329,7 +345,7 @@ class Supervisor:
         if worker is None:
             raise Unanswerable("who is there?")
         if what == "serving":
-            self._now_serving(worker)
+            self._now_serving(worker, details.get("instance"))
             return {}
         if what == "metrics":
             return {"text": (await self._metrics()).decode()}
@@ -344,8 +360,10 @@ class Supervisor:
             worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
         return {}
 
-    def _now_serving(self, worker: _Worker) -> None:
+    def _now_serving(self, worker: _Worker, instance: str | None) -> None:
         worker.has_served = True
+        worker.instance = instance
+        self._tell_ended()
         logger.info("worker serves", number=worker.number, pid=worker.process.pid)
         self._serving.add(worker.number)
         if not self._has_started and len(self._serving) == self._plan.workers:

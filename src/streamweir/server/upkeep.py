@@ -82,6 +82,7 @@ class Upkeep:
     def start(self) -> None:
         every = {
             "progress": self._note_progress,
+            "lease renewal": self._renew_leases,
             "key refresh": self._refresh,
             "heartbeat": self._beat,
             "recovery": self._recover,
@@ -105,6 +106,11 @@ class Upkeep:
         while True:
             await asyncio.sleep(self._pace.tick_s)
             self._books.note_progress()
+
+    async def _renew_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            self._books.renew_leases()
 
     async def _refresh(self) -> None:
         while True:

@@ -61,6 +61,10 @@ class Assembly(Struct, frozen=True, kw_only=True):
     """On a socket that is bound."""
     reload: Callable[[], None]
     """Reads the file again. Raises `ConfigError`, and then nothing has changed."""
+    instance: str | None = None
+    """What the books know this process by, where there are any."""
+    instance_ended: Callable[[str], None] = lambda _: None
+    """Another process of that name is dead."""
 
 
 Build = Callable[[Start], Awaitable[Assembly]]
@@ -101,7 +105,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     duty.assembly = await build(start)
     for number in options.fd:
         await duty.assembly.listen(socket.socket(fileno=number))
-    channel.tell("serving")
+    channel.tell("serving", {"instance": duty.assembly.instance})
     if channel.is_closed:  # before there was anything to stop
         duty.supervisor_gone(channel)
     status = await run(duty.assembly.gateway, reload=duty.assembly.reload, stop=duty.stop, is_alone=False)
@@ -128,6 +132,9 @@ class _Duty:
             raise Unanswerable("still starting")
         if what == "metrics":
             return {"text": self.assembly.gateway.metrics_text().decode()}
+        if what == "ended":
+            self.assembly.instance_ended(details["instance"])
+            return {}
         if what == "reload":
             return {"reason": try_reload(self.assembly.reload)}
         raise Unanswerable(f"unknown question: {what}")

@@ -9,6 +9,9 @@
 --   P:s:{key}      its streams: request ids by the end of their lease
 --   P:r:{request}  a reservation: {key, tick, tokens, amount, is held, account, limit, code, ...}
 --   P:leases       reservations that hold something, by the end of their lease
+--   P:alive        processes by the end of their own lease, which every call of theirs renews
+--   P:i:{process}  what each of them has reserved
+--   P:x:{process}  it was taken for dead: what it has reserved is to be renewed, if it is alive after all
 --   P:a:{account}  what is used of it: spent and held
 --   P:t:{account}  when it was drawn on or settled, within the last few seconds
 --   P:p:{account}  until when it is pinned: not to be put right by the books
@@ -18,12 +21,14 @@
 -- when they can no longer matter, the others a day after their last use.
 
 local P = KEYS[1]
+-- Taken out, so that the words of each command follow the first three.
+local INSTANCE, INSTANCE_LEASE = table.remove(ARGV, 4), tonumber(table.remove(ARGV, 4))
 local COMMAND, LEASE = ARGV[1], tonumber(ARGV[3])
 local TICK, TICKS, SECOND = 500000, 120, 1000000
 local STREAM_RETRY = 1000000
 local MOST_LAPSES = 256
 local USE_S, DAY_S = 120, 86400
-local LEASES = P .. ':leases'
+local LEASES, ALIVE = P .. ':leases', P .. ':alive'
 -- So long after it was made, a draw is in the books or pinned: a decision takes two seconds at most.
 local BOOKED_S = 5
 
@@ -34,23 +39,24 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
+-- The moment, and how long ago the last call was.
 local function steady()
     local now = tonumber(ARGV[2])
     if not now then
         local parts = redis.call('TIME')
         now = parts[1] * SECOND + parts[2]
     end
-    local shift = 0
+    local shift, gap = 0, 0
     local saved = redis.call('GET', P .. ':clock')
     if saved then
         local clock = cmsgpack.unpack(saved)
-        shift = clock[2]
+        shift, gap = clock[2], now - clock[1]
         if now < clock[1] then
             shift = shift + clock[1] - now
         end
     end
     redis.call('SET', P .. ':clock', cmsgpack.pack({ now, shift }), 'EX', DAY_S)
-    return now + shift
+    return now + shift, gap
 end
 
 -- The last minute of a key: {ticks = {tick, requests, tokens, ...}, totals}, without what is older.
@@ -138,17 +144,47 @@ local function save_reservation(id, reservation)
     redis.call('SET', P .. ':r:' .. id, cmsgpack.pack(reservation), 'EX', DAY_S)
 end
 
--- Leases that nobody renewed: neither stream nor money is held any more, but the reservation is remembered.
+-- Neither stream nor money is held any more, but the reservation is remembered.
+local function let_go(id)
+    redis.call('ZREM', LEASES, id)
+    local reservation = load_reservation(id)
+    if reservation and reservation[IS_HELD] == 1 then
+        redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
+        change(reservation, -reservation[AMOUNT])
+        reservation[IS_HELD] = 0
+        save_reservation(id, reservation)
+    end
+end
+
+-- This process is alive. Where nobody called for a while Valkey was away, and every other may be alive as well.
+local function stay_alive(now, gap)
+    if INSTANCE == '' then
+        return
+    end
+    if gap >= INSTANCE_LEASE / 2 then
+        for _, each in ipairs(redis.call('ZRANGE', ALIVE, 0, -1)) do
+            redis.call('ZADD', ALIVE, text(now + INSTANCE_LEASE), each)
+        end
+    end
+    redis.call('ZADD', ALIVE, text(now + INSTANCE_LEASE), INSTANCE)
+    redis.call('EXPIRE', ALIVE, DAY_S)
+end
+
+-- Leases that nobody renewed, and what processes that are dead have reserved.
 local function lapse(now)
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, MOST_LAPSES)) do
-        redis.call('ZREM', LEASES, id)
-        local reservation = load_reservation(id)
-        if reservation then
-            redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
-            change(reservation, -reservation[AMOUNT])
-            reservation[IS_HELD] = 0
-            save_reservation(id, reservation)
+        let_go(id)
+        redis.call('SREM', P .. ':i:' .. INSTANCE, id)
+    end
+    local dead = redis.call('ZRANGEBYSCORE', ALIVE, '-inf', text(now), 'LIMIT', 0, 1)[1]
+    if dead then
+        for _, id in ipairs(redis.call('SPOP', P .. ':i:' .. dead, MOST_LAPSES)) do
+            let_go(id)
         end
+        if redis.call('EXISTS', P .. ':i:' .. dead) == 0 then
+            redis.call('ZREM', ALIVE, dead)
+        end
+        redis.call('SET', P .. ':x:' .. dead, '1', 'EX', DAY_S)
     end
 end
 
@@ -158,6 +194,10 @@ local function lease(id, reservation, now)
     redis.call('EXPIRE', LEASES, DAY_S)
     redis.call('ZADD', streams, ends, id)
     redis.call('PEXPIRE', streams, text(LEASE / 1000 + 60000))
+    if INSTANCE ~= '' then
+        redis.call('SADD', P .. ':i:' .. INSTANCE, id)
+        redis.call('EXPIRE', P .. ':i:' .. INSTANCE, DAY_S)
+    end
 end
 
 local function renew(id, reservation, now)
@@ -309,6 +349,7 @@ local function settle(now)
     change(reservation, tonumber(ARGV[6]) - reservation[IS_HELD] * reservation[AMOUNT])
     touch(reservation, now)
     redis.call('DEL', P .. ':r:' .. id)
+    redis.call('SREM', P .. ':i:' .. INSTANCE, id)
     redis.call('ZREM', LEASES, id)
     redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
     local tokens = tonumber(ARGV[5])
@@ -344,7 +385,8 @@ local function adjust(now)
     return '1'
 end
 
-local now = steady()
+local now, gap = steady()
+stay_alive(now, gap)
 lapse(now)
 if COMMAND == 'reserve' then
     return reserve(now)
@@ -360,6 +402,16 @@ elseif COMMAND == 'renew' then
         if reservation then
             renew(ARGV[i], reservation, now)
         end
+    end
+    return ''
+elseif COMMAND == 'beat' then -- answers with 1 where all that this process has reserved is to be renewed
+    return text(redis.call('DEL', P .. ':x:' .. INSTANCE))
+elseif COMMAND == 'end' then -- process: it is known to be dead
+    if redis.call('EXISTS', P .. ':i:' .. ARGV[4]) == 1 then
+        redis.call('ZADD', ALIVE, '0', ARGV[4])
+        lapse(now)
+    else
+        redis.call('ZREM', ALIVE, ARGV[4])
     end
     return ''
 elseif COMMAND == 'seed' then -- account, used

@@ -6,8 +6,11 @@ request id and counted once, and settling what is unknown changes nothing. Nothi
 
     answer to `reserve` lost    its release is owed, and goes out with the next exchange
     `settle` not delivered      owed likewise; if the lease has lapsed meanwhile the cost still counts
-    process killed              its leases lapse after `lease_s`: streams and money are given back; what
+    process killed              all that it has reserved lapses together, `instance_s` after its last call, or at
+                                once where somebody knows (`end_instance`): streams and money are given back; what
                                 it had spent by then is missing here until the account is corrected
+    process stands still        as if it were dead; its next `beat` tells it to renew all that it has reserved
+    request forgotten           its own lease lapses after `lease_s`
     Valkey flushed, restarted   accounts are missing, and seeded from the ledger; settling what was held
                                 before changes nothing, so they are too high until they are corrected
 
@@ -17,6 +20,7 @@ keys lie in one slot: cluster mode is not supported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +38,8 @@ __all__ = ["SharedError", "SharedLimits", "SharedUnavailable", "open_shared"]
 TIMEOUT_S = 0.05
 PAUSE_S = 60.0
 """It is left alone for so long when it has failed too often."""
+INSTANCE_S = 8.0
+"""A process that made no call for so long is taken for dead."""
 _MICRO = 1_000_000
 _MOST_DRAWN = 10_000
 _MOST_RENEWED = 100
@@ -59,11 +65,16 @@ class SharedLimits:
         prefix: str = "streamweir",
         lease_s: float = LEASE_S,
         clock: Callable[[], float] | None = None,
+        instance: str = "",
+        instance_s: float = INSTANCE_S,
     ) -> None:
+        """`instance`: this process, among all that share these limits; without a name it has no lease of its own."""
         self._valkey = valkey
         self._prefix = "{" + prefix + "}"
         self.lease_s = lease_s
+        self.instance_s = instance_s
         self._lease = str(round(lease_s * _MICRO))
+        self._instance = (instance, str(round(instance_s * _MICRO)))
         self._clock = clock
         self._drawn: dict[str, None] = {}
 
@@ -122,6 +133,16 @@ class SharedLimits:
             await self._valkey.call(self._words("renew", *every[first : first + _MOST_RENEWED]))
         self._valkey.pay()
 
+    async def beat(self) -> bool:
+        """Several times within `instance_s`: this process is alive. True: it was taken for dead meanwhile, and what it
+        has reserved is to be renewed."""
+        return await self._valkey.call(self._words("beat")) == "1"
+
+    async def end_instance(self, instance: str) -> None:
+        """It is dead: nothing is held for it any more. Does not raise: its lease lapses in any case."""
+        with suppress(SharedUnavailable):
+            await self._valkey.call(self._words("end", instance))
+
     async def seed(self, account: str, used: int) -> None:
         """What the books say of an account; nothing where it is known already."""
         await self._valkey.call(self._words("seed", account, str(used)))
@@ -173,7 +194,7 @@ class SharedLimits:
 
     def _words(self, command: str, *rest: str) -> list[str]:
         now = "" if self._clock is None else str(floor(self._clock() * _MICRO))
-        return [self._prefix, command, now, self._lease, *rest]
+        return [self._prefix, command, now, self._lease, *self._instance, *rest]
 
 
 def open_shared(
@@ -183,6 +204,8 @@ def open_shared(
     lease_s: float = LEASE_S,
     timeout_s: float = TIMEOUT_S,
     pause_s: float = PAUSE_S,
+    instance: str = "",
+    instance_s: float = INSTANCE_S,
 ) -> SharedLimits:
     """Connects to nobody yet. Raises `SharedError` where the address cannot be used."""
     scheme, separator, rest = url.partition("://")
@@ -199,7 +222,7 @@ def open_shared(
         valkey = Valkey(f"{known}://{rest}", script(), timeout_s=timeout_s, breaker=Breaker(open_s=pause_s))
     except (ValueError, TypeError):  # its message may hold parts of the address
         raise SharedError("the address of the shared limits is not valid") from None
-    return SharedLimits(valkey, prefix=prefix, lease_s=lease_s)
+    return SharedLimits(valkey, prefix=prefix, lease_s=lease_s, instance=instance, instance_s=instance_s)
 
 
 def script() -> str:

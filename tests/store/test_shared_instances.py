@@ -1,0 +1,158 @@
+"""What a process has reserved in Valkey is free seconds after its death, and stays reserved while it lives."""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from streamweir.policy.claim import Claim, Draw
+from streamweir.store.shared import INSTANCE_S, SharedLimits, script
+from streamweir.store.valkey import Valkey
+from support.valkey import ValkeyServer
+
+PATIENT_S = 30.0
+LEASE_S = 60.0
+STEP_S = INSTANCE_S / 4
+BUDGET = Draw("key:a:total", 10, "budget_exceeded")
+_prefixes = itertools.count()
+
+
+class Fleet:
+    """Processes that share limits, by one clock."""
+
+    def __init__(self, valkey: Valkey) -> None:
+        self.now = 1_794_750_000.0
+        self._valkey = valkey
+        self._prefix = f"instances{next(_prefixes)}"
+
+    def process(self, name: str) -> SharedLimits:
+        return SharedLimits(self._valkey, prefix=self._prefix, lease_s=LEASE_S, clock=lambda: self.now, instance=name)
+
+    async def pass_time(self, seconds: float, *living: SharedLimits) -> list[bool]:
+        """In steps, at each of which those who live say so. What each was told at last."""
+        told = [False] * len(living)
+        for _ in range(round(seconds / STEP_S)):
+            self.now += STEP_S
+            told = [await each.beat() for each in living]
+        return told
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ValkeyServer]:
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def fleet(server: ValkeyServer) -> AsyncIterator[Fleet]:
+    valkey = Valkey(server.socket_url, script(), timeout_s=PATIENT_S)
+    yield Fleet(valkey)
+    await valkey.close()
+
+
+def claim(request_id: str, **terms: object) -> Claim:
+    members = {"max_streams": 1, "amount": 10, "draws": (BUDGET,), **terms}
+    return Claim(request_id=request_id, key_id="a", **members)  # type: ignore[arg-type]
+
+
+async def test_a_slot_of_a_dead_process_is_free_seconds_later_with_its_money(fleet: Fleet) -> None:
+    dead, living = fleet.process("dead"), fleet.process("living")
+    await living.seed(BUDGET.account, 0)
+    assert (await dead.reserve(claim("r1"))).is_allowed
+    await fleet.pass_time(INSTANCE_S - STEP_S, living)
+    assert (await living.reserve(claim("r2"))).because == "streams"
+    await fleet.pass_time(STEP_S, living)
+    assert await living.used(BUDGET.account) == 0
+    assert (await living.reserve(claim("r2"))).is_allowed
+
+
+async def test_a_process_that_lives_keeps_its_slots(fleet: Fleet) -> None:
+    one, other = fleet.process("one"), fleet.process("other")
+    await one.seed(BUDGET.account, 0)
+    assert (await one.reserve(claim("r1"))).is_allowed
+    assert await fleet.pass_time(4 * INSTANCE_S, one, other) == [False, False]
+    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert await other.used(BUDGET.account) == 10
+    await one.settle("r1", 1, 3)
+    assert await other.used(BUDGET.account) == 3
+    assert (await other.reserve(claim("r2", amount=1))).is_allowed
+
+
+async def test_one_that_only_stood_still_is_told_and_has_its_slots_again(fleet: Fleet) -> None:
+    slow, other = fleet.process("slow"), fleet.process("other")
+    await slow.seed(BUDGET.account, 0)
+    await slow.reserve(claim("r1"))
+    await fleet.pass_time(INSTANCE_S, other)
+    assert await other.used(BUDGET.account) == 0
+    assert (await slow.reserve(claim("of another key", amount=0, draws=()))).is_allowed
+    assert await slow.beat(), "whatever else it called before"
+    await slow.renew(["r1"])
+    assert not await slow.beat()
+    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert await other.used(BUDGET.account) == 10
+
+
+async def test_a_call_of_its_own_after_a_pause_does_not_make_it_dead(fleet: Fleet) -> None:
+    alone = fleet.process("alone")
+    await alone.seed(BUDGET.account, 0)
+    await alone.reserve(claim("r1"))
+    fleet.now += 2 * INSTANCE_S
+    assert not await alone.beat()
+    assert await alone.used(BUDGET.account) == 10
+
+
+async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
+    one, other = fleet.process("one"), fleet.process("other")
+    await one.seed(BUDGET.account, 0)
+    await one.reserve(claim("r1"))
+    await other.beat()
+    fleet.now += 2 * INSTANCE_S  # nobody could call
+    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert not await one.beat()
+    assert await other.used(BUDGET.account) == 10
+
+
+async def test_who_is_known_to_be_dead_holds_nothing_from_then_on(fleet: Fleet) -> None:
+    dead, living = fleet.process("dead"), fleet.process("living")
+    await living.seed(BUDGET.account, 0)
+    await dead.reserve(claim("r1"))
+    await living.end_instance("dead")
+    assert await living.used(BUDGET.account) == 0
+    assert (await living.reserve(claim("r2"))).is_allowed
+    await living.end_instance("dead")
+    await living.end_instance("never heard of")
+    assert (await living.reserve(claim("r3"))).because == "streams"
+
+
+async def test_many_slots_of_a_dead_process_are_freed_in_bounded_steps(fleet: Fleet) -> None:
+    dead, living = fleet.process("dead"), fleet.process("living")
+    await living.seed(BUDGET.account, 0)
+    plenty = Draw(BUDGET.account, 10_000, "budget_exceeded")
+    for number in range(600):
+        await dead.reserve(claim(f"r{number}", max_streams=None, amount=1, draws=(plenty,)))
+    await living.end_instance("dead")
+    left = [await living.used(BUDGET.account) for _ in range(2)]
+    assert left == [88, 0], "256 with each call"
+
+
+async def test_a_request_that_its_process_has_forgotten_lapses_by_itself(fleet: Fleet) -> None:
+    one = fleet.process("one")
+    await one.seed(BUDGET.account, 0)
+    await one.reserve(claim("r1"))
+    await fleet.pass_time(LEASE_S, one)
+    assert await one.used(BUDGET.account) == 0
+    await one.settle("r1", 1, 3)
+    assert await one.used(BUDGET.account) == 3
+
+
+async def test_nothing_is_left_of_processes_that_are_gone(server: ValkeyServer, fleet: Fleet) -> None:
+    one = fleet.process("one")
+    await one.reserve(claim("r1", draws=()))
+    await one.settle("r1", 1, 0)
+    await fleet.process("other").end_instance("one")
+    left = server.execute("KEYS", f"{{{fleet._prefix}}}:*")
+    assert b":i:" not in left
+    for name in (b":x:one", b":r:r1"):
+        assert name not in left
+    assert server.execute("ZRANGE", f"{{{fleet._prefix}}}:alive", "0", "-1") == b"*1\r\n$5\r\nother\r\n"
