@@ -1,0 +1,40 @@
+"""How much of something bounded each key may hold, so that none can take what the others need.
+
+A key may take one more while it holds fewer than `FACTOR` times what is free (dynamic thresholds, Choudhury and
+Hahne 1998). So one busy key gets at most FACTOR / (FACTOR + 1) of it all, n of them get equal parts, something is
+always left for one that comes anew, and nothing need be known of who is active. The bound may change at any time:
+what is held stays held. Pure; not a limit per key that an operator sets, for those are `policy.limits`.
+"""
+
+from math import inf
+
+FACTOR = 4
+"""One key alone gets four fifths, two get four ninths each."""
+
+
+class Shares:
+    __slots__ = ("_held", "bound", "total")
+
+    def __init__(self, bound: float = inf) -> None:
+        self.bound = bound
+        self.total = 0
+        """What all of them hold."""
+        self._held: dict[str, int] = {}
+
+    def held(self, key: str) -> int:
+        return self._held.get(key, 0)
+
+    def may_take(self, key: str) -> bool:
+        return self._held.get(key, 0) < FACTOR * (self.bound - self.total)
+
+    def take(self, key: str) -> None:
+        self._held[key] = self._held.get(key, 0) + 1
+        self.total += 1
+
+    def give_back(self, key: str) -> None:
+        left = self._held[key] - 1
+        self.total -= 1
+        if left:
+            self._held[key] = left
+        else:
+            del self._held[key]
