@@ -201,7 +201,7 @@ async def test_a_body_that_comes_while_the_gateway_closes_leaves_nothing_open(tm
             gate.gateway.stop_admitting()
             await gate.gateway.drained()
             closing = asyncio.ensure_future(gate.gateway.close(1.0))
-            await until(lambda: not gate.gateway.server._servers)
+            await until(lambda: not gate.gateway.server.addresses)
             await client.send(request[-5:])
             await client.head()
             await closing

@@ -46,10 +46,13 @@ async def test_one_too_many_is_told_so_and_closed() -> None:
 async def test_a_crowd_without_places_leaves_nothing_behind() -> None:
     """More than can be ended gently at the same time: every one is told, none keeps its socket."""
     async with serving(connections=1, linger_s=1000) as at, await RawClient.open(at.address) as first:
+        at.server.refusal = lambda: b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
         await first.send(get("/echo"))
         await first.response()
         crowd = [await RawClient.open(at.address) for _ in range(100)]
         for client in crowd:
+            with suppress(ConnectionError):
+                await client.send(get("/echo"))
             assert (await client.response()).status == 503
             assert await client.is_closed()
             client.close()
@@ -65,36 +68,78 @@ async def test_the_places_are_the_files_less_our_own(monkeypatch: pytest.MonkeyP
         await RawClient.open(at.address) as two,
         await RawClient.open(at.address) as three,
     ):
+        await three.send(get("/echo"))
         assert (await three.response()).status == 503
         for client in (one, two):
             await client.send(get("/echo"))
             assert (await client.response()).status == 200
 
 
-async def test_without_files_the_waiting_are_shed_and_the_listener_lives() -> None:
-    """Accepting fails then: it must neither spin nor end the listener."""
-    loop = asyncio.get_running_loop()
-    faults: list[dict[str, object]] = []
-    loop.set_exception_handler(lambda _, context: faults.append(context))
-    async with serving(connections=1000) as at, await RawClient.open(at.address) as first:
+async def test_a_reserved_path_is_served_though_all_places_are_taken() -> None:
+    async with serving(connections=1, reserved=("/status",)) as at, await RawClient.open(at.address) as first:
         await first.send(get("/echo"))
         await first.response()
-        waiting = [socket.socket() for _ in range(3)]
+        for path, status in [("/status?204", 204), ("/echo", 503)]:
+            async with await RawClient.open(at.address) as client:
+                await client.send(get(path))
+                reply = await client.response()
+                assert (reply.status, reply.header("connection")) == (status, "close")
+
+
+async def test_files_of_upstreams_count_as_files_of_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64 + 4, 64 + 4))
+    async with serving() as at, await RawClient.open(at.address) as one:
+        at.server.upstream_files = lambda: 3
+        await one.send(get("/echo"))
+        assert (await one.response()).status == 200
+        async with await RawClient.open(at.address) as two:
+            await two.send(get("/echo"))
+            assert (await two.response()).status == 503
+
+
+async def test_many_that_wait_are_accepted_in_a_few_turns_of_the_loop() -> None:
+    count = 300
+    async with serving() as at:
+        waiting = [socket.create_connection(at.address) for _ in range(count)]  # the loop stands still meanwhile
+        assert at.server.queued[0][1] == count
+        turns = 0
+        while at.server.connections < count:
+            turns += 1
+            await asyncio.sleep(0)
+        assert at.server.queued[0][1] == 0
         for sock in waiting:
-            sock.setblocking(False)
+            sock.close()
+    assert turns < count / 10
+
+
+async def test_without_files_the_waiting_are_told_and_the_listener_lives() -> None:
+    """Accepting fails then: it must neither spin nor end the listener, and callers get HTTP."""
+    loop = asyncio.get_running_loop()
+    faults: list[dict[str, object]] = []
+    exhausted: list[OSError] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    async with serving(connections=1000) as at, await RawClient.open(at.address) as first:
+        at.server.refusal = lambda: b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+        at.server.on_files_exhausted = exhausted.append
+        await first.send(get("/echo"))
+        await first.response()
+        waiting = [RawClient(sock) for sock in [socket.socket() for _ in range(20)]]
         with _no_files_left():
-            for sock in waiting:
-                await loop.sock_connect(sock, at.address)
-            for sock in waiting:
-                client = RawClient(sock)
+            for client in waiting:
+                client.sock.setblocking(False)
+                await loop.sock_connect(client.sock, at.address)
+            for client in waiting:
+                assert (await client.response()).status == 503
                 assert await client.is_closed()
-                client.close()
             await first.send(get("/echo"))
             assert (await first.response()).status == 200
+        for client in waiting:
+            client.close()
         async with await RawClient.open(at.address) as client:
             await client.send(get("/echo"))
             assert (await client.response()).status == 200
     assert faults == []
+    assert exhausted
 
 
 @contextmanager

@@ -56,8 +56,11 @@ class Owner(Protocol):
     @property
     def keeps_alive(self) -> bool: ...
 
-    def opened(self, connection: "Connection", /) -> bool:
-        """False: there are too many already."""
+    def opened(self, connection: "Connection", /) -> None: ...
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """How the paths begin that are served though there are too many connections."""
         ...
 
     def may_linger(self, connection: "Connection", /) -> bool:
@@ -86,14 +89,17 @@ class Connection(Line):
         "_response",
         "_rest",
         "_unread",
+        "is_surplus",
     )
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, *, is_surplus: bool = False) -> None:
         super().__init__(owner.limits, loop, owner.clock)
         self._owner = owner
         self._app = owner.app
         self._is_fresh = True
         """Nothing has arrived yet."""
+        self.is_surplus = is_surplus
+        """There is no place for it, but it may say what it wants: some things are served all the same."""
         self._rest = b""
         """Not parsed yet."""
         self._reader: HeadReader | None = None
@@ -117,13 +123,10 @@ class Connection(Line):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self._owner.opened(self):
-            self._deadline = self._loop.time() + self._limits.header_s
-            self._alarm.by(self._deadline)
-        else:
-            self._refuse(
-                GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())
-            )
+        self._owner.opened(self)
+        wait_s = self._limits.header_s
+        self._deadline = self._loop.time() + (min(wait_s, self._limits.linger_s) if self.is_surplus else wait_s)
+        self._alarm.by(self._deadline)
 
     def data_received(self, data: bytes) -> None:
         phase = self._phase
@@ -304,10 +307,13 @@ class Connection(Line):
             arrived_s=now,
         )
         response = self._response = self._respond(request.id, is_head=head.method == "HEAD", is_1_1=head.is_1_1)
-        self._closes = not head.keeps_alive
+        self._closes = not head.keeps_alive or self.is_surplus
         has_body = head.is_chunked or head.length > 0
         self._phase = Phase.UNREAD if has_body else Phase.SERVING
         self._deadline = inf
+        if self.is_surplus and not head.path.startswith(self._owner.reserved):
+            self._refuse(_too_many())
+            return
         most = self._limits.body_bytes
         if head.length > most:
             self._refuse(too_large(most))
@@ -413,7 +419,8 @@ class Connection(Line):
     def _expire(self, now: float) -> None:
         phase = self._phase
         if phase is Phase.HEAD or (phase is Phase.IDLE and self._is_fresh):
-            self._refuse(CallerError("request_timeout", "The request's headers did not arrive in time."))
+            late = CallerError("request_timeout", "The request's headers did not arrive in time.")
+            self._refuse(_too_many() if self.is_surplus else late)
         elif phase is Phase.BODY:
             self._refuse(CallerError("request_timeout", "The request's body did not arrive in time."))
         elif self._transport.get_write_buffer_size():  # it still reads the last answer: the stall is the measure
@@ -446,3 +453,7 @@ class Connection(Line):
 def _too_much_at_once(most: int) -> CallerError:
     message = f"More than {most} bytes of further requests came before this one's answer. Wait for each answer."
     return CallerError("invalid_value", message)
+
+
+def _too_many() -> GatewayFault:
+    return GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())

@@ -5,8 +5,10 @@
     close_listeners()   nobody else gets in
     await close(grace)  who is still there after that is cut off
 
-Whoever comes when all places are taken is answered at once with `overloaded`, and so can tell an
-overload from a fault. What a connection does is in `connection`; what is answered, in the `Application`.
+Places are files: a connection has one, and so has every request for its upstream (`upstream_files`). Some are kept
+for ourselves, for the reserved paths (`reserved`: health, metrics, the console) and for the answer to whoever comes
+when all others are taken: `overloaded`, and so he can tell an overload from a fault. What a connection does is in
+`connection`; what is answered, in the `Application`.
 """
 
 import asyncio
@@ -14,10 +16,13 @@ import resource
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 
+from streamweir.server.acceptor import BATCH, Acceptor
 from streamweir.server.alarm import Clock
 from streamweir.server.connection import Connection
 from streamweir.server.limit import HttpLimits
@@ -26,10 +31,11 @@ from streamweir.server.message import Application
 __all__ = ["HttpLimits", "HttpServer"]
 
 _BACKLOG = 2048
-_OWN_FILES = 64
-"""Kept for everything that is not a caller."""
-_GENTLE_REFUSALS = 32
-"""How many that find no place are ended gently at the same time: each holds one of those files."""
+OWN_FILES = 64
+"""Kept for everything that is not a caller: the journal, the database, the log, and `_SURPLUS`."""
+_SURPLUS = 32
+"""How many that find no place may say what they want, and are ended gently, at the same time: each holds one of those
+files. It may be a probe, or an operator."""
 _KEEPALIVE_S = 60
 _KEEPALIVE_PROBE_S = 10
 _KEEPALIVE_PROBES = 3
@@ -39,15 +45,28 @@ _NOT_SENT_LOW_WATER = 16 * 1024
 class HttpServer:
     """See `server.connection.Owner`."""
 
-    def __init__(self, app: Application, limits: HttpLimits) -> None:
+    def __init__(
+        self, app: Application, limits: HttpLimits, *, reserved: tuple[str, ...] = (), batch: int = BATCH
+    ) -> None:
+        """`reserved`: how the paths begin that are served though all places are taken. `batch`: how many connections
+        are accepted in a turn."""
         self.app = app
+        self.reserved = reserved
         self.limits = limits
         """Of the connections that are opened from now on."""
         self.clock = Clock()
         self.is_admitting = True
         self.keeps_alive = True
         """Whether a connection outlives its answer."""
-        self._servers: list[asyncio.AbstractServer] = []
+        self.upstream_files: Callable[[], int] = int
+        """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
+        self.on_files_exhausted: Callable[[OSError], None] | None = None
+        self.refusal: Callable[[], bytes] | None = None
+        """A whole answer, for a connection that there is no file for."""
+        self._batch = batch
+        self._acceptors: list[Acceptor] = []
+        self._entering: dict[asyncio.Task[object], bool] = {}
+        """Accepted, and perhaps not connections yet, for TLS takes a while; whether each is one too many."""
         self._addresses: list[tuple[str, int]] = []
         self._open: set[Connection] = set()
         self._surplus: set[Connection] = set()
@@ -68,21 +87,46 @@ class HttpServer:
 
     async def listen(self, sock: socket.socket, ssl_context: SSLContext | None = None) -> None:
         """Takes over a bound socket."""
-        loop = asyncio.get_running_loop()
-        limits = self.limits
-        _bound_buffers(sock, limits)
+        _bound_buffers(sock, self.limits)
         address = sock.getsockname()
-        server = await loop.create_server(
-            lambda: Connection(self, loop),
-            sock=sock,
-            backlog=_BACKLOG,
-            ssl=ssl_context,
-            ssl_handshake_timeout=limits.header_s if ssl_context is not None else None,
-            ssl_shutdown_timeout=limits.linger_s if ssl_context is not None else None,
-        )
-        self._servers.append(server)
+        sock.listen(_BACKLOG)
+        taker = _Taker(self, ssl_context)
+        self._acceptors.append(Acceptor(sock, taker, batch=self._batch))
         if isinstance(address, tuple):
             self._addresses.append((address[0], address[1]))
+
+    @property
+    def queued(self) -> list[tuple[str, int, int]]:
+        """For each listener its address, how many connections wait in the kernel, and how many may."""
+        found = zip(self._addresses, (acceptor.queue for acceptor in self._acceptors), strict=False)
+        return [(f"{host}:{port}", *queue) for (host, port), queue in found if queue is not None]
+
+    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> bool:
+        """Makes a connection of an accepted socket. False: there is no file to spare for it."""
+        is_surplus = not self.has_files()
+        if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
+            return False
+        loop, limits = asyncio.get_running_loop(), self.limits
+        task: asyncio.Task[object] = loop.create_task(
+            loop.connect_accepted_socket(
+                partial(Connection, self, loop, is_surplus=is_surplus),
+                sock,
+                ssl=ssl_context,
+                ssl_handshake_timeout=limits.header_s if ssl_context is not None else None,
+                ssl_shutdown_timeout=limits.linger_s if ssl_context is not None else None,
+            )
+        )
+        self._entering[task] = is_surplus
+        task.add_done_callback(partial(self._entered, sock))
+        return True
+
+    def _entered(self, sock: socket.socket, task: asyncio.Task[object]) -> None:
+        self._entering.pop(task, None)
+        if task.cancelled() or (reason := task.exception()) is not None:
+            sock.close()
+            if not task.cancelled() and not isinstance(reason, OSError | SSLError | TimeoutError):
+                context = {"message": "a connection could not be made", "exception": reason}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def end_with_answers(self) -> None:
         """A connection that is idle stays: its caller may be sending, and would take a close for a failure."""
@@ -95,9 +139,9 @@ class HttpServer:
             connection.retire()
 
     def close_listeners(self) -> None:
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
         self._addresses.clear()
 
     async def emptied(self) -> None:
@@ -120,6 +164,10 @@ class HttpServer:
         if self._open and grace_s > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied(), grace_s)
+        for task in list(self._entering):
+            task.cancel()
+        if self._entering:
+            await asyncio.wait(self._entering)
         for connection in list(self._open):
             connection.abort()
         await self.emptied()
@@ -127,17 +175,15 @@ class HttpServer:
 
     # What a connection tells.
 
-    def opened(self, connection: Connection, /) -> bool:
-        has_place = len(self._open) - len(self._surplus) < self._most_connections()
+    def opened(self, connection: Connection, /) -> None:
         self._open.add(connection)
         self._opened_at = time.monotonic()
         self._all_closed.clear()
-        if not has_place:
+        if connection.is_surplus:
             self._surplus.add(connection)
-        return has_place
 
     def may_linger(self, connection: Connection, /) -> bool:
-        return connection not in self._surplus or len(self._surplus) <= _GENTLE_REFUSALS
+        return not connection.is_surplus or len(self._surplus) <= _SURPLUS
 
     def closed(self, connection: Connection, /) -> None:
         self._open.discard(connection)
@@ -145,11 +191,40 @@ class HttpServer:
         if not self._open:
             self._all_closed.set()
 
-    def _most_connections(self) -> int:
-        if self.limits.connections is not None:
-            return self.limits.connections
+    # Files.
+
+    def has_files(self) -> bool:
+        """Whether there is one more for a caller: for a connection, or for the upstream of a request."""
+        entering = len(self._entering) - sum(self._entering.values())
+        connections = len(self._open) - len(self._surplus) + entering
+        if self.limits.connections is not None and connections >= self.limits.connections:
+            return False
+        return connections + self.upstream_files() < self.most_files
+
+    @property
+    def most_files(self) -> int:
+        """For connections of callers and of upstreams together."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return sys.maxsize if files == resource.RLIM_INFINITY else max(files - _OWN_FILES, 1)
+        return sys.maxsize if files == resource.RLIM_INFINITY else max(files - OWN_FILES, 1)
+
+
+class _Taker:
+    """See `server.acceptor.Taker`."""
+
+    def __init__(self, server: HttpServer, ssl_context: SSLContext | None) -> None:
+        self._server = server
+        self._ssl_context = ssl_context
+
+    def accepted(self, sock: socket.socket, /) -> bool:
+        return self._server.enter(sock, self._ssl_context)
+
+    def files_exhausted(self, reason: OSError, /) -> None:
+        if self._server.on_files_exhausted is not None:
+            self._server.on_files_exhausted(reason)
+
+    def refusal(self) -> bytes:
+        say = self._server.refusal
+        return say() if say is not None and self._ssl_context is None else b""
 
 
 def _bound_buffers(sock: socket.socket, limits: HttpLimits) -> None:
