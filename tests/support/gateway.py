@@ -157,9 +157,11 @@ def configured(toml: str, *, key: bool = True) -> Config:
         file = Path(folder) / "streamweir.toml"
         file.write_text(toml)
         config = load_config(file, os.environ)
-    if "lag_s" in toml:
-        return config
-    limits = structs.replace(config.server.limits, lag_s=PATIENCE_S)  # a busy machine is no reason to refuse
+    limits = config.server.limits  # a busy machine is no reason to refuse
+    if "lag_s" not in toml:
+        limits = structs.replace(limits, lag_s=PATIENCE_S)
+    if "turn_s" not in toml:
+        limits = structs.replace(limits, turn_s=60.0)
     return structs.replace(config, server=structs.replace(config.server, limits=limits))
 
 

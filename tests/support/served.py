@@ -269,6 +269,10 @@ def write_config(folder: Path, toml: str, *, keyed: bool = True) -> None:
         timeouts = "[server.timeouts]\n"
         toml = toml if timeouts in toml else f"{toml}\n{timeouts}"
         toml = toml.replace(timeouts, f"{timeouts}lame_duck_s = 0\n", 1)
+    if "turn_s" not in toml:  # a busy machine is no overload; a test of overload says so
+        limits = "[server.limits]\n"
+        toml = toml if limits in toml else f"{toml}\n{limits}"
+        toml = toml.replace(limits, f"{limits}turn_s = 60\n", 1)
     (folder / "streamweir.toml").write_text(toml)
 
 

@@ -32,6 +32,7 @@ from streamweir.dialects.base import Dialect
 from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server import log
+from streamweir.server.acceptor import BATCH
 from streamweir.server.admit import (
     Admission,
     Resource,
@@ -57,12 +58,14 @@ from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
 from streamweir.server.http import HttpServer
 from streamweir.server.lag import LagProbe
-from streamweir.server.message import UNREAD, Answer, Headers, Request, Response
+from streamweir.server.message import Answer, Headers, Request, Response
 from streamweir.server.metrics import Metrics
 from streamweir.server.models import list_models, show_model
 from streamweir.server.opening import Bookroom, redactor_of
+from streamweir.server.overload import Overload
 from streamweir.server.playground import Playground
 from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
+from streamweir.server.probe import PROBES, probe_answer
 from streamweir.server.readiness import Readiness
 from streamweir.server.respond import Refusal, failure_answer
 from streamweir.server.seal import sealed
@@ -74,6 +77,8 @@ from streamweir.server.upkeep import Upkeep
 from streamweir.store.clock import now_ms
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
+
+_RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
 
 class Gateway:
@@ -118,6 +123,14 @@ class Gateway:
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
+        self._overload = Overload(
+            target_s=config.server.limits.turn_s,
+            find_key=self.books.directory.find,
+            dialect=lambda: self._setup.dialect,
+            free_files=self._close_idle,
+            limit_changed=self._opening_limited,
+        )
+        self.metrics.overload = lambda: self._overload.reading
         self._conversations = Conversations(
             books=self.books,
             vocabularies=Vocabularies(self._parser),
@@ -125,6 +138,7 @@ class Gateway:
             settlements=self._settlements,
             metrics=self.metrics,
             watch=self,
+            overload=self._overload,
         )
         self._upkeep = self._keep_up(room, config) if room is not None else None
         self._feed = (
@@ -145,7 +159,11 @@ class Gateway:
         self._lag = LagProbe(self._sample)
         self._pressure = pressure_of(config, workers)
         self._workers = workers
-        self.server = HttpServer(self, http_limits_of(config))
+        batch = max(BATCH // workers, 1)  # what one of several takes, the others cannot
+        self.server = self._overload.files = HttpServer(self, http_limits_of(config), reserved=_RESERVED, batch=batch)
+        self.server.upstream_files = self._upstream_files
+        self.server.refusal = self._overload.no_file
+        self.metrics.queued = lambda: self.server.queued
         self.clock = self.server.clock
 
     def _control_app(self, file: Path | None, page: Assets) -> Starlette:
@@ -240,6 +258,7 @@ class Gateway:
         self.server.limits = http_limits_of(config)
         self._pressure = pressure_of(config, self._workers)
         self.bodies.total_bytes = body_memory_bytes(config, self._workers)
+        self._overload.use_target(config.server.limits.turn_s)
         self._tell_names()
         for place in old.providers.values():
             if id(place.upstream) not in kept:
@@ -306,6 +325,8 @@ class Gateway:
             return True
         try:
             admission = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
+            if where.resource is Resource.CHAT:
+                self._must_have_room(admission.key)
             request.admitted = admission
             if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
@@ -325,11 +346,15 @@ class Gateway:
         response.on_gone = None
         admission = request.admitted
         try:
-            if not isinstance(admission, Admission):
+            if request.path in PROBES and request.method == "GET":
+                response.send(probe_answer(request.path, self.readiness))
+            elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
             elif admission.where.resource is Resource.CHAT:
                 if admission.generation != self.books.directory.generation:  # it may have been revoked within the body
                     admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
+                if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
+                    self._must_have_room(admission.key)
                 self._conversations.begin(request, response, admission)
             else:
                 self._show_models(request, response, admission)
@@ -343,6 +368,8 @@ class Gateway:
                 response.send(answer)
 
     def refuse(self, request: Request, error: StreamweirError, /) -> Answer:
+        if error.code == "overloaded":
+            self._overload.count("connection")
         return self._refusal(request, error, ())
 
     def _left_within_body(self, request: Request) -> None:
@@ -368,7 +395,7 @@ class Gateway:
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict)
         facts.error = error.code
-        if request.path == UNREAD and error.code == "overloaded":
+        if error.code == "overloaded":
             self.metrics.request_ended(facts)  # counted alone: a line for each would be a flood when it hurts most
         else:
             self._report(facts)
@@ -409,11 +436,29 @@ class Gateway:
         if self._is_draining:
             return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
         if self._pressure.level:
-            return GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
+            return self._overload.refused("memory_or_lag", "The gateway is overloaded.")
         return None
+
+    def _must_have_room(self, key: Key) -> None:
+        error = self._overload.why_not(key)
+        if error is not None:
+            raise Refusal(error)
+
+    def _opening_limited(self, is_limited: bool) -> None:
+        self.server.early = self._overload.refusal_of if is_limited else None
+
+    def _upstream_files(self) -> int:
+        """Every request will have one, if it has none yet."""
+        return len(self._conversations) + sum(idle for _, _, idle in self._connections())
+
+    def _close_idle(self) -> None:
+        for place in self._setup.providers.values():
+            if isinstance(place.upstream, Http1Upstream):
+                place.upstream.close_idle()
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
+        self._overload.say()
         if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
             self._conversations.stop_largest(error)

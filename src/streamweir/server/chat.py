@@ -29,6 +29,7 @@ from streamweir.server.candidates import Candidates, fit_route
 from streamweir.server.ending import Parts
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.message import Headers, Request, Response
+from streamweir.server.overload import Place
 from streamweir.server.payment import Payment
 from streamweir.server.recording import RecordedRelay, Recording
 from streamweir.server.relay import Relay, Watch
@@ -78,6 +79,7 @@ class Conversation:
         "booking",
         "facts",
         "key",
+        "place",
     )
 
     def __init__(
@@ -92,8 +94,10 @@ class Conversation:
         vocabularies: Vocabularies,
         watch: Watch,
         parser: Executor,
+        place: Place,
     ) -> None:
         self._setup = setup
+        self.place = place
         self._request = request
         self._response = response
         self._dialect = dialect
@@ -337,6 +341,7 @@ class Conversation:
         await asyncio.sleep(wait_s)
 
     async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
+        self.place.opened()
         began_at = time.monotonic()
         attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
         self.facts.attempts.append(attempt)

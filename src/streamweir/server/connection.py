@@ -38,6 +38,14 @@ _TURN = 16
 """How many pipelined requests are begun before other connections have their turn."""
 
 
+class Early(Protocol):
+    """See `server.overload`."""
+
+    def __call__(self, data: bytes, /, *, closes: bool) -> bytes | None:
+        """A whole answer to a request of which these are all the bytes; None: it must be read."""
+        ...
+
+
 class Owner(Protocol):
     """The server, as far as a connection knows it."""
 
@@ -57,6 +65,9 @@ class Owner(Protocol):
     def keeps_alive(self) -> bool: ...
 
     def opened(self, connection: "Connection", /) -> None: ...
+
+    @property
+    def early(self) -> Early | None: ...
 
     @property
     def reserved(self) -> tuple[str, ...]:
@@ -92,7 +103,10 @@ class Connection(Line):
         "is_surplus",
     )
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, *, is_surplus: bool = False) -> None:
+    def __init__(
+        self, owner: Owner, loop: asyncio.AbstractEventLoop, *, is_surplus: bool = False, first: bytes = b""
+    ) -> None:
+        """`first`: what was read of it already."""
         super().__init__(owner.limits, loop, owner.clock)
         self._owner = owner
         self._app = owner.app
@@ -100,7 +114,7 @@ class Connection(Line):
         """Nothing has arrived yet."""
         self.is_surplus = is_surplus
         """There is no place for it, but it may say what it wants: some things are served all the same."""
-        self._rest = b""
+        self._rest = first
         """Not parsed yet."""
         self._reader: HeadReader | None = None
         self._body: Body | None = None
@@ -127,6 +141,8 @@ class Connection(Line):
         wait_s = self._limits.header_s
         self._deadline = self._loop.time() + (min(wait_s, self._limits.linger_s) if self.is_surplus else wait_s)
         self._alarm.by(self._deadline)
+        if self._rest:
+            self._advance_soon()
 
     def data_received(self, data: bytes) -> None:
         phase = self._phase
@@ -135,12 +151,28 @@ class Connection(Line):
         if phase is Phase.LINGERING or (phase is Phase.SERVING and (self._closes or self._overran)):
             self._discard(len(data))
             return
+        if phase is Phase.IDLE and self._owner.early is not None and self._refuse_early(data):
+            return
         self._rest = self._rest + data if self._rest else data
         if phase is Phase.SERVING:
             if len(self._rest) > self._limits.pipeline_bytes:
                 self._overrun()
         elif not self._is_due and phase is not Phase.UNREAD:
             self._advance()
+
+    def _refuse_early(self, data: bytes) -> bool:
+        early = self._owner.early
+        if early is None or self._rest or self.is_full or self.is_surplus or not self._owner.keeps_alive:
+            return False
+        refusal = early(data, closes=False)
+        if refusal is None:
+            return False
+        self._is_fresh = False
+        self._sent += len(refusal)
+        self._transport.write(refusal)
+        self._deadline = self._loop.time() + self._limits.keep_s
+        self._watch_writing()
+        return True
 
     def eof_received(self) -> None:
         if self._response is not None:

@@ -16,6 +16,7 @@ from streamweir.server.books import Books
 from streamweir.server.chat import Conversation
 from streamweir.server.message import Request, Response
 from streamweir.server.metrics import Metrics
+from streamweir.server.overload import Overload
 from streamweir.server.relay import Watch
 from streamweir.server.settle import Settlements
 from streamweir.server.tokens import Vocabularies
@@ -31,6 +32,7 @@ class Conversations:
         settlements: Settlements,
         metrics: Metrics,
         watch: Watch,
+        overload: Overload,
     ) -> None:
         self._books = books
         self._vocabularies = vocabularies
@@ -38,6 +40,7 @@ class Conversations:
         self._settlements = settlements
         self._metrics = metrics
         self._watch = watch
+        self._overload = overload
         self._tasks: dict[Conversation, asyncio.Task[None]] = {}
         self._all_over = asyncio.Event()
         self._all_over.set()
@@ -57,6 +60,7 @@ class Conversations:
             self._vocabularies,
             self._watch,
             self._parser,
+            self._overload.enter(admission.key),
         )
         task = asyncio.get_running_loop().create_task(conversation.run())
         self._tasks[conversation] = task
@@ -104,6 +108,7 @@ class Conversations:
         if not self._tasks:
             self._all_over.set()
         self._metrics.stream_closed()
+        conversation.place.end()
         facts = conversation.facts
         if facts.verdict is None:  # the task itself was cancelled: only the end of the process does that
             facts.verdict = Verdict.SHUTDOWN

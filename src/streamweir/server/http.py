@@ -24,7 +24,7 @@ from ssl import SSLContext, SSLError
 
 from streamweir.server.acceptor import BATCH, Acceptor
 from streamweir.server.alarm import Clock
-from streamweir.server.connection import Connection
+from streamweir.server.connection import Connection, Early
 from streamweir.server.limit import HttpLimits
 from streamweir.server.message import Application
 
@@ -36,6 +36,9 @@ OWN_FILES = 64
 _SURPLUS = 32
 """How many that find no place may say what they want, and are ended gently, at the same time: each holds one of those
 files. It may be a probe, or an operator."""
+_MOST_CONNECTIONS = 2 / 3
+"""Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
+_FIRST_BYTES = 16 * 1024
 _KEEPALIVE_S = 60
 _KEEPALIVE_PROBE_S = 10
 _KEEPALIVE_PROBES = 3
@@ -60,6 +63,8 @@ class HttpServer:
         """Whether a connection outlives its answer."""
         self.upstream_files: Callable[[], int] = int
         """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
+        self.early: Early | None = None
+        """Looks at the bytes of a request before anything else does, and may refuse it. None: every one is read."""
         self.on_files_exhausted: Callable[[OSError], None] | None = None
         self.refusal: Callable[[], bytes] | None = None
         """A whole answer, for a connection that there is no file for."""
@@ -103,13 +108,20 @@ class HttpServer:
 
     def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> bool:
         """Makes a connection of an accepted socket. False: there is no file to spare for it."""
-        is_surplus = not self.has_files()
+        is_surplus = not self.has_place()
         if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
             return False
+        first = b""
+        if self.early is not None and ssl_context is None:
+            first = _read_at_once(sock)
+            if first and (refusal := self.early(first, closes=True)) is not None:
+                with sock, suppress(OSError):
+                    sock.send(refusal)
+                return True
         loop, limits = asyncio.get_running_loop(), self.limits
         task: asyncio.Task[object] = loop.create_task(
             loop.connect_accepted_socket(
-                partial(Connection, self, loop, is_surplus=is_surplus),
+                partial(Connection, self, loop, is_surplus=is_surplus, first=first),
                 sock,
                 ssl=ssl_context,
                 ssl_handshake_timeout=limits.header_s if ssl_context is not None else None,
@@ -193,13 +205,19 @@ class HttpServer:
 
     # Files.
 
-    def has_files(self) -> bool:
-        """Whether there is one more for a caller: for a connection, or for the upstream of a request."""
+    def has_place(self) -> bool:
+        """Whether there is one more file for a connection."""
         entering = len(self._entering) - sum(self._entering.values())
         connections = len(self._open) - len(self._surplus) + entering
-        if self.limits.connections is not None and connections >= self.limits.connections:
+        most = self.limits.connections
+        if most is not None and connections >= most:
             return False
-        return connections + self.upstream_files() < self.most_files
+        # Connections alone must not take all of it: there would be none for what they ask for.
+        return connections < _MOST_CONNECTIONS * self.most_files and self.has_files()
+
+    def has_files(self) -> bool:
+        """Whether there is one more for the upstream of a request."""
+        return len(self._open) + len(self._entering) + self.upstream_files() < self.most_files
 
     @property
     def most_files(self) -> int:
@@ -225,6 +243,14 @@ class _Taker:
     def refusal(self) -> bytes:
         say = self._server.refusal
         return say() if say is not None and self._ssl_context is None else b""
+
+
+def _read_at_once(sock: socket.socket) -> bytes:
+    """What has come with the connection, if anything has."""
+    try:
+        return sock.recv(_FIRST_BYTES)
+    except OSError:  # nothing yet; or it has gone, which whoever reads next will see
+        return b""
 
 
 def _bound_buffers(sock: socket.socket, limits: HttpLimits) -> None:

@@ -11,6 +11,7 @@ import platform
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
+from typing import Protocol
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -81,6 +82,25 @@ class BookReading(Struct, frozen=True, kw_only=True):
     """Limits are counted without the others, for want of Valkey."""
 
 
+class OverloadReading(Protocol):
+    """See `server.overload.Reading`."""
+
+    @property
+    def opening(self) -> int: ...
+
+    @property
+    def limit(self) -> float: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def refusals(self) -> Mapping[str, int]: ...
+
+    @property
+    def turns(self) -> Histogram: ...
+
+
 class Metrics:
     """`connections` gives for each provider how many are in use and how many idle; it may be set later.
 
@@ -102,6 +122,9 @@ class Metrics:
         self._lines_dropped = lines_dropped
         self._task_ends = task_ends
         self._body_bytes = body_bytes
+        self.overload: Callable[[], OverloadReading] | None = None
+        self.queued: Callable[[], Iterable[tuple[str, int, int]]] | None = None
+        """For each listener how many connections wait in the kernel, and how many may."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -231,6 +254,14 @@ class Metrics:
 
     def _process_families(self) -> Iterator[Metric]:
         yield _histogram("loop_lag_seconds", "How late the event loop ran a timer.", None, {"": self.loop_lag})
+        if self.overload is not None:
+            yield from _overload_families(self.overload())
+        if self.queued is not None:
+            queued = list(self.queued())
+            waiting = [((name,), count) for name, count, _ in queued]
+            yield _gauge("listen_queue", "Connections that wait in the kernel to be accepted.", ("listener",), waiting)
+            most = [((name,), count) for name, _, count in queued]
+            yield _gauge("listen_queue_limit", "Connections that may wait there.", ("listener",), most)
         if self.connections is not None:
             readings = list(self.connections())
             rows = [((name, "in_use"), used) for name, used, _ in readings]
@@ -243,6 +274,17 @@ class Metrics:
         yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
         labels = (__version__, platform.python_version())
         yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])
+
+
+def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
+    refusals: dict[tuple[str, ...], float] = {(reason,): count for reason, count in reading.refusals.items()}
+    yield _counter("overload_refusals", "Requests refused as overloaded, by reason.", ("reason",), refusals)
+    about = "Requests being opened: admitted, and no upstream asked yet."
+    yield _gauge("opening_requests", about, (), [((), reading.opening)])
+    about = "How many requests may be opened at once. +Inf: there is no queue, and no limit."
+    yield _gauge("opening_limit", about, (), [((), reading.limit)])
+    about = "Duration of a turn of the event loop: how long work that is ready waits."
+    yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
 
 
 def _book_families(books: BookReading) -> Iterator[Metric]:

@@ -15,7 +15,15 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 _EARLIEST = frozenset({"process_start_time_seconds"})
-_GREATEST = frozenset({"streamweir_build_info", "streamweir_books_lag_seconds"})
+_GREATEST = frozenset(
+    {
+        "streamweir_build_info",
+        "streamweir_books_lag_seconds",
+        "streamweir_listen_queue",
+        "streamweir_listen_queue_limit",
+    }
+)
+"""Workers share their listening sockets."""
 _LASTING = frozenset({"counter", "histogram"})
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]

@@ -211,6 +211,11 @@ def _clean_name(name: str) -> str:
     return "" if name in _OURS else name
 
 
+def http_date() -> bytes:
+    """Now, as a `date` header says it."""
+    return _date(int(time.time())).encode("latin-1")
+
+
 @lru_cache(maxsize=1)
 def _date(second: int) -> str:
     return formatdate(second, usegmt=True)

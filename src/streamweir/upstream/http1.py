@@ -44,6 +44,10 @@ class Http1Upstream:
     def idle(self) -> int:
         return self._pool.idle
 
+    def close_idle(self) -> None:
+        """What is kept for later calls."""
+        self._pool.drop_idle()
+
     @property
     def waiting(self) -> int:
         """Calls for which there is no connection yet."""

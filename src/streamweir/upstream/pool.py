@@ -105,6 +105,11 @@ class Pool(Generic[K]):
         self._idle.pop(kept, None)
         self._parting.discard(kept)
 
+    def drop_idle(self) -> None:
+        """What is kept now. What is given back later is kept again."""
+        for kept in list(self._idle):
+            kept.drop()
+
     def close(self) -> None:
         """Nothing is kept from now on."""
         self._is_closed = True
