@@ -230,7 +230,8 @@ rpm = 1000
                         os.kill(pid, signal.SIGKILL)
                 await asyncio.gather(*(program.logged("worker started") for _ in range(2)))
                 await program.logged("orphaned requests settled")
-                metrics = await program.answer(get("/metrics"))
+                metrics = await program.answer(get("/metrics", secret))
+                assert metrics.status == 200
                 assert aviary.hits(metrics.head + metrics.body) == []
                 program.signal(signal.SIGTERM)
                 await program.status()

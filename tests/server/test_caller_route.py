@@ -15,7 +15,7 @@ from streamweir.core.verdict import Verdict
 from streamweir.server.control import control_app
 from streamweir.server.readiness import Readiness
 from support.answers import openai_whole
-from support.gateway import KEY, Gate, chat_request, gateway_to
+from support.gateway import KEY, Gate, chat_request, configured, gateway_to
 from support.rawclient import RawClient, Reply
 from support.script import in_turn, whole
 
@@ -114,8 +114,25 @@ def control_app_routes() -> list[object]:
 # S24: who is near, and who says so.
 
 
-async def test_metrics_are_for_this_machine_or_an_admin() -> None:
-    async with gateway_to(in_turn(), TOML) as (gate, _), await gate.connect() as client:
+async def test_metrics_are_for_an_admin_from_wherever_he_asks() -> None:
+    """A proxy on this machine that says nothing of its callers makes all of them local."""
+    closed = f"[server]\nmetrics_local = false\n{TOML}"
+    async with gateway_to(in_turn(), closed) as (gate, _), await gate.connect() as client:
+        assert (await ask(client, "GET /metrics")).status == 401
+        assert (await ask(client, "GET /metrics", bearer(KEYS["chat"]))).status == 403
+        assert (await ask(client, "GET /metrics", bearer(KEYS["admin"]))).status == 200
+
+
+def test_that_is_the_default() -> None:
+    server = configured("").server
+    assert (server.metrics_local, server.metrics_public) == (False, False)
+
+
+async def test_metrics_may_be_opened_to_this_machine() -> None:
+    async with (
+        gateway_to(in_turn(), f"[server]\nmetrics_local = true\n{TOML}") as (gate, _),
+        await gate.connect() as client,
+    ):
         assert (await ask(client, "GET /metrics")).status == 200
         for header in ("x-forwarded-for", "forwarded"):
             far = ((header, f"for={FAR}" if header == "forwarded" else FAR),)
@@ -128,14 +145,14 @@ async def test_metrics_are_for_this_machine_or_an_admin() -> None:
 
 async def test_a_proxy_on_this_machine_does_not_open_the_metrics_to_all() -> None:
     """Whoever claims to be near through a proxy is as far as the proxy."""
-    trusts = f'[server]\ntrusted_proxies = ["127.0.0.1"]\n{TOML}'
+    trusts = f'[server]\nmetrics_local = true\ntrusted_proxies = ["127.0.0.1"]\n{TOML}'
     async with gateway_to(in_turn(), trusts) as (gate, _), await gate.connect() as client:
         for claimed in ("127.0.0.1", "::1", f"{FAR}, 127.0.0.1", ""):
             assert (await ask(client, "GET /metrics", (("x-forwarded-for", claimed),))).status == 401, claimed
 
 
 async def test_metrics_may_be_opened_by_the_operator() -> None:
-    opened = f"[server]\nmetrics_public = true\n{TOML}"
+    opened = f"[server]\nmetrics_local = false\nmetrics_public = true\n{TOML}"
     async with gateway_to(in_turn(), opened) as (gate, _), await gate.connect() as client:
         assert (await ask(client, "GET /metrics", (("x-forwarded-for", FAR),))).status == 200
 

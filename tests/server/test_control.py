@@ -119,6 +119,19 @@ async def test_metrics_are_text() -> None:
     assert reply.body == b"streamweir_open_streams 1.0\n"
 
 
+async def test_metrics_for_whoever_may_look_at_the_api() -> None:
+    """The admin secret, and a session of the console, are the API's to know."""
+
+    async def onlooker(request: Request, _scope: Scope) -> StreamweirError | None:
+        return None if request.headers.get("cookie") == "session" else CallerError("missing_api_key", "No secret.")
+
+    app = control_app(readiness=Readiness(), metrics=text, may_read_metrics=gate, gates={Access.ONLOOKER: onlooker})
+    assert (await ask(app, "/metrics", headers=[(b"cookie", b"session")])).status == 200
+    assert (await ask(app, "/metrics", key="admin")).status == 200
+    assert (await ask(app, "/metrics", key="member")).status == 401
+    assert (await ask(app, "/metrics")).status == 401
+
+
 async def test_metrics_for_everyone_where_the_operator_says_so() -> None:
     assert (await ask(app_of(None, lambda _: None), "/metrics")).status == 200
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateway import chat_request, providers, until
+from support.gateway import KEY, chat_request, providers, until
 from support.ourfault import assert_refused_by_us
 from support.rawclient import RawClient, Reply
 from support.script import Flood, Hang, Head, Seen, Send, Step, Wait, whole
@@ -70,7 +70,7 @@ async def assert_survives(program: Program, up: ScriptedUpstream, grow: asyncio.
         callers = await fill(program, up, stack)
         assert len(callers) > 2
         for path in ("/health", "/ready", "/metrics"):
-            assert (await program.answer(get(path))).status == 200
+            assert (await program.answer(get(path, KEY))).status == 200
         grow.set()
         answers = [asyncio.ensure_future(client.response()) for client in callers]
         done, waiting = await asyncio.wait(answers, timeout=5)

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.answers import TEXTS
-from support.gateway import chat_request, frames_of, text_of
+from support.gateway import KEY, chat_request, frames_of, text_of
 from support.rawclient import CutShort
 from support.script import End, Head, Send, Step, Wait
 from support.served import BEGUN, REST, Program, begin, get, served_before, spread
@@ -24,7 +24,7 @@ EACH = 3
 
 async def metrics(program: Program) -> dict[str, float]:
     """Without the labels: the sum over them."""
-    reply = await program.answer(get("/metrics"))
+    reply = await program.answer(get("/metrics", KEY))
     assert reply.status == 200
     sums: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(reply.body.decode()):

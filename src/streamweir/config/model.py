@@ -94,6 +94,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     tls: Tls | None = None
     trusted_proxies: tuple[str, ...] = ()
+    metrics_local: bool = False
     metrics_public: bool = False
     log: Log = Log()
 

@@ -137,8 +137,13 @@ def _check_key(key: Key, directory: Directory, now: float) -> None:
 
 
 def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: float) -> StreamweirError | None:
-    """This machine may, and a key with the scope `admin`, and anyone where the operator says so."""
-    if setup.config.server.metrics_public or is_local(request):
+    """A key with the scope `admin` may; this machine, or anyone, where the operator says so.
+
+    That a connection comes from this machine proves nothing by itself: a proxy on it may forward anybody, and need not
+    say so.
+    """
+    server = setup.config.server
+    if server.metrics_public or (server.metrics_local and is_local(request)):
         return None
     try:
         key = authenticate(request.headers, directory, now)

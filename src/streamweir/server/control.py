@@ -42,7 +42,7 @@ _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options"
 class Access(StrEnum):
     ANYONE = "anyone"
     METRICS = "metrics"
-    """This machine, a key with the scope `admin`, or anyone where the operator says so."""
+    """As `ONLOOKER`; and this machine, or anyone, where the operator says so."""
     ADMIN = "admin"
     """The operator, and keys with the scope `admin` within their workspace."""
     ONLOOKER = "onlooker"
@@ -100,8 +100,9 @@ def control_app(
     async def anyone(_request: Request, _scope: Scope) -> None:
         return None
 
-    async def for_metrics(request: Request, _scope: Scope) -> StreamweirError | None:
-        return may_read_metrics(request)
+    async def for_metrics(request: Request, scope: Scope) -> StreamweirError | None:
+        error, onlooker = may_read_metrics(request), gates.get(Access.ONLOOKER)
+        return error if error is None or onlooker is None else await onlooker(request, scope)
 
     every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
     app = _SealedApp(
