@@ -91,6 +91,9 @@ def check_workers(config: Config, workers: int) -> None:
 
 
 def _server(server: Server) -> Iterator[Complaint]:
+    if server.health_listen is not None and split_listen(server.health_listen) is None:
+        reason = f"expected HOST:PORT such as 127.0.0.1:8081 or 0.0.0.0:8081, got {dumps(server.health_listen)}"
+        yield Complaint("server.health_listen", reason)
     if split_listen(server.listen) is None:
         reason = f"expected HOST:PORT such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080, got {dumps(server.listen)}"
         yield Complaint("server.listen", reason)

@@ -87,6 +87,7 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8080"
+    health_listen: str | None = None
     node: Name | None = None
     dialect: str = "openai"
     default_model: str | None = None

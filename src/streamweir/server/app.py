@@ -56,6 +56,7 @@ from streamweir.server.control import Access, Gate, OpenRoute, control_app
 from streamweir.server.conversations import Conversations
 from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
+from streamweir.server.healthport import HealthPort
 from streamweir.server.http import HttpServer
 from streamweir.server.lag import LagProbe
 from streamweir.server.message import Answer, Headers, Request, Response
@@ -157,6 +158,7 @@ class Gateway:
             scheme="https" if self._is_secure else "http",
         )
         self._lag = LagProbe(self._sample)
+        self._health: HealthPort | None = None
         self._pressure = pressure_of(config, workers)
         self._workers = workers
         batch = max(BATCH // workers, 1)  # what one of several takes, the others cannot
@@ -248,6 +250,12 @@ class Gateway:
     async def listen(self, listener: socket, tls: SSLContext | None = None) -> None:
         await self.server.listen(listener, tls)
 
+    def listen_for_probes(self, listener: socket) -> None:
+        """On a thread: see `server.healthport`."""
+        if self._health is None:
+            self._health = HealthPort(self.readiness, self._lag.idle_s)
+        self._health.start(listener)
+
     def reload(self, config: Config) -> None:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
         old, self._setup = self._setup, build_setup(config, self._open_local, self._setup)
@@ -305,6 +313,8 @@ class Gateway:
         await asyncio.gather(*self._retired)
         await self._close_books()
         self._parser.shutdown(wait=False, cancel_futures=True)
+        if self._health is not None:
+            self._health.stop()
 
     async def _close_books(self) -> None:
         if self._upkeep is not None:

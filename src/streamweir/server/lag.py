@@ -19,6 +19,11 @@ class LagProbe:
         self._every_s = every_s
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._measured_at = perf_counter()
+
+    def idle_s(self) -> float:
+        """How long ago it last measured. From any thread."""
+        return perf_counter() - self._measured_at
 
     def start(self) -> None:
         if self._timer is None:
@@ -35,6 +40,7 @@ class LagProbe:
         self._timer = loop.call_later(self._every_s, self._measure, loop)
 
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._measured_at = perf_counter()
         late_s = max(perf_counter() - self._due, 0.0)
         self._schedule(loop)  # first: a fault in what observes must not be the last of it
         self._observe(late_s)

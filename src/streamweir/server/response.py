@@ -211,6 +211,10 @@ def _clean_name(name: str) -> str:
     return "" if name in _OURS else name
 
 
+def status_line(status: int) -> str:
+    return _LINES.get(status) or f"HTTP/1.1 {status} \r\n"
+
+
 def http_date() -> bytes:
     """Now, as a `date` header says it."""
     return _date(int(time.time())).encode("latin-1")

@@ -127,7 +127,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
 
     def reload() -> None:
         before, after = gateway.setup.config.server, load(start)
-        for name in ("listen", "node", "tls", "log"):
+        for name in ("listen", "health_listen", "node", "tls", "log"):
             if getattr(before, name) != getattr(after.server, name):
                 logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
         gateway.reload(after)
@@ -135,6 +135,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     return Assembly(
         gateway=gateway,
         listen=listen,
+        listen_for_probes=gateway.listen_for_probes,
         reload=reload,
         instance=room.node.instance if room is not None else None,
         instance_ended=gateway.books.instance_ended,
@@ -167,12 +168,13 @@ def serve(start: Start, say: Say) -> int:
     check_workers(config, start.workers)
     _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
     listeners = _bind(config.server.listen)
+    probed = _bind(config.server.health_listen) if config.server.health_listen is not None else []
     try:
         if start.workers > 1:
-            return uvloop.run(_serve_with_workers(start, config, listeners, say, notifier))
-        return uvloop.run(_serve_alone(start, config, listeners, say, notifier))
+            return uvloop.run(_serve_with_workers(start, config, listeners, probed, say, notifier))
+        return uvloop.run(_serve_alone(start, config, listeners, probed, say, notifier))
     finally:
-        for listener in listeners:
+        for listener in (*listeners, *probed):
             listener.close()
 
 
@@ -195,7 +197,12 @@ def _use_all_files() -> None:
 
 
 async def _serve_alone(
-    start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
+    start: Start,
+    config: Config,
+    listeners: list[socket.socket],
+    probed: list[socket.socket],
+    say: Say,
+    notifier: Notifier,
 ) -> int:
     watch_loop(asyncio.get_running_loop())
     embedded = EmbeddedModel(background_tasks())
@@ -204,6 +211,9 @@ async def _serve_alone(
         assembly = await build(start, embedded)
         for listener in listeners:
             await assembly.listen(listener.dup())
+        for listener in probed:
+            if assembly.listen_for_probes is not None:
+                assembly.listen_for_probes(listener.dup())
         loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
         # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
         reload = assembly.reload if start.config_path is not None else None
@@ -219,7 +229,12 @@ async def _serve_alone(
 
 
 async def _serve_with_workers(
-    start: Start, config: Config, listeners: list[socket.socket], say: Say, notifier: Notifier
+    start: Start,
+    config: Config,
+    listeners: list[socket.socket],
+    probed: list[socket.socket],
+    say: Say,
+    notifier: Notifier,
 ) -> int:
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
@@ -229,7 +244,13 @@ async def _serve_with_workers(
     for provider in config.providers:
         if provider.kind == "local":
             embedded.open(provider)
-    plan = Plan(workers=start.workers, data_dir=start.data_dir, config_path=start.config_path, listen=start.listen)
+    plan = Plan(
+        workers=start.workers,
+        data_dir=start.data_dir,
+        config_path=start.config_path,
+        listen=start.listen,
+        probe_files=tuple(listener.fileno() for listener in probed),
+    )
 
     def on_serving() -> None:
         say(banner(config, start, listeners, secret))

@@ -72,6 +72,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     config_path: Path | None = None
     listen: str | None = None
     """What the command line says over the file; the workers are told, the socket is bound already."""
+    probe_files: tuple[int, ...] = ()
+    """Sockets for `/health` and `/ready` alone, which all workers listen on."""
     module: str = "streamweir.server.worker"
     quick_s: float = QUICK_S
     first_delay_s: float = _FIRST_DELAY_S
@@ -267,10 +269,12 @@ class Supervisor:
             command += ["--listen", plan.listen]
         for file in self._files:
             command += ["--fd", str(file)]
+        for file in plan.probe_files:
+            command += ["--health-fd", str(file)]
         return await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=self._files,
+            pass_fds=[*self._files, *plan.probe_files],
             env=self._environ,
             start_new_session=True,  # a terminal's Ctrl-C is for the supervisor alone
         )

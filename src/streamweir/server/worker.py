@@ -59,6 +59,8 @@ class Assembly(Struct, frozen=True, kw_only=True):
     gateway: Gateway
     listen: Callable[[socket.socket], Awaitable[None]]
     """On a socket that is bound."""
+    listen_for_probes: Callable[[socket.socket], None] | None = None
+    """On another, for `/health` and `/ready` alone."""
     reload: Callable[[], None]
     """Reads the file again. Raises `ConfigError`, and then nothing has changed."""
     instance: str | None = None
@@ -103,6 +105,9 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
         metrics_of_all=partial(duty.metrics_of_all, channel),
     )
     duty.assembly = await build(start)
+    for number in options.health_fd:
+        if duty.assembly.listen_for_probes is not None:
+            duty.assembly.listen_for_probes(socket.socket(fileno=number))
     for number in options.fd:
         await duty.assembly.listen(socket.socket(fileno=number))
     channel.tell("serving", {"instance": duty.assembly.instance})
@@ -182,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path)
     parser.add_argument("--listen")
     parser.add_argument("--fd", type=int, action="append", default=[])
+    parser.add_argument("--health-fd", type=int, action="append", default=[])
     return parser
 
 
