@@ -58,7 +58,9 @@ from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
 from streamweir.server.healthport import HealthPort
 from streamweir.server.http import HttpServer
+from streamweir.server.keylookup import KeyLookup
 from streamweir.server.lag import LagProbe
+from streamweir.server.latekey import LateKeys
 from streamweir.server.message import Answer, Headers, Request, Response
 from streamweir.server.metrics import Metrics
 from streamweir.server.models import list_models, show_model
@@ -142,6 +144,8 @@ class Gateway:
             overload=self._overload,
         )
         self._upkeep = self._keep_up(room, config) if room is not None else None
+        lookup = KeyLookup(self.books.directory, self._upkeep.look) if self._upkeep is not None else None
+        self._late_keys = LateKeys(lookup, self, self._left_unknown)
         self._feed = (
             LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
         )
@@ -181,6 +185,7 @@ class Gateway:
                 playground=self._playground(),
                 feed=self._feed,
                 look=self._upkeep.look,
+                look_up=self._late_keys.find,
                 file=str(file.absolute()) if file is not None else None,
             )
             routes, gates = api_routes(context), api_gates(context)
@@ -307,6 +312,7 @@ class Gateway:
         await self._conversations.cancel()
         await self._bridge.close()
         await self.server.close(grace_s)
+        await self._late_keys.close()
         await self._conversations.cancel()  # that of a body which was on its way when no more were let in
         for place in self._setup.providers.values():
             await place.upstream.close()
@@ -341,7 +347,8 @@ class Gateway:
             if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
-            response.send(self._refusal(request, refusal.error, refusal.headers))
+            if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
+                response.send(self._refusal(request, refusal.error, refusal.headers))
             return True
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
             response.send(self._fault_answer(request, reason))
@@ -381,6 +388,9 @@ class Gateway:
         if error.code == "overloaded":
             self._overload.count("connection")
         return self._refusal(request, error, ())
+
+    def _left_unknown(self, request: Request) -> None:
+        self._report(self._facts_of(request, self._setup.dialect, None, status=499, verdict=Verdict.CLIENT_GONE))
 
     def _left_within_body(self, request: Request) -> None:
         admission = request.admitted

@@ -49,6 +49,8 @@ class Context(Struct, frozen=True, kw_only=True):
     feed: LiveFeed
     look: Callable[[], Awaitable[None]] = _no_look
     """Takes up what has changed in the store now, not in a second: `Upkeep.look`."""
+    look_up: Callable[[str], Awaitable[None]] | None = None
+    """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
     file: str | None = None
     """Of the configuration. None: it was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
@@ -69,6 +71,11 @@ class Context(Struct, frozen=True, kw_only=True):
         with suppress(StoreUnavailable):  # it is done; all learn of it when the database is back
             await self.look()
         return changed
+
+    async def take_up_key(self, secret: str) -> None:
+        """One that was made elsewhere a moment ago. Raises `GatewayFault` where nobody can tell."""
+        if self.look_up is not None:
+            await self.look_up(secret)
 
     async def caught_up(self) -> None:
         """The database has all that this process wrote down so far; or it is behind, and the answer is too."""

@@ -71,6 +71,7 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
     if secret.startswith(ADMIN):
         await check_admin(context, secret, request)
         return OPERATOR
+    await context.take_up_key(secret)
     if context.books.directory.find(secret, context.clock_ms() / 1000) is None:
         raise _guessed(context, request)
     return _by_key(context, secret)
@@ -127,6 +128,7 @@ async def recognize(context: Context, request: Request, *, is_use: bool = True, 
     if secret is None:
         return await _by_session(context, request, is_use)
     if not secret.startswith(ADMIN):
+        await context.take_up_key(secret)
         return _by_key(context, secret)
     if is_guess:
         await check_admin(context, secret, request)

@@ -1,0 +1,230 @@
+"""A key that was made on another node a moment ago: looked for once, without reading the body, within bounds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from streamweir.core.errors import GatewayFault
+from streamweir.policy.access import Key, KeyRing, digest_of
+from streamweir.policy.secret import make_key
+from streamweir.server.directory import Directory
+from streamweir.server.keylookup import MOST_UNKNOWN, KeyLookup
+from streamweir.server.pace import Pace
+from streamweir.store.clock import now_ms
+from streamweir.store.directory import Changes, KeyState
+from streamweir.store.engine import StoreUnavailable
+from streamweir.store.keys import create_key
+from streamweir.store.keyspec import KeySpec
+from support.bookkeeping import MODEL, answers
+from support.fleet import PATIENT_S, Fleet, fleet
+from support.gateway import chat_request, until
+from support.served import get
+
+PATIENCE_S = 30.0
+NEVER_S = 3600.0
+STILL = Pace(
+    tick_s=NEVER_S,
+    decision_s=PATIENT_S,
+    apply_s=PATIENT_S,
+    shared_timeout_s=PATIENT_S,
+    silent_s=NEVER_S,
+    missed_s=NEVER_S,
+)
+"""Nobody looks by himself at what has changed."""
+
+
+def secret_of(number: int) -> str:
+    return make_key(number.to_bytes(32))
+
+
+class Database:
+    """Keys that some other process makes; who looks is counted, and held up while `gate` is closed."""
+
+    def __init__(self) -> None:
+        self.directory = Directory(KeyRing([]))
+        self.looks = 0
+        self.fault: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._keys: list[KeyState] = []
+
+    def make(self, secret: str) -> None:
+        key = Key(name="new", id=f"key_{len(self._keys)}", digest=digest_of(secret))
+        self._keys.append(KeyState(key=key, digests={key.digest: None}))
+
+    async def look(self) -> None:
+        self.looks += 1
+        read = tuple(self._keys)
+        await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+        self.directory.take(Changes(version=len(read), keys=read))
+
+
+async def found(lookup: KeyLookup, database: Database, secret: str) -> bool:
+    async with asyncio.timeout(PATIENCE_S):
+        await lookup.find(secret)
+    return database.directory.find(secret) is not None
+
+
+async def test_it_is_found_and_what_is_not_there_is_looked_for_once() -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    database.make(secret_of(1))
+    assert await found(lookup, database, secret_of(1))
+    assert not await found(lookup, database, secret_of(2))
+    looks = database.looks
+    for _ in range(3):
+        assert await found(lookup, database, secret_of(1))
+        assert not await found(lookup, database, secret_of(2))
+    assert database.looks == looks
+    await lookup.close()
+
+
+@pytest.mark.parametrize(
+    "secret", ["", "sk-stranger", secret_of(3)[:-1] + "!", secret_of(3).replace("sk-sw-", "sk-xx-"), secret_of(3) + "0"]
+)
+async def test_what_cannot_be_ours_never_reaches_the_database(secret: str) -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look)
+    assert not lookup.may_find(secret)
+    await lookup.find(secret)
+    assert database.looks == 0
+
+
+async def test_all_who_wait_share_one_look_and_who_comes_during_one_waits_for_the_next() -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    database.gate.clear()
+    early = [asyncio.create_task(found(lookup, database, secret_of(number))) for number in range(50)]
+    await until(lambda: database.looks == 1)
+    database.make(secret_of(100))  # after the look has read
+    late = [asyncio.create_task(found(lookup, database, secret_of(100 + number))) for number in range(50)]
+    for task in late:
+        await asyncio.sleep(0)
+        assert not task.done()
+    database.gate.set()
+    assert not any(await asyncio.gather(*early))
+    assert await asyncio.gather(*late) == [True] + [False] * 49
+    assert database.looks == 2
+    await lookup.close()
+
+
+async def test_there_are_only_so_many_looks_in_a_time_and_so_many_who_wait() -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look, every_s=NEVER_S, most_waiting=3)
+    assert not await found(lookup, database, secret_of(0))
+    waiting = [asyncio.create_task(lookup.find(secret_of(number))) for number in range(1, 4)]
+    await asyncio.sleep(0)
+    with pytest.raises(GatewayFault) as refused:
+        await lookup.find(secret_of(4))
+    assert refused.value.code == "ledger_unavailable"
+    assert database.looks == 1
+    waiting.pop().cancel()  # who leaves makes room
+    await asyncio.wait(waiting, timeout=0)
+    await asyncio.sleep(0)
+    more = asyncio.create_task(lookup.find(secret_of(5)))
+    await asyncio.sleep(0)
+    assert not more.done()
+    await lookup.close()
+    for task in [*waiting, more]:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.parametrize("fault", [StoreUnavailable("away"), TimeoutError(), LookupError("a bug")])
+async def test_where_nobody_can_tell_it_may_be_tried_again(fault: Exception) -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    database.make(secret_of(1))
+    database.fault = fault
+    with pytest.raises(GatewayFault):
+        await found(lookup, database, secret_of(1))
+    database.fault = None
+    assert await found(lookup, database, secret_of(1))
+    await lookup.close()
+
+
+async def test_what_is_remembered_of_strangers_is_bounded() -> None:
+    database = Database()
+    lookup = KeyLookup(database.directory, database.look, every_s=0.0, most_waiting=MOST_UNKNOWN + 1)
+    await asyncio.gather(*(lookup.find(secret_of(number)) for number in range(MOST_UNKNOWN + 1)))
+    assert len(lookup._unknown) == MOST_UNKNOWN
+    await lookup.close()
+
+
+# At a gateway.
+
+
+async def made_elsewhere(ships: Fleet, **spec: object) -> str:
+    """By the first node; the second has not looked since."""
+    wanted = KeySpec(name="new", **spec)  # type: ignore[arg-type]
+    made = await ships.desks[0].room.store.write(
+        lambda conn: create_key(conn, "default", wanted, actor="test", at_ms=now_ms())
+    )
+    return made.secret
+
+
+Asking = Callable[[Fleet, str], Awaitable[int]]
+
+
+async def chat(ships: Fleet, secret: str) -> int:
+    return (await ships.gates[1].ask(model="m", key=secret)).status
+
+
+async def chat_in_two_parts(ships: Fleet, secret: str) -> int:
+    """The body is not asked for before the key is known."""
+    request = chat_request(model="m", key=secret, headers=(("expect", "100-continue"),))
+    head, _, body = request.partition(b"\r\n\r\n")
+    async with await ships.gates[1].connect() as client:
+        await client.send(head + b"\r\n\r\n")
+        first = await client.head()
+        if first.status != 100:
+            return first.status
+        assert ships.gates[1].gateway.books.directory.find(secret) is not None
+        await client.send(body)
+        return (await client.response()).status
+
+
+async def chat_in_chunks(ships: Fleet, secret: str) -> int:
+    request = chat_request(model="m", key=secret)
+    head, _, body = request.partition(b"\r\n\r\n")
+    head = b"\r\n".join(line for line in head.split(b"\r\n") if not line.startswith(b"content-length"))
+    framed = b"".join(b"%x\r\n%b\r\n" % (len(body[at : at + 9]), body[at : at + 9]) for at in range(0, len(body), 9))
+    async with await ships.gates[1].connect() as client:
+        await client.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n")
+        return (await client.response()).status
+
+
+async def models(ships: Fleet, secret: str) -> int:
+    async with await ships.gates[1].connect() as client:
+        await client.send(get("/v1/models", secret))
+        return (await client.response()).status
+
+
+async def api(ships: Fleet, secret: str) -> int:
+    async with await ships.gates[1].connect() as client:
+        await client.send(get("/api/requests", secret))
+        return (await client.response()).status
+
+
+@pytest.mark.parametrize("ask", [chat, chat_in_two_parts, chat_in_chunks, models, api])
+async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> None:
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
+        secret = await made_elsewhere(ships, scopes=("chat", "models", "admin"))
+        assert ships.gates[1].gateway.books.directory.find(secret) is None
+        assert await ask(ships, secret) == 200
+        assert await ask(ships, secret_of(7)) == 401
+
+
+async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
+        gate, desk = ships.gates[1], ships.desks[1]
+        async with desk.upkeep._looking:  # somebody else looks, and takes his time
+            async with await gate.connect() as client:
+                await client.send(get("/v1/models", secret_of(1)))
+                await until(lambda: bool(gate.gateway._late_keys._tasks))
+            await gate.settled()
+        assert [facts.status for facts in gate.facts] == [499]
