@@ -27,6 +27,7 @@ from streamweir.server.booking import Asked, Booking
 from streamweir.server.directory import Directory, Workspace
 from streamweir.server.facts import RequestFacts
 from streamweir.server.message import Headers
+from streamweir.server.progress import ProgressPace
 from streamweir.server.respond import Refusal
 from streamweir.server.row import row_of
 from streamweir.store.account import period_of_account, span_of
@@ -88,6 +89,7 @@ class Books:
         self.instance = instance
         self.directory = directory
         self.writer = writer
+        self._progress = None if writer is None else ProgressPace(writer)
         self._arbiter = arbiter
         self._hold_tokens = hold_tokens
         self.limits_are_kept = limits_are_kept
@@ -226,7 +228,11 @@ class Books:
 
     def note_progress(self) -> None:
         """Once a second: what an orphan would be settled by, and what operators see of it. Of a request that stands
-        still nothing is written."""
+        still nothing is written; while the database is away, ever less often."""
+        if self._progress is not None and self._progress.may_write(time.monotonic()):
+            self._write_progress(self._progress)
+
+    def _write_progress(self, pace: ProgressPace) -> None:
         rows, times = [], []
         for request_id, booking in self._open.items():
             stand = booking.progress() if booking.progress is not None else None
@@ -237,6 +243,7 @@ class Books:
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
+                pace.note_written(time.monotonic())
 
     def renew_leases(self) -> None:
         """Once a second: what is reserved stays so, and this process is known to be alive."""

@@ -85,6 +85,10 @@ class Journal:
     def unapplied_bytes(self) -> int:
         return self.bytes - self._applied
 
+    @property
+    def is_half_full(self) -> bool:
+        return 2 * self.unapplied_bytes >= self._most_bytes
+
     def append(self, entry: Entry, *, must: bool = False) -> Ticket:
         """Raises JournalUnavailable where there is no room or the disk fails, unless it must be written."""
         if not must:

@@ -114,6 +114,11 @@ class Writer:
         """All that was put so far: see `has_applied`."""
         return self._put
 
+    @property
+    def has_room_to_spare(self) -> bool:
+        """For what can be left out."""
+        return self._journal is None or not self._journal.is_half_full
+
     def has_applied(self, mark: int) -> bool:
         return self._done >= mark
 

@@ -1,0 +1,65 @@
+"""While the database is away, the progress of open requests does not take the room that new requests need."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+
+from streamweir.server.progress import SLOW_S, ProgressPace
+from streamweir.store.journal import Journal
+from streamweir.store.writer import Writer
+from support.entries import books_on, hold, open_ids, progress
+from support.flakystore import FlakyStore
+from support.patience import PATIENCE_S
+from support.written import desk_on, release
+
+HOUR_S = 3600
+
+
+async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as real:
+        store = FlakyStore(real)
+        async with desk_on(store, tmp_path / "journal") as desk:
+            desk.writer.put(hold("r1"))
+            await desk.flush()
+            store.gate.clear()
+            pace = ProgressPace(desk.writer)
+            written: list[int] = []
+            for second in range(24 * HOUR_S):
+                if pace.may_write(second):
+                    desk.writer.put(progress(("r1", "p/m", second)))
+                    pace.note_written(second)
+                    written.append(second)
+            assert written[: int(SLOW_S)] == list(range(int(SLOW_S))), "a database that is only slow changes nothing"
+            assert len(written) < 50
+            gaps = [(after - before) / after for before, after in pairwise(written[1:])]
+            assert max(gaps) <= 0.5, "none is older than a part of the outage"
+            store.gate.set()
+            await desk.flush()
+            assert pace.may_write(24 * HOUR_S)
+            pace.note_written(24 * HOUR_S)
+        assert await real.read(open_ids) == ["r1"]
+
+
+async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as real:
+        store = FlakyStore(real)
+        store.gate.clear()
+        journal = Journal(tmp_path / "journal", "i", most_bytes=20_000)
+        journal.open()
+        writer = Writer(store, journal, pause_s=0.0, abandoned=release)
+        writer.start()
+        pace = ProgressPace(writer)
+        for number in range(1000):
+            if pace.may_write(0.0):
+                writer.put(progress(*((f"r{each}", "p/m", number) for each in range(10))))
+                pace.note_written(0.0)
+        assert not writer.has_room_to_spare
+        assert journal.unapplied_bytes < 11_000
+        await writer.put(hold("r1")).written()
+        store.gate.set()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await writer.flush(PATIENCE_S)
+        assert writer.has_room_to_spare
+        assert pace.may_write(0.0)
+        assert await writer.close(PATIENCE_S)
+        assert await journal.close(PATIENCE_S)
