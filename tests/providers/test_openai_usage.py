@@ -47,6 +47,37 @@ def buckets(usage: Usage | None) -> dict[str, int]:
             {"prompt_tokens_details": {"cached_tokens": 90, "audio_tokens": 40}},
             {"input_uncached": 0, "cache_read": 90, "audio_input": 10},
         ),
+        # Of a token that is both cached and audio: where it is told how many are, and where that cannot be.
+        (
+            {
+                "prompt_tokens_details": {
+                    "cached_tokens": 60,
+                    "audio_tokens": 40,
+                    "cached_tokens_details": {"text_tokens": 30, "audio_tokens": 30},
+                }
+            },
+            {"input_uncached": 30, "cache_read": 60, "audio_input": 10},
+        ),
+        (
+            {
+                "prompt_tokens_details": {
+                    "cached_tokens": 60,
+                    "audio_tokens": 40,
+                    "cached_tokens_details": {"audio_tokens": 90},
+                }
+            },
+            {"input_uncached": 40, "cache_read": 60, "audio_input": 0},
+        ),
+        (
+            {
+                "prompt_tokens_details": {
+                    "cached_tokens": 60,
+                    "audio_tokens": 40,
+                    "cached_tokens_details": {"audio_tokens": "many"},
+                }
+            },
+            {"input_uncached": 0, "cache_read": 60, "audio_input": 40},
+        ),
         ({"completion_tokens_details": {"reasoning_tokens": 20}}, {"output": 30, "reasoning": 20}),
         ({"reasoning_tokens": 20}, {"output": 30, "reasoning": 20}),
         ({"completion_tokens_details": {"reasoning_tokens": 70}}, {"output": 0, "reasoning": 50}),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 Ending = Literal["complete", "truncated", "error"]
 
-MOST_TOKENS = 10_000_000_000
+MOST_TOKENS = 2**53
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 Vendors agree on `prompt_tokens` and `completion_tokens` and on little else. A report without
 both is partial and says nothing. The derived totals are always those that were reported:
-what a vendor says of cached, audio or reasoning tokens is cut to fit inside them. One typed
+what a vendor says of cached, audio or reasoning tokens is cut to fit inside them, each token in one
+bucket: one that is both cached and audio is cached. One typed
 read per report; of one that does not fit the types, what can be a count is read alone.
 """
 
@@ -20,8 +21,13 @@ CORE = ("prompt_tokens", "completion_tokens")
 _Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None
 
 
+class _CachedDetails(Struct, frozen=True, gc=False):
+    audio_tokens: _Count = None
+
+
 class _PromptDetails(Struct, frozen=True, gc=False):
     cached_tokens: _Count = None
+    cached_tokens_details: _CachedDetails | None = None
     cache_creation_tokens: _Count = None
     cache_write_tokens: _Count = None
     audio_tokens: _Count = None
@@ -87,7 +93,7 @@ def read_usage(report: Report) -> Usage | None:
     written_1h = told.cache_creation.ephemeral_1h_input_tokens if told.cache_creation is not None else None
     written_1h, prompt_left = within(written_1h, prompt_left)
     written_5m, prompt_left = within(_written(told, in_prompt, written_1h), prompt_left)
-    audio_input, prompt_left = within(in_prompt.audio_tokens, prompt_left)
+    audio_input, prompt_left = within(_heard(in_prompt), prompt_left)
 
     reasoning, completion_left = within(_first(in_completion.reasoning_tokens, told.reasoning_tokens), completion)
     audio_output, completion_left = within(in_completion.audio_tokens, completion_left)
@@ -114,6 +120,15 @@ def _cached(told: _Told, details: _PromptDetails) -> int | None:
     return _first(
         told.prompt_cache_hit_tokens, told.cached_tokens, told.num_cached_tokens, told.cache_read_input_tokens
     )
+
+
+def _heard(details: _PromptDetails) -> int | None:
+    """Audio that was not read from a cache. OpenAI counts a cached token of audio as both, and seldom says how many
+    are: where it does not, as few as the total allows, for a discount is given only where it is known."""
+    heard, cached = details.audio_tokens, details.cached_tokens_details
+    if heard is None or cached is None or cached.audio_tokens is None:
+        return heard
+    return max(0, heard - cached.audio_tokens)
 
 
 def _written(told: _Told, details: _PromptDetails, written_1h: int | None) -> int | None:
