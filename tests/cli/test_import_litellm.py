@@ -114,6 +114,7 @@ def test_every_setting_is_carried_over_or_named() -> None:
         "model_list[1].litellm_params.input_cost_per_token",
         "model_list[1].litellm_params.output_cost_per_token",
         "model_list[1].litellm_params.cache_read_input_token_cost",
+        "model_list[1].litellm_params.cache_creation_input_token_cost_above_1hr",
         "model_list[2].model_name",
         "litellm_settings.json_logs",
         "litellm_settings.drop_params",
@@ -135,6 +136,7 @@ def test_prices_are_exact(tmp_path: Path) -> None:
     price = next(model for model in config.models if model.id == "deepseek").price
     assert price is not None
     assert (price.input, price.output, price.cache_read, price.cache_write) == (0.27, 1.1, 0.07, None)
+    assert price.cache_write_1h == 0.54
 
 
 def test_a_file_is_written_where_there_is_none(tmp_path: Path) -> None:

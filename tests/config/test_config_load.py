@@ -58,7 +58,7 @@ api_key = "${OPENAI_API_KEY}"
 id = "gpt-4o"
 targets = [{ provider = "openai", model = "gpt-4o" }, { provider = "azure-eu", model = "gpt4o", weight = 1 }]
 strategy = "priority"             # priority | weighted | fastest
-price = { input = 2.5, output = 10.0, cache_read = 1.25, cache_write = 2.5 }
+price = { input = 2.5, output = 10.0, cache_read = 1.25, cache_write = 2.5, cache_write_1h = 4.0 }
 
 [[keys]]                          # optional: keys that the operator manages in the file
 name = "ci"
@@ -112,7 +112,7 @@ def test_what_the_design_shows(tmp_path: Path) -> None:
             Model(
                 id="gpt-4o",
                 targets=(Target(provider="openai", model="gpt-4o"), Target(provider="azure-eu", model="gpt4o")),
-                price=Price(input=2.5, output=10.0, cache_read=1.25, cache_write=2.5),
+                price=Price(input=2.5, output=10.0, cache_read=1.25, cache_write=2.5, cache_write_1h=4.0),
             ),
         ),
         keys=(

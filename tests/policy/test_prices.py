@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streamweir.core.usage import MOST_TOKENS, Usage
+from streamweir.core.usage import Usage
 from streamweir.policy.prices import (
     Quote,
     Rates,
@@ -79,7 +79,7 @@ usages = st.builds(Usage, **dict.fromkeys(BUCKETS, tokens))
         ({"audio_input": 1_000_000}, PLAIN, 2 * USD),
         ({"audio_output": 1_000_000}, PLAIN, 10 * USD),
         ({"reasoning": 1_000_000}, PLAIN, 10 * USD),
-        ({"input_uncached": MOST_TOKENS}, PLAIN, 20_000 * USD),
+        ({"input_uncached": 10**10}, PLAIN, 20_000 * USD),
         ({}, FULL, 0),
         ({"cache_read": 0, "output": 0}, structs.replace(FULL, per_request=7), 0),
         ({"output": 1}, structs.replace(PLAIN, per_request=7), 10_007),
@@ -236,6 +236,24 @@ def test_an_amount_shown_is_the_exact_amount(nano: int) -> None:
 
 def test_the_operators_own_price() -> None:
     assert rates_of_dollars(2.5, 10.0, 1.25) == Rates(input=2_500_000_000, output=10 * USD, cache_read=1_250_000_000)
+
+
+@pytest.mark.parametrize(
+    ("cache_write", "cache_write_1h", "expected"),
+    [
+        (3.75, None, 6 * USD),  # Anthropic's: 1.25 and 2 times its input
+        (3.75, 4.0, 4 * USD),
+        (3.75, 0.0, 0),
+        (None, 5.0, 5 * USD),
+        (0.0, None, 0),
+        (None, None, 3 * USD),  # as input
+    ],
+)
+def test_the_operators_price_of_an_hour_in_the_cache(
+    cache_write: float | None, cache_write_1h: float | None, expected: int
+) -> None:
+    rates = rates_of_dollars(3.0, 15.0, 0.3, cache_write, cache_write_1h)
+    assert cost_of(Usage(cache_write_1h=1_000_000), rates) == expected
 
 
 def test_what_is_shown_are_the_rates_that_are_known() -> None:

@@ -160,6 +160,25 @@ async def test_absurd_numbers_are_flagged_and_never_billed(is_streamed: bool, tm
             assert shown_usage(reply.body, is_streamed) == (row.prompt_tokens, row.completion_tokens)
 
 
+async def test_an_hour_in_the_cache_has_a_rate_of_its_own(tmp_path: Path) -> None:
+    """As Anthropic tells it: which of the writes are kept for how long."""
+    *others, stop = anthropic_frames(usage=(7, 5))
+    split = b'"cache_creation_input_tokens":30,"cache_creation":{"ephemeral_5m_input_tokens":10,'
+    split += b'"ephemeral_1h_input_tokens":20},"input_tokens":7'
+    body = b"".join([each.replace(b'"input_tokens":7', split) for each in others]) + stop
+    assert split in body
+    for price, rate in (("", 1600), (", cache_write_1h = 3000.0", 3000)):
+        toml = MODEL.replace("output = 1000.0", f"output = 1000.0, cache_write = 1000.0{price}")
+        folder = tmp_path / str(rate)
+        folder.mkdir()
+        async with keeping(stream(body), folder, toml, kind="anthropic") as desk:
+            assert (await desk.gate.ask(model="m", stream=True)).status == 200
+            row = await desk.row()
+            assert row.usage is not None
+            assert (row.usage["cache_write_5m"], row.usage["cache_write_1h"]) == (10, 20)
+            assert row.cost == (7 + 5 + 10) * MILLI + 20 * rate * MILLI // 1000
+
+
 BEYOND: list[tuple[tuple[int, int], tuple[int, int], list[str]]] = [
     ((7, 400_000), (7, 400_000), ["usage_anomaly"]),
     ((400_000, 5), (400_000, 5), ["usage_anomaly"]),

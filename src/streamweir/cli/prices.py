@@ -191,7 +191,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line
     for model in config.models:
         own = model.price
         if own is not None:
-            rates = rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write)
+            rates = rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write, own.cache_write_1h)
             yield Line("(alias)", model.id, rates, "config")
             continue
         found = [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in model.targets]

@@ -168,6 +168,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: Dollars
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -188,15 +188,27 @@ def number_of(nano: int) -> int | float:
     return nano // NANO if nano % NANO == 0 else nano / NANO
 
 
+_HOUR_TO_MINUTES = Decimal("1.6")
+"""What Anthropic takes for an hour in a cache, twice its input, by what it takes for five minutes, 1.25 times that."""
+
+
 def rates_of_dollars(
-    input: float, output: float, cache_read: float | None = None, cache_write: float | None = None
+    input: float,
+    output: float,
+    cache_read: float | None = None,
+    cache_write: float | None = None,
+    cache_write_1h: float | None = None,
 ) -> Rates:
-    """The operator's own price, in dollars for a million tokens."""
+    """The operator's own price, in dollars for a million tokens. Only one provider writes to its cache for an hour: the
+    rate for that follows from the other by its proportion, where it is not given."""
+    if cache_write_1h is None and cache_write is not None:
+        cache_write_1h = float(Decimal(repr(cache_write)) * _HOUR_TO_MINUTES)
     return Rates(
         input=rate_of(input),
         output=rate_of(output),
         cache_read=None if cache_read is None else rate_of(cache_read),
         cache_write=None if cache_write is None else rate_of(cache_write),
+        cache_write_1h=None if cache_write_1h is None else rate_of(cache_write_1h),
     )
 
 

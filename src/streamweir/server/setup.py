@@ -223,7 +223,7 @@ def open_prices(data_dir: Path | None) -> PriceBook:
 
 
 def _rates(price: Price) -> Rates:
-    return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write)
+    return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h)
 
 
 def _key(key: KeyConfig) -> Key:

@@ -52,6 +52,7 @@ def take_price(branches: Sequence[Branch]) -> dict[str, Decimal] | None:
         ("output", "output_cost_per_token"),
         ("cache_read", "cache_read_input_token_cost"),
         ("cache_write", "cache_creation_input_token_cost"),
+        ("cache_write_1h", "cache_creation_input_token_cost_above_1hr"),
     ):
         for branch in branches:
             number = branch.take_number(theirs)
