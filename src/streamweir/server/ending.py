@@ -18,6 +18,7 @@ from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.providers.base import Provider
 from streamweir.server.alarm import Alarm
+from streamweir.server.large import read_large
 from streamweir.server.message import Headers, Response
 from streamweir.server.outlet import Outlet
 from streamweir.server.patience import Timing, next_weighing
@@ -74,6 +75,7 @@ class Ending(ABC):
         "_opening",
         "_outlet",
         "_read_at",
+        "_reading",
         "_request_id",
         "_response",
         "_source",
@@ -111,6 +113,7 @@ class Ending(ABC):
         self._watch = watch
         self._request_id = request_id
         self._opening: asyncio.Task[object] | None = None
+        self._reading: asyncio.Task[None] | None = None  # of a large answer
         self._alarm = Alarm(watch.clock, self)
         self._give_up_at = 0.0
         self._is_abandoned = False
@@ -294,9 +297,28 @@ class Ending(ABC):
 
     def _finish(self) -> None:
         """The body has ended as a body should."""
+        exchange = self._exchange
+        if isinstance(exchange, WholeExchange) and (body := exchange.large_body()) is not None:
+            self._source.is_paused = True  # by us, as in `_conclude`
+            self._reading = self._loop.create_task(self._read_large(exchange, body))
+            return
         out = self._exchange.finish()
         self._note_first_token(self._time())
         self._conclude(out)
+
+    async def _read_large(self, exchange: WholeExchange, body: bytes) -> None:
+        """As the rest of `_finish`, with others on the loop meanwhile. It is cancelled where the attempt ends first."""
+        try:
+            out = await read_large(exchange, body)
+            self._reading = None
+            self._note_first_token(self._time())
+            self._conclude(out)
+        except StreamweirError as error:
+            self._reading = None
+            self.stop(error)
+        except Exception as reason:  # noqa: BLE001 (see `guarded`)
+            self._reading = None
+            self._break(reason)
 
     def _conclude(self, out: bytes) -> None:
         """The exchange has ended."""
@@ -357,6 +379,9 @@ class Ending(ABC):
             self._watch.abandoned_ended()
         if self._opening is not None:
             self._opening.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
         self._leave_source()
 
     def _leave_source(self) -> None:

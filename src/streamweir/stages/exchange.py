@@ -18,7 +18,8 @@ from msgspec import structs
 
 from streamweir.core.completion import Accumulator
 from streamweir.core.errors import StreamweirError
-from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta
+from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
+from streamweir.core.usage import Usage
 from streamweir.dialects.base import Dialect, Reply, identity_of
 from streamweir.dialects.chat import Encoder
 from streamweir.dialects.whole import encode_whole
@@ -26,6 +27,7 @@ from streamweir.providers.base import Provider, truncated
 from streamweir.stages.canonical import take_canonical
 from streamweir.stages.commit import MOST_HELD, CommitGate
 from streamweir.stages.intake import Intake
+from streamweir.stages.large import LARGEST_ON_LOOP, Writing, Written, is_large, writing_of
 from streamweir.stages.meter import Meter
 from streamweir.stages.plan import Mode
 from streamweir.stages.tap import Tap
@@ -50,7 +52,7 @@ class Exchange:
         self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = reply
         self._dialect = dialect
-        self._intake = Intake(provider, reply.choices)
+        self._intake = Intake(provider, reply.choices, most_whole=LARGEST_ON_LOOP)
         self._split = self._intake.split
         self._gate = CommitGate()
         self._tap = None
@@ -243,7 +245,11 @@ class Exchange:
 
 
 class WholeExchange:
-    """A buffered answer: nothing goes out before the end, then one body, or a `failure`."""
+    """A buffered answer: nothing goes out before the end, then one body, or a `failure`.
+
+    One that is too large for the event loop is not `finish`ed: `large_body` is read elsewhere
+    (`stages.large`), its events come by `take_large`, and what was written of them by `finish_large`.
+    """
 
     def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.ended = False
@@ -255,6 +261,43 @@ class WholeExchange:
         self._accumulator = Accumulator()
         self._is_canonical = mode is not Mode.TRANSLATE
         self._is_detached = False
+        self._large_usage: Usage | None = None
+        self.provider = provider
+        self.choices = reply.choices
+
+    def large_body(self) -> bytes | None:
+        """The body, where it is whole and takes too long for one turn of the loop."""
+        body = self._intake.whole if not self.ended else None
+        return body if body is not None and is_large(body) else None
+
+    def take_large(self, events: Sequence[Event]) -> None:
+        if self.ended:
+            return
+        for event in events:
+            for passed in self._meter.feed(event):
+                if type(passed) is UsageReported:
+                    self._large_usage = passed.usage
+            if type(event) is StreamFailed:
+                self.ended, self.failure = True, self.failure or event.error
+
+    def writing(self) -> Writing | None:
+        """How the large answer is to be written, after its last event. None: it is not."""
+        if self.ended:
+            return None
+        if self._is_detached:
+            self.ended = True
+            return None
+        reply = _complete(self._reply, self._dialect, self._meter)
+        return writing_of(self._dialect.name, reply, self._large_usage or self._meter.count_usage())
+
+    def finish_large(self, written: Written) -> bytes:
+        if self.ended:
+            return b""
+        self.ended = True
+        if self._is_detached:
+            return b""
+        self._meter.record.completion_id = written.completion_id
+        return written.body
 
     def feed(self, chunk: bytes, /) -> bytes:
         events = self._intake.feed(chunk)

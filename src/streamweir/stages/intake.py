@@ -10,7 +10,7 @@ from functools import cached_property
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
 from streamweir.providers.base import Decoder, Provider
-from streamweir.wire.body import BodySplitter, Form
+from streamweir.wire.body import WHOLE_LIMIT, BodySplitter, Form
 from streamweir.wire.sse import EventTooLarge, Frame
 
 
@@ -21,11 +21,11 @@ class Intake:
     `feed`, with nothing between. `split` raises `EventTooLarge`; `end_of_split` is the answer to it.
     """
 
-    def __init__(self, provider: Provider, choices: int | None = None) -> None:
-        """`choices`: see `Provider.decoder`."""
+    def __init__(self, provider: Provider, choices: int | None = None, *, most_whole: int = WHOLE_LIMIT) -> None:
+        """`choices`: see `Provider.decoder`. `most_whole`: bytes of an answer that came whole."""
         self._provider = provider
         self._choices = choices
-        self._body = BodySplitter()
+        self._body = BodySplitter(whole_limit=most_whole)
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
 
     @cached_property

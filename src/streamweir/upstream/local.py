@@ -216,7 +216,7 @@ class LocalModel:
                 lambda: child,
                 *self._command,
                 stdin=orders_end,
-                env=_child_environment(),
+                env=child_environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the gateway
             )
         except BaseException:
@@ -363,7 +363,7 @@ async def _is_healthy(address: LocalAddress) -> bool:
     return status.split(b" ")[1:2] == [b"200"]
 
 
-def _child_environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """What an interpreter needs, and none of the keys that the gateway may have been given."""
     environment = {
         name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_KINDS)

@@ -8,9 +8,9 @@ written again inside a few more levels, which is what the limit of depth is for.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -30,8 +30,9 @@ DEEPEST_DOCUMENT = 500
 _SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
 
 _LONGEST_PATH = 128
-_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""A bracket, or a whole string, so that brackets inside strings are passed over."""
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Brackets as signed bytes: one level down, or one up."""
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -109,9 +110,14 @@ def decode_body(data: bytes) -> dict[str, Any]:
 
 def _count_colons(data: bytes) -> int:
     """Of a valid document, outside of its strings: there is one behind each key."""
+    return _outside_strings(data).count(b":")
+
+
+def _outside_strings(data: bytes) -> bytes:
+    """A valid document without its strings. Of another one it is anything, which the parser then refuses."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(data.split(b'"')[::2]).count(b":")
+    return b"".join(data.split(b'"')[::2])
 
 
 def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
@@ -164,16 +170,8 @@ def _is_deeper(data: bytes, most: int) -> bool:
     """Counts brackets outside strings, before any parser sees them."""
     if data.count(b"[") + data.count(b"{") <= most:
         return False
-    depth = 0
-    for token in _BRACKETS.finditer(data):
-        first = token[0][0]
-        if first in b"[{":
-            depth += 1
-            if depth > most:
-                return True
-        elif first in b"]}":
-            depth -= 1
-    return False
+    steps = _outside_strings(data).translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > most
 
 
 def _null(_name: str) -> None:

@@ -1,0 +1,147 @@
+"""Whole answers that would hold up everybody: read elsewhere, with the same bytes and the same record."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from streamweir.dialects.base import Reply
+from streamweir.dialects.table import DIALECTS
+from streamweir.providers.registry import provider_named
+from streamweir.server import large
+from streamweir.server.large import read_large
+from streamweir.stages.exchange import WholeExchange
+from streamweir.stages.large import is_large
+from streamweir.stages.meter import Meter, Record, Scope
+from streamweir.stages.plan import Mode
+from support.gateway import chat_request, gateway_to, until
+from support.script import Hang, Head, Send, Step, whole
+
+TEXT = "wört " * 300_000
+USAGE = {"prompt_tokens": 10, "completion_tokens": 100, "total_tokens": 110}
+
+
+def openai(*, text: str = TEXT, tokens: int = 0, choices: int = 1, **more: Any) -> bytes:
+    top = [{"token": f" t{i}", "logprob": -1.25 - i, "bytes": [32, 116, 48]} for i in range(20)]
+    entries = [{"token": "x", "logprob": -0.5, "bytes": [120], "top_logprobs": top} for _ in range(tokens)]
+    message = {"role": "assistant", "content": text}
+    shown: list[dict[str, Any]] = [
+        {"index": index, "message": message, "finish_reason": "stop"} for index in range(choices)
+    ]
+    if tokens:
+        shown[0]["logprobs"] = {"content": entries, "refusal": None}
+    head = {"id": "chatcmpl-u", "object": "chat.completion", "created": 5, "model": "gpt-4o"}
+    return json.dumps({**head, "choices": shown, "usage": USAGE, **more}, ensure_ascii=False).encode()
+
+
+def anthropic() -> bytes:
+    calls = [{"type": "tool_use", "id": f"toolu_{i}", "name": "look", "input": {"at": i}} for i in range(2000)]
+    content = [{"type": "text", "text": TEXT}, *calls]
+    usage = {"input_tokens": 10, "output_tokens": 400_000}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "tool_use"}
+    return json.dumps({**head, "content": content, "usage": usage}).encode()
+
+
+def gemini() -> bytes:
+    parts = [{"text": TEXT}, {"text": "why", "thought": True}, {"functionCall": {"name": "look", "args": {"at": 1}}}]
+    candidate = {"content": {"parts": parts}, "finishReason": "STOP", "index": 0}
+    return json.dumps({"candidates": [candidate], "responseId": "r", "modelVersion": "gemini"}).encode()
+
+
+ANSWERS = {
+    "text": ("openai", openai()),
+    "half of a surrogate pair": ("openai", openai().replace(b"w", b"\\ud83d", 1)),
+    "logprobs": ("openai", openai(text="x", tokens=700)),
+    "no usage": ("openai", openai(usage=None)),
+    "usage beyond belief": ("openai", openai(usage={**USAGE, "prompt_tokens": 10**9})),
+    "too many choices": ("openai", openai(choices=2)),
+    "an error": ("openai", openai(error={"message": "boom"})),
+    "not JSON": ("openai", openai()[:-1]),
+    "anthropic": ("anthropic", anthropic()),
+    "gemini": ("gemini", gemini()),
+}
+
+
+def exchange_of(kind: str, dialect: str) -> tuple[WholeExchange, Meter]:
+    meter = Meter(3, scope=Scope(1000))
+    reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", target_model="t", choices=1)
+    return WholeExchange(provider_named(kind), DIALECTS[dialect], reply, Mode.TRANSLATE, meter), meter
+
+
+def facts_of(meter: Meter) -> dict[str, Any]:
+    facts = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
+    return {**facts, "delivered": meter.record.delivered.getvalue(), "reasoned": meter.record.reasoned.getvalue()}
+
+
+@pytest.mark.parametrize("dialect", ["openai", "opentoken"])
+@pytest.mark.parametrize(("kind", "body"), ANSWERS.values(), ids=ANSWERS)
+async def test_it_comes_out_the_same(kind: str, body: bytes, dialect: str) -> None:
+    at_once, its_meter = exchange_of(kind, dialect)
+    at_once.feed(body)
+    assert is_large(body)
+    expected = at_once.finish()
+
+    elsewhere, meter = exchange_of(kind, dialect)
+    elsewhere.feed(body)
+    sent = elsewhere.large_body()
+    assert sent == body
+    out = await read_large(elsewhere, sent)
+    assert out == expected
+    assert (elsewhere.ended, elsewhere.failure) == (True, at_once.failure)
+    assert facts_of(meter) == facts_of(its_meter)
+    assert meter.settle() == its_meter.settle()
+
+
+async def test_where_no_process_can_be_started_a_thread_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, body = ANSWERS["text"]
+    at_once, _ = exchange_of(kind, "openai")
+    at_once.feed(body)
+    monkeypatch.setattr(large, "_COMMAND", ("/no/such/program",))
+    elsewhere, _ = exchange_of(kind, "openai")
+    elsewhere.feed(body)
+    assert await read_large(elsewhere, body) == at_once.finish()
+
+
+async def test_a_process_that_ends_is_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "_COMMAND", ("/bin/false",))
+    async with gateway_to(whole(openai())) as (gate, _):
+        reply = await gate.ask(model="up/m")
+        assert reply.status == 502
+        (facts,) = await gate.settled()
+        assert facts.error == "response_too_large"
+        assert len(facts.attempts) == 1
+
+
+@pytest.mark.parametrize("body", [openai(), openai(text="x", tokens=6000)], ids=["text", "logprobs"])
+async def test_nobody_waits_for_it(body: bytes) -> None:
+    """The tests' event loop fails a test in which one turn takes too long."""
+    async with gateway_to(whole(body)) as (gate, _):
+        reply = await gate.ask(model="up/m", logprobs=True)
+        assert reply.status == 200
+        sent, got = json.loads(body), json.loads(reply.body)
+        assert got["choices"][0]["message"]["content"] == sent["choices"][0]["message"]["content"]
+        assert got["choices"][0].get("logprobs") == sent["choices"][0].get("logprobs")
+        (facts,) = await gate.settled()
+        assert facts.usage is not None
+        assert (facts.verdict, facts.usage.total_tokens) == ("completed", 110)
+
+
+async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "_COMMAND", ("/bin/sleep", "600"))
+    async with gateway_to(whole(openai())) as (gate, _):
+        async with await gate.connect() as client:
+            await client.send(chat_request(model="up/m"))
+            await until(lambda: any("_read_large" in str(task.get_coro()) for task in asyncio.all_tasks()))
+        (facts,) = await gate.settled()
+        assert facts.verdict == "client_gone"
+
+
+async def test_a_large_whole_answer_in_the_place_of_a_stream_is_none() -> None:
+    script: list[Step] = [Head(), *[Send(openai()[at : at + 65_536]) for at in range(0, 2_000_000, 65_536)], Hang()]
+    async with gateway_to(script) as (gate, up):
+        reply = await gate.ask(model="up/m", stream=True)
+        assert reply.status == 502
+        (facts,) = await gate.settled()
+        assert facts.error == "upstream_frame_too_large"
+        await up.vacated()
