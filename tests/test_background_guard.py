@@ -22,6 +22,8 @@ SHORT = {
     "server/control_socket.py Channel.__init__": "one connection: its end is that of the connection, and is acted on",
     "server/control_socket.py Channel._start": "one question",
     "server/conversations.py Conversations.begin": "one request",
+    "server/http.py HttpServer.enter": "one connection, until its handshake is over",
+    "server/latekey.py LateKeys.wait": "one request",
     "server/payment.py Payment._overrun": "one extension of one hold",
     "server/settle.py Settlements.settle": "one settlement",
     "server/sharedarbiter.py SharedArbiter._start": "one call to Valkey, bounded by its timeout",
@@ -31,6 +33,7 @@ SHORT = {
     "upstream/http1.py Http1Call.send_again": "one request is sent again on a new connection",
     # Over by themselves.
     "server/app.py Gateway.reload": "closes an upstream that is not used any more",
+    "server/keylookup.py KeyLookup.find": "lasts while somebody waits for a key; the next one starts another",
     "server/life.py _end": "a step of the end of the process",
     "server/life.py _end 2": "a step of the end of the process",
     "server/life.py _end 3": "a step of the end of the process",
@@ -44,6 +47,7 @@ SHORT = {
     "store/valkey.py Valkey._wake": "lasts while somebody waits for an answer; the next call starts another",
     # Threads.
     "client/watchdog.py Watchdog.watch": "of the client library, in the caller's process; each call sees to it",
+    "server/healthport.py HealthPort.__init__": "answers probes: its end is logged, and shows to whoever probes",
     "server/sink.py Sink.__init__": "writes the log: without it lines are dropped, and counted",
     "store/scribe.py _Worker.__init__": "its end makes the journal fail, and the process not ready",
 }

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import stat
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -163,3 +164,48 @@ async def test_what_is_no_file_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot open the database .*file/books\.db: "):
         await open_store("sqlite:///file/books.db", tmp_path)
+
+
+async def test_at_the_start_a_slow_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
+    """However long it takes; and what is asked for later has its time limit again."""
+    may_end, reports = threading.Event(), asyncio.Queue[tuple[str, float]]()
+
+    def linger(conn: Connection) -> int:
+        may_end.wait()
+        number: int = conn.exec_driver_sql("SELECT 7").scalar_one()
+        return number
+
+    def slow(where: str, seconds: float) -> None:
+        reports.put_nowait((where, seconds))
+
+    store = await open_store("sqlite:///books.db", tmp_path, slow=slow, every_s=0.01)
+    try:
+        with store.unhurried(slow, every_s=0.01):
+            for run in (store.read, store.write, store.write_content):
+                may_end.clear()
+                answer = asyncio.ensure_future(run(linger, timeout_s=0.0))
+                told = [await reports.get() for _ in range(3)]
+                assert {where for where, _ in told} == {str(tmp_path / "books.db")}
+                assert told[0][1] < told[2][1]
+                may_end.set()
+                assert await answer == 7
+                while not reports.empty():
+                    reports.get_nowait()
+        may_end.clear()
+        with pytest.raises(StoreUnavailable, match="not done within"):
+            await store.read(linger, timeout_s=0.01)
+    finally:
+        may_end.set()
+        await store.close()
+
+
+async def test_at_the_start_a_file_that_is_locked_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    store = await open_store("sqlite:///books.db", tmp_path)
+    other = sqlite3.connect(tmp_path / "books.db", isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        with store.unhurried(lambda *_: None), pytest.raises(StoreUnavailable, match="locked by another process"):
+            await store.write(lambda _: None, timeout_s=0.1)
+    finally:
+        other.close()
+        await store.close()

@@ -61,7 +61,10 @@ class Place(Struct, frozen=True):
         from streamweir.store.engine import open_store
         from streamweir.store.workspace import has_default_workspace, open_default_workspace
 
-        store = await open_store(_store_url(self.config_file), _made(self.data_dir))
+        def slow(where: str, seconds: float) -> None:
+            click.echo(f"The database {where} is slow: still waiting for it after {seconds:.0f} s.", err=True)
+
+        store = await open_store(_store_url(self.config_file), _made(self.data_dir), slow=slow)
         try:
             if not await store.read(has_default_workspace):  # no server was ever started here
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))

@@ -103,12 +103,13 @@ async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> 
     store: Store | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
-        store = await open_store(config.store.url, data_dir)
-        if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
-            reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
-            raise ConfigError("shared", reason)
-        make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
-        return await store.write(_found)
+        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
+        with store.unhurried(_tell_slow):
+            if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
+                reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
+                raise ConfigError("shared", reason)
+            make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
+            return await store.write(_found)
     except _IN_THE_WAY as reason:
         raise _explained(reason, data_dir) from None
     finally:
@@ -130,9 +131,10 @@ async def open_books(
     room: Bookroom | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
-        store = await open_store(config.store.url, data_dir)
+        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
         room = _furnish(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
-        await _enter(room, data_dir)
+        with store.unhurried(_tell_slow):
+            await _enter(room, data_dir)
     except BaseException as reason:
         await _leave(store, lock, room)
         if isinstance(reason, _IN_THE_WAY):
@@ -265,6 +267,10 @@ async def _bury(store: Store, instance: str) -> None:
     """Of one that is known to be dead, for its lock is free."""
     await bury(store, [instance])
     await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
+
+
+def _tell_slow(where: str, seconds: float) -> None:
+    logger.warning("the database is slow: still waiting for it", database=where, seconds=round(seconds))
 
 
 def _tell(what: str, details: Mapping[str, Any]) -> None:

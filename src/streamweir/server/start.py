@@ -28,7 +28,7 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server import devkey, life
 from streamweir.server.app import Gateway
-from streamweir.server.log import configure_log, logger, watch_loop
+from streamweir.server.log import close_log, configure_log, logger, watch_loop
 from streamweir.server.notify import Notifier, take_notifier
 from streamweir.server.opening import node_name, open_books, prepare_books
 from streamweir.server.setup import open_prices
@@ -174,6 +174,7 @@ def serve(start: Start, say: Say) -> int:
             return uvloop.run(_serve_with_workers(start, config, listeners, probed, say, notifier))
         return uvloop.run(_serve_alone(start, config, listeners, probed, say, notifier))
     finally:
+        close_log()
         for listener in (*listeners, *probed):
             listener.close()
 
@@ -205,6 +206,7 @@ async def _serve_alone(
     notifier: Notifier,
 ) -> int:
     watch_loop(asyncio.get_running_loop())
+    configure_log(config.server.log.format, level=config.server.log.level)
     embedded = EmbeddedModel(background_tasks())
     try:
         secret = await prepare_books(config, start.data_dir)

@@ -7,9 +7,12 @@ rows (`sqlalchemy.exc.DBAPIError`, or `OverflowError` for a number beyond 64 bit
 is away, locked, full or too slow is `StoreUnavailable` and nothing else.
 """
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -27,6 +30,18 @@ class StoreUnavailable(Exception):
         super().__init__(reason)
         self.is_unsure = is_unsure
         """It failed in the moment of the commit, so it may have been done for all that."""
+
+
+Slow = Callable[[str, float], None]
+"""Is told which database has not answered for how many seconds."""
+SLOW_S = 5.0
+
+
+async def wait_for_disk(waiter: "asyncio.Future[Any]", where: str, slow: Slow, every_s: float = SLOW_S) -> None:
+    """Until it is done, however long that takes."""
+    began = time.monotonic()
+    while not (await asyncio.wait((waiter,), timeout=every_s))[0]:
+        slow(where, time.monotonic() - began)
 
 
 class Store(ABC):
@@ -52,6 +67,12 @@ class Store(ABC):
     @abstractmethod
     async def write_content(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
         """As `write`, on a connection of its own and without waiting for the disk: the last of these may be lost."""
+
+    @contextmanager
+    def unhurried(self, slow: Slow, every_s: float = SLOW_S) -> Iterator[None]:  # noqa: ARG002
+        """For the start of the program: a slow disk is waited for, however long it takes, and `slow` is told again and
+        again. A file that another process has locked is still given up in time, and so is a server."""
+        yield
 
     @abstractmethod
     async def close(self) -> None:

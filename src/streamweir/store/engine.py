@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sqlalchemy.exc import DBAPIError
 
 from streamweir.store import schema
-from streamweir.store.base import Store, StoreError, StoreUnavailable
+from streamweir.store.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, wait_for_disk
 from streamweir.store.migrations import HEAD
 
 __all__ = ["Store", "StoreError", "StoreUnavailable", "first_line", "open_store", "sqlite_path"]
@@ -21,11 +21,15 @@ _MIGRATION_S = 3600.0
 _OPEN_S = 10.0
 
 
-async def open_store(url: str, data_dir: Path, *, migrate: bool = True) -> Store:
-    """With `migrate` false, a schema that is not this program's own is an error too."""
-    store = await _make_store(url, data_dir)
+async def open_store(
+    url: str, data_dir: Path, *, migrate: bool = True, slow: Slow = lambda *_: None, every_s: float = SLOW_S
+) -> Store:
+    """With `migrate` false, a schema that is not this program's own is an error too. A slow disk is waited for, and
+    `slow` is told every few seconds."""
+    store = await _make_store(url, data_dir, slow, every_s)
     try:
-        await _bring_up(store, migrate)
+        with store.unhurried(slow, every_s):
+            await _bring_up(store, migrate)
     except BaseException:
         await store.close()
         raise
@@ -56,12 +60,14 @@ def sqlite_path(url: str, data_dir: Path) -> Path | None:
     return data_dir / path
 
 
-async def _make_store(url: str, data_dir: Path) -> Store:
+async def _make_store(url: str, data_dir: Path, slow: Slow, every_s: float) -> Store:
     path = sqlite_path(url, data_dir)
     if path is not None:
         from streamweir.store.sqlite import SqliteStore, make_file
 
-        await asyncio.to_thread(make_file, path)
+        making = asyncio.get_running_loop().run_in_executor(None, make_file, path)
+        await wait_for_disk(making, str(path), slow, every_s)
+        making.result()
         return SqliteStore(path)
     if url.partition(":")[0].lower() not in ("postgresql", "postgres", "postgresql+asyncpg"):
         raise StoreError("the database's URL must begin with sqlite:/// or postgresql://")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, Generic
 
@@ -31,10 +32,11 @@ class GivenUp(Exception):
 
 
 class Operation(Generic[T]):
-    """A function, and until when somebody waits for it (`time.monotonic`)."""
+    """A function, and until when somebody waits for it (`time.monotonic`). `locked_s`: how long for the file's lock."""
 
-    def __init__(self, work: Callable[[Connection], T], deadline: float) -> None:
+    def __init__(self, work: Callable[[Connection], T], deadline: float, locked_s: float = inf) -> None:
         self._work = work
+        self._locked_s = locked_s
         self._deadline = deadline
         self._lock = threading.Lock()
         self._driver: sqlite3.Connection | None = None
@@ -50,7 +52,7 @@ class Operation(Generic[T]):
         driver: sqlite3.Connection = conn.connection.driver_connection  # type: ignore[assignment]
         # In whole tenths of a second, so that the texts are few and stay prepared; and down, so
         # that SQLite says that the file is locked before the caller says that it is late.
-        driver.execute(f"PRAGMA busy_timeout={int(self.left_s * 10) * 100}")
+        driver.execute(f"PRAGMA busy_timeout={int(min(self.left_s, self._locked_s) * 10) * 100}")
         conn.info["operation"] = self
         with self._lock:
             self._driver = driver

@@ -11,20 +11,22 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from streamweir.store.base import Store, StoreError, StoreUnavailable, T
+from streamweir.store.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, T, wait_for_disk
 from streamweir.store.deadline import time_limit
 from streamweir.store.lane import GivenUp, Lane, Operation, make_engine, primary_code
 
 _READERS = 2
 _CLOSE_S = 5.0
 _MAKE_S = 30.0
+_UNHURRIED_S = 30 * 86_400.0
 _COMMON = (
     "PRAGMA temp_store=MEMORY",
     "PRAGMA cache_size=-8000",
@@ -64,6 +66,16 @@ class SqliteStore(Store):
         self._read = Lane("read", path, make_engine(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS)
         self._lanes = (self._write, self._content, self._read)
         self._is_closed = False
+        self._slow: tuple[Slow, float] | None = None
+        """Where a slow disk is waited for: who is told, and how often."""
+
+    @contextmanager
+    def unhurried(self, slow: Slow, every_s: float = SLOW_S) -> Iterator[None]:
+        self._slow = (slow, every_s)
+        try:
+            yield
+        finally:
+            self._slow = None
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
         return await self._run(self._read, work, timeout_s)
@@ -90,13 +102,18 @@ class SqliteStore(Store):
     async def _run(self, lane: Lane, work: Callable[[Connection], T], timeout_s: float) -> T:
         if self._is_closed:
             raise self._unavailable("it is closed")
-        operation = Operation(work, time.monotonic() + timeout_s)
+        slow = self._slow
+        limit_s = timeout_s if slow is None else _UNHURRIED_S
+        operation = Operation(work, time.monotonic() + limit_s, locked_s=timeout_s)
         future = lane.submit(operation)
         waiter = asyncio.wrap_future(future)
         waiter.add_done_callback(_retrieve)
         try:
-            async with time_limit(timeout_s):
-                await asyncio.wait((waiter,))
+            if slow is not None:
+                await wait_for_disk(waiter, self.where, *slow)
+            else:
+                async with time_limit(timeout_s):
+                    await asyncio.wait((waiter,))
         except TimeoutError:
             pass  # what it has come to by now is looked at below
         except asyncio.CancelledError:
