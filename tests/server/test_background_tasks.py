@@ -105,7 +105,7 @@ async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_
         background.backoff = QUICK
         await until(lambda: running(background, "progress"))
         kill(background, "progress")
-        await until(lambda: desk.gate.gateway.is_ready)
+        await until(lambda: desk.gate.gateway.readiness.is_ready)
         assert await ready(desk) == (200, {"status": "ok"})
         desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
         await works(desk)

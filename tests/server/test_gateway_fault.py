@@ -305,7 +305,7 @@ async def test_g5_a_bug_while_frames_are_passed_on(monkeypatch: pytest.MonkeyPat
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(FRAMES[3]), Hang()]
     async with broken(script, passes=True) as (gate, up), await gate.connect() as client:
         stream = await begin(client)
-        monkeypatch.setattr(gate.gateway, "chunk_gap", bug)
+        monkeypatch.setattr(gate.gateway._watch, "chunk_gap", bug)
         go_on.set()
         assert_ended_by_us(await stream.rest(), "internal_error", text=BEGUN_TEXT)
         await assert_record(gate, 200)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streamweir.server.probe import probe_answer
 from support.answers import TEXTS
 from support.gateway import chat_request, gateway_to, text_of
 from support.patience import PATIENCE_S
@@ -67,6 +68,19 @@ async def test_it_lasts_while_somebody_is_connected_or_was_lately() -> None:
         await gate.vacated()
         assert not late.done(), "the last one came a moment ago: a balancer may be between two checks"
         late.cancel()
+
+
+async def test_it_lasts_while_somebody_probes_elsewhere() -> None:
+    """A balancer that checks at `health_listen`, and has nobody to send here at the moment."""
+    async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(PATIENCE_S):
+        probe_answer("/health", gate.gateway.readiness)
+        await gate.gateway.unused(NEVER_S)
+        probe_answer("/ready", gate.gateway.readiness)
+        unused = asyncio.create_task(gate.gateway.unused(NEVER_S))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not unused.done()
+        unused.cancel()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

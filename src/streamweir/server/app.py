@@ -10,7 +10,7 @@ they began with. The life of the process around it (signals, reloads, workers) i
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,14 @@ from socket import socket
 from ssl import SSLContext
 from urllib.parse import unquote
 
-from msgspec import structs
-from starlette.applications import Starlette
 from starlette.types import Scope
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.dialects.base import Dialect
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server import log
@@ -37,31 +34,27 @@ from streamweir.server.admit import (
     Admission,
     Resource,
     admit,
-    dialect_of,
     find,
-    key_of,
     may_read_metrics,
-    read_facts,
 )
 from streamweir.server.api.context import Context
 from streamweir.server.api.feed import LiveFeed
 from streamweir.server.api.gate import actor_of
-from streamweir.server.api.table import api_gates, api_routes
 from streamweir.server.asgi import Bridge
 from streamweir.server.bodies import SMALL_BODY, BodyMemory
 from streamweir.server.books import without_store
 from streamweir.server.bound import body_memory_bytes, http_limits_of, pressure_of
-from streamweir.server.console import console_routes
-from streamweir.server.control import Access, Gate, OpenRoute, control_app
+from streamweir.server.controlplane import control_plane
 from streamweir.server.conversations import Conversations
 from streamweir.server.directory import Directory
+from streamweir.server.earlyend import EarlyEnds
 from streamweir.server.facts import RequestFacts
 from streamweir.server.healthport import HealthPort
 from streamweir.server.http import HttpServer
 from streamweir.server.keylookup import KeyLookup
 from streamweir.server.lag import LagProbe
 from streamweir.server.latekey import LateKeys
-from streamweir.server.message import Answer, Headers, Request, Response
+from streamweir.server.message import Answer, Request, Response
 from streamweir.server.metrics import Metrics
 from streamweir.server.models import list_models, show_model
 from streamweir.server.opening import Bookroom, redactor_of
@@ -70,22 +63,21 @@ from streamweir.server.playground import Playground
 from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
 from streamweir.server.probe import PROBES, probe_answer
 from streamweir.server.readiness import Readiness
-from streamweir.server.respond import Refusal, failure_answer
-from streamweir.server.seal import sealed
-from streamweir.server.settle import Ended, Settlements
-from streamweir.server.setup import Setup, build_setup
+from streamweir.server.respond import Refusal
+from streamweir.server.settle import Settlements
+from streamweir.server.setup import Setup, build_setup, close_idle, connections_of
 from streamweir.server.tasks import background_tasks, tell_readiness
 from streamweir.server.tokens import Vocabularies
 from streamweir.server.upkeep import Upkeep
+from streamweir.server.watch import RelayWatch
 from streamweir.store.clock import now_ms
 from streamweir.upstream.base import Upstream
-from streamweir.upstream.http1 import Http1Upstream
 
 _RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
 
 class Gateway:
-    """See `server.message.Application`, `server.relay.Watch` and `server.life`."""
+    """See `server.message.Application` and `server.life`."""
 
     def __init__(
         self,
@@ -111,7 +103,6 @@ class Gateway:
         self.room = room
         self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
         self._retired: set[asyncio.Task[None]] = set()
-        self._abandoned = 0
         self._is_draining = False
         self.readiness = Readiness()
         self.background = room.background if room is not None else background or background_tasks()
@@ -119,18 +110,27 @@ class Gateway:
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
-        self._settlements = Settlements(self.books, contents, self._parser, self._tell, self.fault)
+        self._settlements = Settlements(self.books, contents, self._parser, self._tell, log.log_fault)
         self.metrics = Metrics(
-            connections=self._connections,
+            connections=lambda: connections_of(self._setup),
             books=room.reading if room is not None else None,
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
+        )
+        self._watch = RelayWatch(self.metrics, lambda: self._setup.config.server.limits.abandoned)
+        self._is_secure = config.server.tls is not None
+        self._ends = EarlyEnds(
+            self._settlements,
+            self.metrics,
+            self.books.directory,
+            lambda: self._setup,
+            is_secure=self._is_secure,
         )
         self._overload = Overload(
             target_s=config.server.limits.turn_s,
             find_key=self.books.directory.find,
             dialect=lambda: self._setup.dialect,
-            free_files=self._close_idle,
+            free_files=lambda: close_idle(self._setup),
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
@@ -140,24 +140,30 @@ class Gateway:
             parser=self._parser,
             settlements=self._settlements,
             metrics=self.metrics,
-            watch=self,
+            watch=self._watch,
             overload=self._overload,
         )
         self._upkeep = self._keep_up(room, config) if room is not None else None
         lookup = KeyLookup(self.books.directory, self._upkeep.look) if self._upkeep is not None else None
-        self._late_keys = LateKeys(lookup, self, self._left_unknown)
+        self._late_keys = LateKeys(lookup, self, self._ends.left)
         self._feed = (
             LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
         )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
-        self.chunk_gap = self.metrics.chunk_gap.observe
         self._tell_names()
-        self._is_secure = config.server.tls is not None
+        control = control_plane(
+            self._api(file),
+            page if page is not None else Assets(),
+            readiness=self.readiness,
+            metrics=self._all_metrics,
+            may_read_metrics=self._may_read_metrics,
+            is_secure=self._is_secure,
+        )
         self._bridge = Bridge(
-            self._control_app(file, page if page is not None else Assets()),
-            self._fault_answer,
-            on_answer=self._bridge_answered,
+            control,
+            self._ends.fault,
+            on_answer=self._ends.answered,
             on_body=self._hold_body,
             scheme="https" if self._is_secure else "http",
         )
@@ -170,32 +176,21 @@ class Gateway:
         self.server.upstream_files = self._upstream_files
         self.server.refusal = self._overload.no_file
         self.metrics.queued = lambda: self.server.queued
-        self.clock = self.server.clock
+        self._watch.clock = self.server.clock
 
-    def _control_app(self, file: Path | None, page: Assets) -> Starlette:
-        """With the API, where there are books to speak of."""
-        routes: list[OpenRoute] = []
-        gates: dict[Access, Gate] = {}
-        if self.room is not None and self._upkeep is not None and self._feed is not None:
-            context = Context(
-                store=self.room.store,
-                books=self.books,
-                setup=lambda: self._setup,
-                is_secure=self._is_secure,
-                playground=self._playground(),
-                feed=self._feed,
-                look=self._upkeep.look,
-                look_up=self._late_keys.find,
-                file=str(file.absolute()) if file is not None else None,
-            )
-            routes, gates = api_routes(context), api_gates(context)
-        return control_app(
-            readiness=self.readiness,
-            metrics=self._all_metrics,
-            may_read_metrics=self._may_read_metrics,
-            routes=[*console_routes(page, has_books=self.room is not None), *routes],
-            gates=gates,
+    def _api(self, file: Path | None) -> Context | None:
+        if self.room is None or self._upkeep is None or self._feed is None:
+            return None
+        return Context(
+            store=self.room.store,
+            books=self.books,
+            setup=lambda: self._setup,
             is_secure=self._is_secure,
+            playground=self._playground(),
+            feed=self._feed,
+            look=self._upkeep.look,
+            look_up=self._late_keys.find,
+            file=str(file.absolute()) if file is not None else None,
         )
 
     def _playground(self) -> Playground:
@@ -203,7 +198,7 @@ class Gateway:
             books=self.books,
             setup=lambda: self._setup,
             why_closed=self._why_closed,
-            refuse=self._refusal,
+            refuse=self._ends.answer,
             begin=self._conversations.begin,
             is_secure=self._is_secure,
         )
@@ -221,13 +216,9 @@ class Gateway:
         return self._setup.timeouts.drain_s
 
     @property
-    def is_ready(self) -> bool:
-        return self.readiness.is_ready
-
-    @property
     def abandoned(self) -> int:
         """Upstreams that are read on without a caller."""
-        return self._abandoned
+        return self._watch.abandoned
 
     @property
     def setup(self) -> Setup:
@@ -289,7 +280,7 @@ class Gateway:
         self.server.end_with_answers()
 
     async def unused(self, quiet_s: float, /) -> None:
-        await self.server.unused(quiet_s)
+        await self.server.unused(quiet_s, lambda: self.readiness.asked_at)
 
     def stop_admitting(self) -> None:
         self.readiness.is_draining = self._is_draining = True
@@ -348,15 +339,15 @@ class Gateway:
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
-                response.send(self._refusal(request, refusal.error, refusal.headers))
+                response.send(self._ends.answer(request, refusal.error, refusal.headers))
             return True
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
-            response.send(self._fault_answer(request, reason))
+            response.send(self._ends.fault(request, reason))
             return True
         if where.resource is not Resource.CHAT:
             self.serve(request, response)
             return True
-        response.on_gone = partial(self._left_within_body, request)
+        response.on_gone = partial(self._ends.left, request)
         return False
 
     def serve(self, request: Request, response: Response, /) -> None:
@@ -376,9 +367,9 @@ class Gateway:
             else:
                 self._show_models(request, response, admission)
         except Refusal as refusal:
-            response.send(self._refusal(request, refusal.error, refusal.headers))
+            response.send(self._ends.answer(request, refusal.error, refusal.headers))
         except Exception as reason:  # noqa: BLE001 (as above)
-            answer = self._fault_answer(request, reason)
+            answer = self._ends.fault(request, reason)
             if response.started:
                 response.cut()
             else:
@@ -387,39 +378,7 @@ class Gateway:
     def refuse(self, request: Request, error: StreamweirError, /) -> Answer:
         if error.code == "overloaded":
             self._overload.count("connection")
-        return self._refusal(request, error, ())
-
-    def _left_unknown(self, request: Request) -> None:
-        self._report(self._facts_of(request, self._setup.dialect, None, status=499, verdict=Verdict.CLIENT_GONE))
-
-    def _left_within_body(self, request: Request) -> None:
-        admission = request.admitted
-        assert isinstance(admission, Admission)  # noqa: S101 (for the type checker)
-        self._report(self._facts_of(request, admission.dialect, admission.key, status=499, verdict=Verdict.CLIENT_GONE))
-
-    def _refusal(
-        self,
-        request: Request,
-        error: StreamweirError,
-        headers: Headers,
-        dialect: Dialect | None = None,
-        key: Key | None = None,
-    ) -> Answer:
-        directory = self.books.directory
-        if dialect is None:  # after a fault not even keys are asked
-            key = key_of(request, directory)
-        dialect = dialect or dialect_of(request, self._setup, directory)
-        answer = failure_answer(error, dialect, headers)
-        answer = structs.replace(answer, headers=sealed(request.path, answer.headers, is_secure=self._is_secure))
-        # A revoked key stops what runs; here nothing does.
-        verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
-        facts = self._facts_of(request, dialect, key, status=answer.status, verdict=verdict)
-        facts.error = error.code
-        if error.code == "overloaded":
-            self.metrics.request_ended(facts)  # counted alone: a line for each would be a flood when it hurts most
-        else:
-            self._report(facts)
-        return answer
+        return self._ends.answer(request, error)
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
         setup, model = admission.setup, unquote(admission.where.rest)
@@ -429,24 +388,10 @@ class Gateway:
                 show_model(setup, admission.key, model, at_ms) if model else list_models(setup, admission.key, at_ms)
             )
         except StreamweirError as error:
-            response.send(self._refusal(request, error, ()))
+            response.send(self._ends.answer(request, error))
             return
         response.send(answer)
-        self._report(
-            self._facts_of(request, admission.dialect, admission.key, status=answer.status, verdict=Verdict.COMPLETED)
-        )
-
-    def _facts_of(
-        self, request: Request, dialect: Dialect, key: Key | None, *, status: int, verdict: Verdict
-    ) -> RequestFacts:
-        """Of a request that needed no conversation."""
-        facts = read_facts(request, self._setup, dialect, key)
-        facts.status, facts.verdict = status, verdict
-        return facts
-
-    def _report(self, facts: RequestFacts) -> None:
-        """Of a request that needed no conversation."""
-        self._settlements.settle(Ended(facts=facts))
+        self._ends.record(request, answer.status, Verdict.COMPLETED, admission.dialect, admission.key)
 
     def _tell(self, facts: RequestFacts) -> None:
         self._report_facts(facts)
@@ -469,12 +414,7 @@ class Gateway:
 
     def _upstream_files(self) -> int:
         """Every request will have one, if it has none yet."""
-        return len(self._conversations) + sum(idle for _, _, idle in self._connections())
-
-    def _close_idle(self) -> None:
-        for place in self._setup.providers.values():
-            if isinstance(place.upstream, Http1Upstream):
-                place.upstream.close_idle()
+        return len(self._conversations) + sum(idle for _, _, idle in connections_of(self._setup))
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
@@ -482,27 +422,6 @@ class Gateway:
         if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
             self._conversations.stop_largest(error)
-
-    # What relays ask and tell.
-
-    def fault(self, reason: BaseException, request_id: str, /) -> None:
-        log.log_fault(reason, request_id)
-
-    def may_abandon(self) -> bool:
-        if self._abandoned >= self._setup.config.server.limits.abandoned:
-            return False
-        self._abandoned += 1
-        return True
-
-    def abandoned_ended(self) -> None:
-        self._abandoned -= 1
-
-    def attempt_ended(self, target: str, code: str | None, /) -> None:
-        self.metrics.attempt_ended(target, code)
-
-    def ejected(self, target: str, /) -> None:
-        self.metrics.ejected(target)
-        log.logger.warning("target ejected", target=target)
 
     # What the control plane asks.
 
@@ -515,23 +434,5 @@ class Gateway:
     def _may_read_metrics(self, request: Request) -> StreamweirError | None:
         return may_read_metrics(request, self._setup, self.books.directory, time.time())
 
-    def _connections(self) -> Iterator[tuple[str, int, int]]:
-        for name, place in self._setup.providers.items():
-            if isinstance(place.upstream, Http1Upstream):
-                yield name, place.upstream.in_use, place.upstream.idle
-
     def _hold_body(self, request: Request, scope: Scope) -> None:
         self.bodies.hold(request, actor_of(scope).name)
-
-    def _bridge_answered(self, request: Request, status: int) -> None:
-        """What was refused is on record; to say of every probe that it was answered would only bury the rest."""
-        if 400 <= status < 500:
-            self._report(self._facts_of(request, self._setup.dialect, None, status=status, verdict=Verdict.REJECTED))
-
-    def _fault_answer(self, request: Request, reason: BaseException) -> Answer:
-        if isinstance(reason, StreamweirError):
-            return self._refusal(request, reason, ())
-        self.fault(reason, request.id)
-        fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
-        where = find(request.path)  # by its path alone: whatever else tells the dialect may be what is broken
-        return self._refusal(request, fault, (), (where and where.dialect) or self._setup.dialect)

@@ -160,11 +160,11 @@ class HttpServer:
         """Returns when no connection is left."""
         await self._all_closed.wait()
 
-    async def unused(self, quiet_s: float) -> None:
-        """Returns when no connection is open and none has been opened for so long."""
+    async def unused(self, quiet_s: float, probed_at: Callable[[], float] = lambda: -inf) -> None:
+        """Returns when no connection is open, and for so long none has been opened and nobody has probed elsewhere."""
         while True:
             await self.emptied()
-            rest_s = self._opened_at + quiet_s - time.monotonic()
+            rest_s = max(self._opened_at, probed_at()) + quiet_s - time.monotonic()
             if rest_s <= 0:
                 return
             await asyncio.sleep(rest_s)

@@ -3,6 +3,8 @@
 Both are bytes that need nothing but one look at the readiness: no route, no task, no lock.
 """
 
+import time
+
 from streamweir.server.message import Answer, Headers
 from streamweir.server.readiness import Readiness
 from streamweir.wire import jsonio
@@ -20,5 +22,6 @@ def probe_answer(path: str, readiness: Readiness) -> Answer:
     """`path`: one of `PROBES`."""
     if path == "/health":
         return _HEALTHY
+    readiness.asked_at = time.monotonic()
     body = jsonio.encode(readiness.document())
     return Answer(status=200 if readiness.is_ready else 503, headers=_HEADERS, body=body)

@@ -4,6 +4,8 @@ Every part that can make the process unfit sets its own reason and takes it back
 loop, read from any thread: a reading is one look at one immutable value. Knows neither the parts nor HTTP.
 """
 
+from math import inf
+
 DRAINING = "draining"
 FAILING = "failing"
 
@@ -11,6 +13,8 @@ FAILING = "failing"
 class Readiness:
     def __init__(self) -> None:
         self.is_draining = False
+        self.asked_at = -inf
+        """When somebody last wanted to know, by the monotonic clock."""
         self._reasons: tuple[tuple[str, str], ...] = ()
 
     @property

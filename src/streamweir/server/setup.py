@@ -6,7 +6,7 @@ are closed as soon as their last call is over. Health of targets and what is kno
 outlive a reload.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -244,3 +244,16 @@ def _key(key: KeyConfig) -> Key:
         workspace_id=key.workspace or DEFAULT_WORKSPACE,
         log_content=key.log_content,
     )
+
+
+def connections_of(setup: Setup) -> Iterator[tuple[str, int, int]]:
+    """To each provider: how many are in use, and how many idle."""
+    for name, place in setup.providers.items():
+        if isinstance(place.upstream, Http1Upstream):
+            yield name, place.upstream.in_use, place.upstream.idle
+
+
+def close_idle(setup: Setup) -> None:
+    for place in setup.providers.values():
+        if isinstance(place.upstream, Http1Upstream):
+            place.upstream.close_idle()
