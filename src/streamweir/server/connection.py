@@ -19,66 +19,20 @@ import socket
 import struct
 from collections.abc import Callable
 from math import inf
-from typing import Protocol
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.alarm import Clock
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.body import Body, ChunkedBody, SizedBody, too_large
 from streamweir.server.chance import new_id
 from streamweir.server.head import Head, HeadReader
-from streamweir.server.limit import HttpLimits
 from streamweir.server.line import Line, Phase
-from streamweir.server.message import UNREAD, Application, BodyHold, Request
-from streamweir.server.pressure import come_back_s
+from streamweir.server.message import UNREAD, BodyHold, Request
+from streamweir.server.owner import Owner, too_many, too_much_at_once
 from streamweir.server.response import HttpResponse
 
 _BLANK_LINES = re.compile(rb"(?:\r\n)*")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TURN = 16
 """How many pipelined requests are begun before other connections have their turn."""
-
-
-class Early(Protocol):
-    """See `server.overload`."""
-
-    def __call__(self, data: bytes, /, *, closes: bool) -> bytes | None:
-        """A whole answer to a request of which these are all the bytes; None: it must be read."""
-        ...
-
-
-class Owner(Protocol):
-    """The server, as far as a connection knows it."""
-
-    @property
-    def app(self) -> Application: ...
-
-    @property
-    def limits(self) -> HttpLimits: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def is_admitting(self) -> bool: ...
-
-    @property
-    def keeps_alive(self) -> bool: ...
-
-    def opened(self, connection: "Connection", /) -> None: ...
-
-    @property
-    def early(self) -> Early | None: ...
-
-    @property
-    def reserved(self) -> tuple[str, ...]:
-        """How the paths begin that are served though there are too many connections."""
-        ...
-
-    def may_linger(self, connection: "Connection", /) -> bool:
-        """Whether there is room for its gentle end."""
-        ...
-
-    def closed(self, connection: "Connection", /) -> None: ...
 
 
 class Connection(Line):
@@ -216,7 +170,7 @@ class Connection(Line):
         self._forget_request()
         if self._overran and not self._closes:
             self._overran = False
-            self._refuse(_too_much_at_once(self._limits.pipeline_bytes))
+            self._refuse(too_much_at_once(self._limits.pipeline_bytes))
             return
         if self._closes and self._owner.may_linger(self):
             self._linger()
@@ -344,7 +298,7 @@ class Connection(Line):
         self._phase = Phase.UNREAD if has_body else Phase.SERVING
         self._deadline = inf
         if self.is_surplus and not head.path.startswith(self._owner.reserved):
-            self._refuse(_too_many())
+            self._refuse(too_many())
             return
         most = self._limits.body_bytes
         if head.length > most:
@@ -452,7 +406,7 @@ class Connection(Line):
         phase = self._phase
         if phase is Phase.HEAD or (phase is Phase.IDLE and self._is_fresh):
             late = CallerError("request_timeout", "The request's headers did not arrive in time.")
-            self._refuse(_too_many() if self.is_surplus else late)
+            self._refuse(too_many() if self.is_surplus else late)
         elif phase is Phase.BODY:
             self._refuse(CallerError("request_timeout", "The request's body did not arrive in time."))
         elif self._transport.get_write_buffer_size():  # it still reads the last answer: the stall is the measure
@@ -480,12 +434,3 @@ class Connection(Line):
         self._forget_request()
         if response is not None:
             response.lose()
-
-
-def _too_much_at_once(most: int) -> CallerError:
-    message = f"More than {most} bytes of further requests came before this one's answer. Wait for each answer."
-    return CallerError("invalid_value", message)
-
-
-def _too_many() -> GatewayFault:
-    return GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())

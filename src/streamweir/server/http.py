@@ -24,9 +24,10 @@ from ssl import SSLContext, SSLError
 
 from streamweir.server.acceptor import BATCH, Acceptor
 from streamweir.server.alarm import Clock
-from streamweir.server.connection import Connection, Early
+from streamweir.server.connection import Connection
 from streamweir.server.limit import HttpLimits
 from streamweir.server.message import Application
+from streamweir.server.owner import Early
 
 __all__ = ["HttpLimits", "HttpServer"]
 
@@ -46,7 +47,7 @@ _NOT_SENT_LOW_WATER = 16 * 1024
 
 
 class HttpServer:
-    """See `server.connection.Owner`."""
+    """See `server.owner.Owner`."""
 
     def __init__(
         self, app: Application, limits: HttpLimits, *, reserved: tuple[str, ...] = (), batch: int = BATCH
