@@ -15,8 +15,8 @@ from streamweir.core.errors import CallerError
 from streamweir.dialects.table import DIALECTS
 from streamweir.server.api.operation import Nothing, Operation, read_body
 from streamweir.server.api.playground import MOST_KEYS, PlayedChat, read_played
-from streamweir.server.chat import LARGEST_ON_LOOP
 from streamweir.server.control import Access
+from streamweir.server.parsing import LARGEST_ON_LOOP
 from streamweir.store import audit
 from support.api import Api, Role, api_on, bearer
 from support.stores import each_database

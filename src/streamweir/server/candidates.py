@@ -11,11 +11,23 @@ from random import random
 
 from msgspec import structs
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.request import ChatRequest
+from streamweir.policy.access import Key
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, TargetId
 from streamweir.server.setup import Setup
+
+
+def find_route(setup: Setup, key: Key, chat: ChatRequest) -> Route:
+    """By the name that the request asks for, where the key may use it."""
+    asked = chat.model or setup.default_model
+    if asked is None:
+        raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
+    route = setup.router.resolve(asked)
+    if route is None or not key.may_use(asked):
+        raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
+    return route
 
 
 def fit_route(setup: Setup, route: Route, chat: ChatRequest) -> Route:

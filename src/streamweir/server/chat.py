@@ -13,23 +13,25 @@ from concurrent.futures import Executor
 from functools import partial
 from random import random
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.core.request import ChatRequest, Prompt, read_request
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.request import ChatRequest, Prompt
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.dialects.base import Dialect
 from streamweir.policy.access import Key
 from streamweir.policy.refusal import is_refusal_of_stream_options
 from streamweir.policy.route import Route, TargetId
+from streamweir.providers.base import UpstreamRequest
 from streamweir.server import respond
 from streamweir.server.asking import estimate_prompt, read_idempotency
 from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.books import Books, unavailable
-from streamweir.server.candidates import Candidates, fit_route
+from streamweir.server.candidates import Candidates, find_route, fit_route
 from streamweir.server.ending import Parts
 from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.message import Headers, Request, Response
 from streamweir.server.overload import Place
+from streamweir.server.parsing import LARGEST_ON_LOOP, build_in, read_chat
 from streamweir.server.payment import Payment
 from streamweir.server.recording import RecordedRelay, Recording
 from streamweir.server.relay import Relay, Watch
@@ -41,10 +43,6 @@ from streamweir.stages.meter import Meter
 from streamweir.stages.settlement import Pending, Settlement
 from streamweir.store.content import Content
 from streamweir.store.journal import JournalUnavailable
-from streamweir.wire.jsonio import decode_body
-
-LARGEST_ON_LOOP = 64 * 1024
-"""Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms, 140 KiB of messages 37 (G19)."""
 
 _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
 """Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
@@ -61,6 +59,7 @@ class Conversation:
         "_headers",
         "_idempotency",
         "_is_cut",
+        "_is_large",
         "_meter",
         "_parser",
         "_payment",
@@ -250,7 +249,7 @@ class Conversation:
         self._prompt = chat.prompt
         facts, setup = self.facts, self._setup
         facts.model, facts.stream = chat.model or setup.default_model, chat.stream
-        route = self._find_route(chat)
+        route = find_route(setup, self.key, chat)
         now = time.monotonic()
         fit = fit_route(setup, route, chat)
         targets = setup.router.order(fit, now, random)
@@ -302,18 +301,8 @@ class Conversation:
         request.headers, request.admitted = {}, None
         if self.key.log_content:
             self._recording = Recording(body, self._request.arrived_s)
-        if len(body) <= LARGEST_ON_LOOP:
-            return read_request(decode_body(body), self._dialect.request)
-        return await asyncio.get_running_loop().run_in_executor(self._parser, _parse, body, self._dialect)
-
-    def _find_route(self, chat: ChatRequest) -> Route:
-        asked = chat.model or self._setup.default_model
-        if asked is None:
-            raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
-        route = self._setup.router.resolve(asked)
-        if route is None or not self.key.may_use(asked):
-            raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
-        return route
+        self._is_large = len(body) > LARGEST_ON_LOOP
+        return await read_chat(body, self._dialect, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
         refusals = self._setup.refusals
@@ -346,7 +335,7 @@ class Conversation:
         attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
         self.facts.attempts.append(attempt)
         try:
-            relay, meter, running = self._begin(target, attempt, is_last)
+            relay, meter, running = self._begin(target, attempt, is_last, await self._build(target))
         except BaseException:
             self._setup.router.abandoned(target)
             raise
@@ -358,13 +347,21 @@ class Conversation:
             self._report(relay, meter, target, attempt)
         return relay, meter
 
+    async def _build(self, target: TargetId) -> UpstreamRequest:
+        """What is sent. Of a large request it is made in a thread, as it was read in one."""
+        chat = self._chat
+        assert chat is not None  # noqa: S101 (for the type checker)
+        if not self._is_large:
+            return build_request(self._setup, chat, target)
+        self._response.on_gone = self._caller_gone
+        return await build_in(self._parser, self._setup, chat, target)
+
     def _begin(
-        self, target: TargetId, attempt: Attempt, is_last: bool
+        self, target: TargetId, attempt: Attempt, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
         chat, place = self._chat, self._setup.providers[target.provider]
         assert chat is not None  # noqa: S101 (for the type checker)
-        request = build_request(self._setup, chat, target)
         relay, meter = self._make(chat, target, len(request.body), is_last)
         relay.abort_stops_billing = place.abort_stops_billing
         relay.on_cut = self._tell_cut
@@ -447,7 +444,3 @@ class Conversation:
         facts.finish = next(iter(settlement.finishes.values()), None)
         relay.tell(facts)
         facts.duration_s = time.monotonic() - self._request.arrived_s
-
-
-def _parse(body: bytes, dialect: Dialect) -> ChatRequest:
-    return read_request(decode_body(body), dialect.request)

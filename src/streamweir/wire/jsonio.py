@@ -23,6 +23,8 @@ T = TypeVar("T")
 DEEPEST_BODY = 64
 MOST_KEYS = 10_000
 """In one object of a caller's body."""
+MOST_ELEMENTS = 200_000
+"""Of a caller's body: values in all its objects and lists. Thousands of messages with calls and tools have a tenth."""
 _MOST_IN_ONE_GO = 100_000
 """Brackets and quotes of a body that is read without a pause: some ten milliseconds."""
 DEEPEST_DOCUMENT = 500
@@ -90,14 +92,15 @@ def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
 
 
 def decode_body(data: bytes) -> dict[str, Any]:
-    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`, no more than `MOST_KEYS`.
+    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`, no more than `MOST_KEYS`
+    in an object and `MOST_ELEMENTS` in all.
 
     Two readers of a body with a repeated key may each believe another value; which model is
     called and which is paid for must not depend on that, so it is refused. msgspec keeps the last
     of them without a word: its reading is taken where it has as many keys as were sent. It reads in one
     go, which no other thread can interrupt: a body of many small things is read object by object.
     """
-    if data.count(b"{") + data.count(b"[") + data.count(b'"') > _MOST_IN_ONE_GO:
+    if data.count(b"{") + data.count(b"[") + data.count(b'"') > _MOST_IN_ONE_GO or data.count(b",") > _MOST_IN_ONE_GO:
         return _decode_body_slowly(data)
     try:
         value = _decoder.decode(data)
@@ -111,6 +114,14 @@ def decode_body(data: bytes) -> dict[str, Any]:
 def _count_colons(data: bytes) -> int:
     """Of a valid document, outside of its strings: there is one behind each key."""
     return _outside_strings(data).count(b":")
+
+
+def _has_more_elements(data: bytes, most: int) -> bool:
+    """Of a valid document. Each but the first of a list or an object has a comma before it."""
+    if data.count(b'"') - data.count(b'\\"') > 4 * most:  # two quotes for a value, and two for its key
+        return True
+    outside = _outside_strings(data)
+    return outside.count(b",") + outside.count(b"{") + outside.count(b"[") > most
 
 
 def _outside_strings(data: bytes) -> bytes:
@@ -135,6 +146,8 @@ def _decode_body_slowly(data: bytes) -> dict[str, Any]:
     """As `decode_body`, object by object; it knows what is wrong."""
     if _is_deeper(data, DEEPEST_BODY):
         raise CallerError("json_too_deep", f"The request body is nested deeper than {DEEPEST_BODY} levels.")
+    if _has_more_elements(data, MOST_ELEMENTS):
+        raise CallerError("invalid_value", f"The request body holds more than {MOST_ELEMENTS} values.")
     repeating: list[_Repeating] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeating:

@@ -21,7 +21,6 @@ from streamweir.server.api.actor import Actor
 from streamweir.server.api.context import Context
 from streamweir.server.api.gate import actor_of
 from streamweir.server.asgi import Taker
-from streamweir.server.chat import LARGEST_ON_LOOP
 from streamweir.server.control import (
     Access,
     OpenRoute,
@@ -32,6 +31,7 @@ from streamweir.server.control import (
     stream_response,
 )
 from streamweir.server.message import Headers, Request
+from streamweir.server.parsing import LARGEST_ON_LOOP
 from streamweir.wire.jsonio import decode_body
 
 S = TypeVar("S", bound=Struct)

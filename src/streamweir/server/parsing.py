@@ -1,0 +1,34 @@
+"""A request's body to a `ChatRequest`, and that to what is sent: on the loop, or in a thread where it is large.
+
+A body of many small things takes long at every step: to read, to check, to translate. How many there may
+be is bounded (`wire.jsonio`); those that take longer than a turn of the loop may are worked on elsewhere.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+
+from streamweir.core.request import ChatRequest, read_request
+from streamweir.dialects.base import Dialect
+from streamweir.policy.route import TargetId
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.attempt import build_request
+from streamweir.server.setup import Setup
+from streamweir.wire.jsonio import decode_body
+
+LARGEST_ON_LOOP = 64 * 1024
+"""Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms, 140 KiB of messages 37 (G19)."""
+
+
+async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequest:
+    if len(body) <= LARGEST_ON_LOOP:
+        return _parse(body, dialect)
+    return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, dialect)
+
+
+async def build_in(thread: Executor, setup: Setup, chat: ChatRequest, target: TargetId) -> UpstreamRequest:
+    """What is sent for a request that was read in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(thread, build_request, setup, chat, target)
+
+
+def _parse(body: bytes, dialect: Dialect) -> ChatRequest:
+    return read_request(decode_body(body), dialect.request)
