@@ -97,11 +97,11 @@ async def test_each_kind_of_operation_has_its_settings(tmp_path: Path) -> None:
         return [str(conn.execute(select(func.current_setting(name))).scalar_one()) for name in asked]
 
     async with store_on("postgres", tmp_path) as store:
-        assert await store.write(settings) == ["read committed", "off", "on", "10s"]
-        assert await store.write_content(settings) == ["read committed", "off", "off", "10s"]
-        assert await store.read(settings) == ["repeatable read", "on", "on", "10s"]
+        assert await store.write(settings, timeout_s=10) == ["read committed", "off", "on", "10s"]
+        assert await store.write_content(settings, timeout_s=10) == ["read committed", "off", "off", "10s"]
+        assert await store.read(settings, timeout_s=10) == ["repeatable read", "on", "on", "10s"]
         assert await store.write(settings, timeout_s=60) == ["read committed", "off", "on", "1min"]
-        assert await store.write(settings) == ["read committed", "off", "on", "10s"]
+        assert await store.write(settings, timeout_s=10) == ["read committed", "off", "on", "10s"]
 
 
 async def test_a_connection_that_was_closed_while_idle_is_not_noticed(tmp_path: Path) -> None:
