@@ -194,6 +194,29 @@ async def test_a_settlement_that_could_not_be_delivered_is_delivered_later() -> 
             await until(lambda: is_settled(shared, 3))
 
 
+async def test_what_is_owed_does_not_keep_it_connecting_while_nobody_asks() -> None:
+    """Without a pause, for as long as Valkey was away."""
+    connections = 0
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.close()
+
+    async def is_idle() -> bool:
+        return shared._valkey._task is None
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with limits_of(f"redis://{host}:{port}/0", timeout_s=PATIENT_S) as shared:
+        for number in range(3):
+            await shared.settle(f"r{number}", 1, 1)
+            await until(is_idle)
+            assert shared._valkey.owed == number + 1
+        assert connections <= 6
+    server.close()
+
+
 async def until_reserved(shared: SharedLimits, request_id: str) -> None:
     async def is_reserved() -> bool:
         try:

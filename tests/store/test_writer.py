@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.journal import JournalUnavailable, dead_journals
+from streamweir.store.journal import Journal, JournalUnavailable, dead_journals
 from streamweir.store.record import Entry
 from streamweir.store.segment import encode_frame
 from streamweir.store.segmentfile import SegmentFile
@@ -249,6 +249,26 @@ async def test_what_dead_processes_left_is_applied_once_and_told(database: str, 
         assert sorted(await kinds_of(store)) == [("r1", "hold"), ("r1", "settle"), ("r2", "hold"), ("r2", "settle")]
         assert dead_journals(folder) == []
         assert [path.name for path in folder.glob("*.broken")] == ["dead.000001.journal.broken"]
+
+
+async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "journal"
+    monkeypatch.setattr("streamweir.store.replay.retry_s", lambda _: 0.0)
+    async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
+        journal = Journal(folder, "dead")
+        journal.open()
+        await journal.append(hold("r1")).written()
+        assert await journal.close()
+        await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE ledger RENAME TO hidden"))
+        (dead,) = dead_journals(folder)
+        with pytest.raises(StoreUnavailable, match="the database refuses to work"):
+            await desk.writer.replay(dead)
+        assert desk.told == ["replay_waits"] * 11
+        await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE hidden RENAME TO ledger"))
+        (again,) = dead_journals(folder)
+        assert await desk.writer.replay(again) == 1
 
 
 async def test_a_replay_that_is_broken_off_is_repeated_by_the_next(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.request import read_request
 from streamweir.core.verdict import Verdict
@@ -50,6 +51,14 @@ DEAF = "import time; time.sleep(600)"
 
 def python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def asked(text: str = "Name a river.", *, stream: bool = True, max_tokens: int = 6, **more: Any) -> UpstreamRequest:
@@ -249,6 +258,33 @@ class TestKeeping:
         await model.stop()
         assert [end.restart_s for end in seen] == pauses_s
         assert all(end.was_ready for end in seen)
+
+    async def test_one_that_never_gets_ready_is_started_anew(self) -> None:
+        exits: asyncio.Queue[LocalExit] = asyncio.Queue()
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, load_s=0.01, command=python(MUTE))
+        model.start()
+        ends = [await exits.get() for _ in range(2)]
+        await model.stop()
+        assert [(end.status, end.was_ready) for end in ends] == [(-signal.SIGKILL, False)] * 2
+
+    async def test_a_keeper_that_is_killed_is_started_again_with_one_child(self) -> None:
+        ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
+        background = BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.0))
+        model = LocalModel(NOWHERE, command=python(IDLE), background=background)
+        await model.ready()
+        first = model.pid
+        assert first is not None
+        (keeper,) = background.running
+        assert keeper.task is not None
+        keeper.task.cancel()
+        assert (await ends.get()).name == "embedded model"
+        await model.ready()
+        assert model.pid not in (None, first)
+        async with asyncio.timeout(60):
+            while _is_there(first):
+                await asyncio.sleep(0.01)
+        await model.stop()
+        assert not background.running
 
     async def test_a_program_that_does_not_exist(self) -> None:
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()

@@ -25,6 +25,7 @@ from streamweir.config.error import ConfigError, member
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server import devkey, life
 from streamweir.server.app import Gateway
@@ -264,11 +265,17 @@ async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
     if embedded.model is None:
         return
     ready = asyncio.ensure_future(embedded.model.ready())
-    done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
-    if not done:
-        say("The embedded model is being loaded ...")
+    try:
+        done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
+        if not done:
+            say("The embedded model is being loaded ...")
         await ready
-        say("The embedded model is ready.")
+        if not done:
+            say("The embedded model is ready.")
+    except UpstreamError as reason:  # it is started again and again; the log says why that fails
+        say(reason.message)
+    finally:
+        ready.cancel()
 
 
 def banner(config: Config, start: Start, listeners: list[socket.socket], admin_secret: str | None = None) -> str:

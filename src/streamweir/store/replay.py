@@ -18,6 +18,9 @@ from streamweir.store.segmentfile import DeadJournal, DeadSegment
 
 Bury = Callable[[], Awaitable[None]]
 
+_MOST_FAILURES = 12
+"""In a row, which takes half a minute: then the start fails, and says why."""
+
 
 async def replay(dead: DeadJournal, batcher: Batcher, tell: Tell, bury: Bury | None = None) -> int:
     """How many entries it held. `bury` is called once all of them are applied, before the last of the files goes."""
@@ -36,9 +39,9 @@ async def replay(dead: DeadJournal, batcher: Batcher, tell: Tell, bury: Bury | N
 async def _replay_segment(instance: str, segment: DeadSegment, batcher: Batcher, tell: Tell, bury: Bury | None) -> int:
     entries, unknown, dropped_bytes = await asyncio.to_thread(segment.read)
     for payload in unknown:
-        await _set_aside(payload, batcher)
+        await _set_aside(payload, batcher, tell)
     for start in range(0, len(entries), MOST_AT_ONCE):
-        await _apply(entries[start : start + MOST_AT_ONCE], batcher)
+        await _apply(entries[start : start + MOST_AT_ONCE], batcher, tell)
     if bury is not None:
         await bury()
     if dropped_bytes:
@@ -49,7 +52,8 @@ async def _replay_segment(instance: str, segment: DeadSegment, batcher: Batcher,
     return len(entries)
 
 
-async def _apply(entries: Sequence[Entry], batcher: Batcher) -> None:
+async def _apply(entries: Sequence[Entry], batcher: Batcher, tell: Tell) -> None:
+    """Raises `StoreUnavailable` where nothing got into the database for too long: the files stay for the next start."""
     applied, failures = 0, 0
 
     def done(count: int) -> None:
@@ -59,16 +63,23 @@ async def _apply(entries: Sequence[Entry], batcher: Batcher) -> None:
     while applied < len(entries):
         try:
             await batcher.apply(entries[applied:], done, careful=True)
-        except StoreUnavailable:
+        except StoreUnavailable as reason:
             failures += 1
-            await asyncio.sleep(retry_s(failures))
+            await _wait(reason, failures, tell)
 
 
-async def _set_aside(payload: bytes, batcher: Batcher) -> None:
+async def _set_aside(payload: bytes, batcher: Batcher, tell: Tell) -> None:
     failures = 0
     while True:
         try:
             return await batcher.set_aside("unknown", payload, None)
-        except StoreUnavailable:
+        except StoreUnavailable as reason:
             failures += 1
-            await asyncio.sleep(retry_s(failures))
+            await _wait(reason, failures, tell)
+
+
+async def _wait(reason: StoreUnavailable, failures: int, tell: Tell) -> None:
+    if failures >= _MOST_FAILURES:
+        raise reason
+    tell("replay_waits", {"reason": str(reason), "failures": failures})
+    await asyncio.sleep(retry_s(failures))

@@ -176,6 +176,8 @@ class Valkey:
             except (RedisError, OSError) as error:  # TimeoutError is one of the latter
                 self._fail(batch, error)
                 await self._drop()
+                if not self._waiting:
+                    return  # what is owed goes with the next who asks: tried at once, it would be until Valkey is back
             finally:
                 _give_all(batch, "Valkey is not used any more")
 

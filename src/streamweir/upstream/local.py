@@ -102,10 +102,13 @@ class LocalModel:
         restart_s: float = 0.5,
         most_restart_s: float = 30.0,
         stop_s: float = 2.0,
+        load_s: float = 600.0,
         command: Sequence[str] = _COMMAND,
         background: BackgroundTasks | None = None,
     ) -> None:
-        """`background`: who keeps its keeper running; None: nobody is told when that is needed."""
+        """`background`: who keeps its keeper running; None: nobody is told when that is needed. `load_s`: a child that
+        is not ready after so long never will be, and is started anew."""
+        self._load_s = load_s
         self._background = background or BackgroundTasks()
         self._exited = exited
         self._restart_s = restart_s
@@ -194,9 +197,11 @@ class LocalModel:
         self._child = child
         if self._stopping.is_set():
             child.end()
+        loading = asyncio.get_running_loop().call_later(self._load_s, child.kill_unless_ready)
         try:
             await child.over()
         finally:
+            loading.cancel()
             self._child = None
             child.end()
             child.kill()  # where it did not end by itself: nobody waits for it any more, and another needs its port
@@ -270,6 +275,10 @@ class _Child(asyncio.SubprocessProtocol):
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._transport.kill()
+
+    def kill_unless_ready(self) -> None:
+        if not self.is_ready:
+            self.kill()
 
     async def over(self) -> None:
         """Until it has ended, and what it wrote last has been read."""
