@@ -96,7 +96,7 @@ void caller_start(struct caller *caller)
     caller->head.length = caller->line.length = 0;
     caller->last_frame = caller->stream = 0;
     caller->texts = 0;
-    caller->is_done = false;
+    caller->is_done = caller->is_refused = false;
     caller->began = now_us();
     if (caller->fd < 0) {
         connect_caller(caller);
@@ -108,8 +108,12 @@ void caller_start(struct caller *caller)
 
 static void complete(struct caller *caller)
 {
-    samples_add(&sight.durations, now_us() - caller->began);
-    if (!wish.is_buffered && (!caller->is_done || caller->texts != wish.expected_texts)) {
+    uint64_t now = now_us();
+    if (caller->began >= sight.counts_from)
+        samples_add(caller->is_refused ? &sight.refusals : &sight.durations, now - caller->began);
+    if (!caller->is_refused && now >= sight.counts_from && (!sight.counts_until || now <= sight.counts_until))
+        sight.completed++;
+    if (!caller->is_refused && !wish.is_buffered && (!caller->is_done || caller->texts != wish.expected_texts)) {
         char seen[80];
         const char *end = caller->is_done ? "" : ", no end";
         int length = snprintf(seen, sizeof seen, "%d chunks of text%s", caller->texts, end);
@@ -117,10 +121,14 @@ static void complete(struct caller *caller)
         return;
     }
     sight.finished++;
-    if (caller->body.must_close || !may_start())
+    if (caller->body.must_close || wish.comes_anew || !may_start())
         caller_hang_up(caller);
     caller->state = IDLE;
-    if (wish.pause_us)
+    if (wish.is_told_when)
+        return;
+    if (caller->is_refused)
+        caller->start_at = now + 100000;
+    else if (wish.pause_us)
         caller->start_at = now_us() + wish.pause_us;
     else if (may_start())
         caller_start(caller);
@@ -155,7 +163,7 @@ static void take_line(struct caller *caller, const char *line, size_t length, ui
         text += sizeof CONTENT - 1;
         text += *text == ' ';
         if (text[0] == '"' && text[1] != '"') {
-            if (!caller->texts++)
+            if (!caller->texts++ && caller->began >= sight.counts_from)
                 samples_add(&sight.first_texts, now - caller->began);
             sight.texts++;
             take_text(caller, text + 1, now);
@@ -169,7 +177,7 @@ static void take_line(struct caller *caller, const char *line, size_t length, ui
 static void take_body(void *whom, const char *bytes, size_t count)
 {
     struct caller *caller = whom;
-    if (wish.is_buffered)
+    if (wish.is_buffered || caller->is_refused)
         return;
     uint64_t now = now_us();
     for (const char *end = bytes + count, *newline; bytes < end; bytes = newline + 1) {
@@ -194,7 +202,8 @@ static bool take_head(struct caller *caller, const char **bytes, size_t *count)
     caller->head.length = (size_t)(end - caller->head.bytes) + 4;
     *bytes += caller->head.length - before;
     *count -= caller->head.length - before;
-    if (caller->head.length < 16 || memcmp(caller->head.bytes + 8, " 200", 4)) {
+    caller->is_refused = wish.may_be_refused && caller->head.length >= 16 && !memcmp(caller->head.bytes + 8, " 503", 4);
+    if (!caller->is_refused && (caller->head.length < 16 || memcmp(caller->head.bytes + 8, " 200", 4))) {
         fail(caller, caller->head.length < 16 ? "not HTTP:" : "not 200:", *bytes, *count);
         return false;
     }

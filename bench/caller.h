@@ -22,7 +22,7 @@ struct caller {
     uint64_t began, last_frame;
     int texts;
     int texts_before; /* those before the window was opened */
-    bool is_done;
+    bool is_done, is_refused;
     uint64_t stream; /* the mock's number for it, once a chunk has told */
 };
 
@@ -32,14 +32,19 @@ struct wish {
     long max_tokens;
     const char *path, *key, *model, *pace;
     bool is_buffered;
+    bool may_be_refused; /* 503 is an answer, and not a failure */
+    bool comes_anew;     /* a connection for every request */
+    bool is_told_when;   /* who comes next, and when, is not for a caller to say */
     uint64_t pause_us; /* between an answer and the next request */
     struct buffer request;
 };
 
 /* What all callers have seen. */
 struct sight {
-    struct samples first_texts, gaps, transits, durations;
+    struct samples first_texts, gaps, transits, durations, refusals;
     long started, finished, failures;
+    uint64_t counts_from, counts_until; /* what begins before, or is finished after, does not count */
+    long completed;
     uint64_t texts, frames, reads;
     char failure[300];
     struct buffer acks; /* the streams whose chunks have arrived, for the mock */

@@ -15,6 +15,11 @@
  * at a moment chosen by chance (--every-us apart in the mean), reset, and opened anew. The report
  * has the number of the stream and the moment of each reset.
  *
+ * --rate R: so many requests a second come, whether or not the others were answered (an open loop), on whichever of
+ * the connections is free; where none is, one is missed. To be refused with 503 is no failure then: it is counted, and
+ * how long it took (as with --may-refuse, where it is not an open loop). --anew: a connection for every request.
+ * "completed" is what was answered in full within --seconds, less those of --settle, of which nothing is counted.
+ *
  * --window S: no stream is read to its end. When all are open, and have been for a second, "open" is
  * printed, and S seconds later "shut": what comes between is what is counted. Nothing of the opening
  * is in it, nor what piled up meanwhile.
@@ -25,7 +30,8 @@
 
 static int streams = 64, ramp_ms, patience_s = 60;
 static long most_requests, cancels, every_us = 5000;
-static double seconds, window_s;
+static double seconds, window_s, rate, settle_s;
+static long missed;
 
 static struct caller *callers;
 static int acks_fd = -1;
@@ -164,6 +170,26 @@ static bool start_callers(uint64_t now)
     return is_busy;
 }
 
+/* Starts as many as should have come by now. False: no more will come, and nobody is busy. */
+static bool start_due(uint64_t now)
+{
+    static int next;
+    bool is_over = !may_start();
+    long due = is_over ? 0 : (long)((double)(now - began_all) * rate / 1e6) - sight.started - missed;
+    for (int looked = 0; due > 0 && looked < streams; looked++, next = (next + 1) % streams)
+        if (callers[next].state == IDLE) {
+            caller_start(&callers[next]);
+            due--;
+        }
+    missed += due;
+    if (!is_over)
+        return true;
+    for (int index = 0; index < streams; index++)
+        if (callers[index].state != IDLE)
+            return true;
+    return false;
+}
+
 /* What the FIFO does not take stays for the next time. It takes whole numbers: its pages are a multiple of them. */
 static void send_acks(void)
 {
@@ -190,7 +216,9 @@ static bool run(void)
             cancel_when_due(now);
         if (window_s > 0 && !look_at_window(now))
             return true;
-        if (now - looked >= 1000) {
+        if (rate > 0 && !start_due(now))
+            return true;
+        if (!(rate > 0) && now - looked >= 1000) {
             looked = now;
             if (!start_callers(now) || (cancels && cancels_made >= cancels))
                 return true;
@@ -211,7 +239,8 @@ static void report(bool is_in_time)
     } all[] = {{"first_text", &sight.first_texts},
                {"gap", &sight.gaps},
                {"transit", &sight.transits},
-               {"duration", &sight.durations}};
+               {"duration", &sight.durations},
+               {"refusal", &sight.refusals}};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
         putchar(index ? ',' : '{');
         samples_print(all[index].samples, all[index].name);
@@ -220,6 +249,7 @@ static void report(bool is_in_time)
     printf(",\"elapsed_s\":%.6f,\"requests\":%ld,\"texts\":%llu,\"frames\":%llu,\"frames_per_read\":%.3f,",
            (double)(to - from) / 1e6, sight.finished, (unsigned long long)sight.texts,
            (unsigned long long)sight.frames, sight.reads ? (double)sight.frames / (double)sight.reads : 0.0);
+    printf("\"completed\":%ld,\"missed\":%ld,", sight.completed, missed);
     printf("\"least_texts\":%d,\"cancelled\":[%.*s],", least_texts_in_window(), (int)cancelled.length,
            cancelled.length ? cancelled.bytes : "");
     printf("\"failures\":%ld,\"failure\":\"%s\",\"in_time\":%s}\n", sight.failures, sight.failure,
@@ -233,7 +263,8 @@ static void read_options(int count, char **words)
         {"streams", 1, 0, 'c'},  {"requests", 1, 0, 'n'},   {"seconds", 1, 0, 't'},  {"ramp-ms", 1, 0, 'r'},
         {"pace", 1, 0, 'P'},     {"buffered", 0, 0, 'b'},   {"acks", 1, 0, 'a'},     {"cancels", 1, 0, 'x'},
         {"every-us", 1, 0, 'e'}, {"patience-s", 1, 0, 'T'}, {"pause-us", 1, 0, 'w'}, {"window", 1, 0, 'W'},
-        {"max-tokens", 1, 0, 'M'}, {0},
+        {"max-tokens", 1, 0, 'M'}, {"rate", 1, 0, 'R'},      {"anew", 0, 0, 'A'},
+        {"may-refuse", 0, 0, 'F'}, {"settle", 1, 0, 'S'},    {0},
     };
     for (int option; (option = getopt_long(count, words, "", OPTIONS, NULL)) != -1;) {
         switch (option) {
@@ -253,6 +284,10 @@ static void read_options(int count, char **words)
         case 'T': patience_s = atoi(optarg); break;
         case 'w': wish.pause_us = strtoull(optarg, NULL, 10); break;
         case 'W': window_s = atof(optarg); break;
+        case 'R': rate = atof(optarg), wish.may_be_refused = wish.is_told_when = true; break;
+        case 'F': wish.may_be_refused = true; break;
+        case 'S': settle_s = atof(optarg); break;
+        case 'A': wish.comes_anew = true; break;
         case 'M': wish.max_tokens = atol(optarg); break;
         default: exit(2);
         }
@@ -270,6 +305,8 @@ int main(int count, char **words)
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     callers = must(calloc((size_t)streams, sizeof *callers));
     began_all = now_us();
+    sight.counts_from = began_all + (uint64_t)(settle_s * 1e6);
+    sight.counts_until = seconds > 0 ? began_all + (uint64_t)(seconds * 1e6) : 0;
     for (int index = 0; index < streams; index++) {
         callers[index].fd = -1;
         callers[index].start_at = began_all + (uint64_t)ramp_ms * 1000 * (uint64_t)index / (uint64_t)streams;

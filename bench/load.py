@@ -33,6 +33,7 @@ class Size:
     growth_s: float = 2.0
     soak_s: float = 600.0
     soak_warm_s: float = 60.0
+    overload_s: float = 6.0
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class Bench:
         """The file in which the mock writes down who left before the end."""
         return self.folder / "closes"
 
-    def spawn_load(self, system: System | None, *options: object, route: Route | None = None) -> "Load":
+    def spawn_load(self, system: System | None, *options: object, route: Route | None = None, key: str = KEY) -> "Load":
         """Without a system the mock itself is asked: the floor of what can be measured."""
         route = route or (Route() if system is None else system.routes["passed"])
         port = self.mock_port if system is None else system.port
-        command = [self.folder / "load", "--port", port, "--key", KEY, "--path", route.path, "--model", route.model]
+        command = [self.folder / "load", "--port", port, "--key", key, "--path", route.path, "--model", route.model]
         return Load([str(word) for word in (*command, *options)], self.load_core)
 
     def load(self, system: System | None, *options: object, route: Route | None = None) -> dict[str, Any]:

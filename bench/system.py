@@ -22,6 +22,7 @@ from bench.process import BenchError, Process, free_port
 
 HERE = Path(__file__).parent
 KEY = f"sk-{secrets.token_hex(16)}"
+QUIET_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
 CHAT = "/v1/chat/completions"
 STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without books", "before"
@@ -223,6 +224,7 @@ def names(setting: Setting, port: int) -> dict[str, object]:
         "upstream_port": setting.upstream_port,
         "port": port,
         "key": KEY,
+        "quiet_key": QUIET_KEY,
         "upstream_key": UPSTREAM_KEY,
     }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.load import Bench, Figures
-from bench.scenarios import delay, relay, soak, whole
+from bench.scenarios import delay, overload, relay, soak, whole
 from bench.system import System
 
 
@@ -48,5 +48,6 @@ SCENARIOS = {
     "growth": Scenario(relay.growth, is_long=True),
     "memory": Scenario(whole.memory, is_long=True),
     "start": Scenario(whole.start, is_long=True),
+    "overload": Scenario(overload.overload, is_long=True),
     "soak": Scenario(soak.soak, is_long=True, by_default=False),
 }

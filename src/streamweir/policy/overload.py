@@ -9,9 +9,9 @@ not count. A queue that stands is one that was there in every turn for `INTERVAL
 2012: a burst alone is none). Then the limit is what was being opened, and from there it follows the measured turn:
 smaller by the factor by which turns are too long, larger by a tenth while they are short, gone when nobody is refused.
 
-Keys share it evenly, by what each has opened lately. The first part of the limit is for all; the rest for who has
-not had more than an equal share; and beyond the limit there is a reserve for who has had much less than that, so
-that a quiet key is not refused for busy ones. Pure: time is handed in.
+Keys share it evenly: the less of an equal share a key has had lately, the further it gets. Who has had just that gets
+as far as the limit, who has had more not so far, and who has had less into a reserve beyond it, so that a quiet key is
+not refused for busy ones. Pure: time is handed in.
 """
 
 from math import exp, inf
@@ -19,9 +19,10 @@ from math import exp, inf
 TARGET_S = 0.01
 """What a turn may take. A request takes about ten turns to its first byte, a health check two."""
 INTERVAL_S = 0.1
-_FEWEST_TURNS = 2
+_FEWEST_TURNS = 3
 """Measured, before anything is said of an interval."""
-_LEAST = 2.0
+_LEAST = 16.0
+"""So few are no overload, however long turns take: somebody else has the processor then."""
 _LONG = 3
 """So many times the target, and one turn alone is enough for a limit: one that lets in what is there, and no less
 than `_LEAST_IN_DOUBT`. Turns in which all is opened that came in the one before grow by the factor of the overload."""
@@ -34,10 +35,8 @@ _MEMORY_S = 1.0
 _INACTIVE_S = 2.0
 _MOST_KEYS = 1000
 """Whose past is remembered."""
-_MUCH, _LITTLE = 1.1, 0.7
-"""In equal shares: who had more than the first, and who had less than the second."""
-_FOR_ALL, _RESERVE = 0.6, 1.5
-"""In limits: up to where who had much gets in, and who had little."""
+_LEAST_FAR, _FURTHEST = 0.6, 1.9
+"""How much of the limit is for who has had much more than an equal share, and for who has had next to nothing."""
 
 
 class OpeningLimit:
@@ -97,10 +96,11 @@ class OpeningLimit:
             use = self._keys[key] = _Use(now)
         use.asked_at = now
         had = use.at(now)
-        if not had or had < _LITTLE * self._share:
-            return _RESERVE
-        is_much = self._share and had > _MUCH * self._share and len(self._keys) > 1
-        return _FOR_ALL if is_much else 1.0
+        if not had:
+            return _FURTHEST
+        if not self._share or len(self._keys) == 1:
+            return 1.0
+        return min(max(2 - had / self._share, _LEAST_FAR), _FURTHEST)
 
     def _adapt(self, turn_s: float) -> None:
         if turn_s > self.target_s:
@@ -109,7 +109,7 @@ class OpeningLimit:
         elif self._has_refused:
             self.limit *= min(_QUICKEST_RISE, self.target_s / turn_s)
         elif self.limit < inf:
-            self.limit *= 2
+            self.limit *= 4
         if self.limit > _NO_LIMIT:
             self.limit = inf
 

@@ -16,9 +16,12 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Protocol
 
 BATCH = 64
+_REFUSED_FOR_ONE = 8
+"""So many are refused in the time in which one is let in."""
 PAUSE_S = 0.1
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _MOST_READ = 65_536
@@ -28,9 +31,19 @@ _TCP_INFO_QUEUE_AT = 24
 """Of a listening socket, `tcpi_unacked` is how many wait and `tcpi_sacked` how many may."""
 
 
+class Taken(Enum):
+    """What became of a connection."""
+
+    ENTERED = auto()
+    ANSWERED = auto()
+    """It was refused, and is closed."""
+    NOT = auto()
+    """There is no file to spare for it."""
+
+
 class Taker(Protocol):
-    def accepted(self, sock: socket.socket, /) -> bool:
-        """It does not block, and is the taker's from now on. False: it is not, for there is no file to spare."""
+    def accepted(self, sock: socket.socket, /) -> Taken:
+        """It does not block."""
         ...
 
     def files_exhausted(self, reason: OSError, /) -> None: ...
@@ -64,6 +77,13 @@ class Acceptor:
         waiting, most = _TCP_INFO_QUEUE.unpack_from(info, _TCP_INFO_QUEUE_AT)
         return waiting, most
 
+    def await_data(self, does: bool) -> None:
+        """Whether a connection is to be had only when something has come on it, or a second or so has passed."""
+        option = getattr(socket, "TCP_DEFER_ACCEPT", None)
+        if option is not None:
+            with suppress(OSError):  # no TCP
+                self._listener.setsockopt(socket.IPPROTO_TCP, option, int(does))
+
     def close(self) -> None:
         self._loop.remove_reader(self._listener)
         self._listener.close()
@@ -74,13 +94,19 @@ class Acceptor:
             self._spare = None
 
     def _readable(self) -> None:
-        for _ in range(self._batch):
+        entered = 0
+        for _ in range(_REFUSED_FOR_ONE * self._batch):
             sock = self._accept(self._out_of_files)
             if sock is None:
                 return
             sock.setblocking(False)
-            if not self._taker.accepted(sock):
+            taken = self._taker.accepted(sock)
+            if taken is Taken.NOT:
                 self._refuse(sock)
+            elif taken is Taken.ENTERED:
+                entered += 1
+                if entered == self._batch:
+                    return
 
     def _accept(self, exhausted: Callable[[OSError], None]) -> socket.socket | None:
         """None: there is no more to be had at the moment."""

@@ -410,7 +410,7 @@ class Gateway:
             raise Refusal(error)
 
     def _opening_limited(self, is_limited: bool) -> None:
-        self.server.early = self._overload.refusal_of if is_limited else None
+        self.server.look_early(self._overload.refusal_of if is_limited else None)
 
     def _upstream_files(self) -> int:
         """Every request will have one, if it has none yet."""

@@ -22,7 +22,7 @@ from functools import partial
 from math import inf
 from ssl import SSLContext, SSLError
 
-from streamweir.server.acceptor import BATCH, Acceptor
+from streamweir.server.acceptor import BATCH, Acceptor, Taken
 from streamweir.server.alarm import Clock
 from streamweir.server.connection import Connection
 from streamweir.server.limit import HttpLimits
@@ -40,6 +40,9 @@ files. It may be a probe, or an operator."""
 _MOST_CONNECTIONS = 2 / 3
 """Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
 _FIRST_BYTES = 16 * 1024
+_KEPT = 8
+"""One in so many connections that are refused as they are accepted is kept: to make one of a socket takes as long as to
+refuse it some four times, but who asks again on it is refused for less than it takes to accept another."""
 _KEEPALIVE_S = 60
 _KEEPALIVE_PROBE_S = 10
 _KEEPALIVE_PROBES = 3
@@ -65,7 +68,8 @@ class HttpServer:
         self.upstream_files: Callable[[], int] = int
         """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
         self.early: Early | None = None
-        """Looks at the bytes of a request before anything else does, and may refuse it. None: every one is read."""
+        """See `look_early`."""
+        self._refused_early = 0
         self.on_files_exhausted: Callable[[OSError], None] | None = None
         self.refusal: Callable[[], bytes] | None = None
         """A whole answer, for a connection that there is no file for."""
@@ -107,18 +111,29 @@ class HttpServer:
         found = zip(self._addresses, (acceptor.queue for acceptor in self._acceptors), strict=False)
         return [(f"{host}:{port}", *queue) for (host, port), queue in found if queue is not None]
 
-    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> bool:
-        """Makes a connection of an accepted socket. False: there is no file to spare for it."""
+    def look_early(self, early: Early | None) -> None:
+        """Lets it see the bytes of requests before anything else does; it may refuse them. None: every one is read."""
+        self.early = early
+        for acceptor in self._acceptors:
+            acceptor.await_data(early is not None)
+
+    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> Taken:
+        """Makes a connection of an accepted socket."""
         is_surplus = not self.has_place()
         if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
-            return False
+            return Taken.NOT
         first = b""
         if self.early is not None and ssl_context is None:
             first = _read_at_once(sock)
-            if first and (refusal := self.early(first, closes=True)) is not None:
-                with sock, suppress(OSError):
+            self._refused_early += 1
+            closes = self._refused_early % _KEPT != 0
+            if first and (refusal := self.early(first, closes=closes)) is not None:
+                with suppress(OSError):
                     sock.send(refusal)
-                return True
+                if closes:
+                    sock.close()
+                    return Taken.ANSWERED
+                first = b""
         loop, limits = asyncio.get_running_loop(), self.limits
         task: asyncio.Task[object] = loop.create_task(
             loop.connect_accepted_socket(
@@ -131,7 +146,7 @@ class HttpServer:
         )
         self._entering[task] = is_surplus
         task.add_done_callback(partial(self._entered, sock))
-        return True
+        return Taken.ENTERED
 
     def _entered(self, sock: socket.socket, task: asyncio.Task[object]) -> None:
         self._entering.pop(task, None)
@@ -234,7 +249,7 @@ class _Taker:
         self._server = server
         self._ssl_context = ssl_context
 
-    def accepted(self, sock: socket.socket, /) -> bool:
+    def accepted(self, sock: socket.socket, /) -> Taken:
         return self._server.enter(sock, self._ssl_context)
 
     def files_exhausted(self, reason: OSError, /) -> None:
