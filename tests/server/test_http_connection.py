@@ -9,6 +9,7 @@ from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
 from streamweir.server.body import CHUNKS_A_TURN
 from streamweir.server.message import Answer, Request, Response
+from streamweir.server.turns import BUDGET, FEW, Turns
 from support.httpapp import SmallApp, chunked, get, post, serving
 from support.rawclient import RawClient
 
@@ -224,8 +225,10 @@ async def test_http_1_0_is_never_told_to_continue() -> None:
         assert (await client.response()).body == b"ab"
 
 
-async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else() -> None:
+@pytest.mark.parametrize(("budget", "each"), [(BUDGET, CHUNKS_A_TURN), (0, FEW)])
+async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else(budget: int, each: int) -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
+        at.server.turns = Turns(budget)  # nothing left: others have taken all of it
         turns = 0
 
         async def count() -> None:
@@ -239,7 +242,18 @@ async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else() 
         assert (await client.response()).body == b"a" * 2000
         assert (await client.response()).status == 200
         await counting
-        assert turns >= 2000 // CHUNKS_A_TURN
+        assert turns >= 2000 // each
+
+
+async def test_all_connections_share_what_is_parsed_in_a_turn() -> None:
+    turns = Turns(2 * CHUNKS_A_TURN)
+    assert turns.allowed() == CHUNKS_A_TURN
+    for _ in range(3):
+        turns.spent(CHUNKS_A_TURN)
+    assert turns.allowed() == FEW
+    turns.spent(FEW)
+    await asyncio.sleep(0)
+    assert turns.allowed() == CHUNKS_A_TURN
 
 
 # Limits.

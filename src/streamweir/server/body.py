@@ -2,7 +2,7 @@
 
 `feed` takes what belongs to the body and says how much that was. What is malformed or too large
 raises `CallerError`. Memory is bounded by the limit of the body, however it is cut: pieces go into
-one buffer. So is the work of one call: `feed` stops after `CHUNKS_A_TURN` chunks. A body of very many
+one buffer. So is the work of one call: `feed` stops after as many chunks as it is told. A body of very many
 very small ones is refused: to read it takes far longer than to send it. Chunk extensions and trailers
 are dropped; trailers that would change how the message is framed, routed or judged are refused, like
 everything else that RFC 9112 leaves to taste.
@@ -40,7 +40,12 @@ class Body(Protocol):
         """How many bytes it has so far."""
         ...
 
-    def feed(self, data: bytes, /) -> int:
+    @property
+    def chunks(self) -> int:
+        """How many chunks were read so far."""
+        ...
+
+    def feed(self, data: bytes, most_chunks: int = CHUNKS_A_TURN, /) -> int:
         """How many of these bytes belong to the body and were read. Where that is not all and it is not whole, call
         again with the rest, after others had their turn."""
         ...
@@ -66,7 +71,11 @@ class SizedBody:
     def size(self) -> int:
         return len(self._whole) if self._pieces is None else len(self._pieces)
 
-    def feed(self, data: bytes) -> int:
+    @property
+    def chunks(self) -> int:
+        return 0
+
+    def feed(self, data: bytes, _most_chunks: int = CHUNKS_A_TURN, /) -> int:
         used = min(len(data), self._left)
         piece = data if used == len(data) else data[:used]
         self._left -= used
@@ -85,12 +94,12 @@ class SizedBody:
 class ChunkedBody:
     """Chunks up to the one of no length, then trailers up to an empty line."""
 
-    __slots__ = ("_body", "_chunks", "_extra", "_in_trailers", "_is_between", "_left", "_line", "_most", "is_whole")
+    __slots__ = ("_body", "_extra", "_in_trailers", "_is_between", "_left", "_line", "_most", "chunks", "is_whole")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._body = bytearray()
-        self._chunks = 0
+        self.chunks = 0
         self._line = b""
         """What has come of a line that is not whole yet."""
         self._left = 0
@@ -105,10 +114,10 @@ class ChunkedBody:
     def size(self) -> int:
         return len(self._body)
 
-    def feed(self, data: bytes) -> int:
+    def feed(self, data: bytes, most_chunks: int = CHUNKS_A_TURN, /) -> int:
         at, end = 0, len(data)
-        last = self._chunks + CHUNKS_A_TURN
-        while at < end and not self.is_whole and self._chunks < last:
+        last = self.chunks + most_chunks
+        while at < end and not self.is_whole and self.chunks < last:
             if self._left:
                 used = min(self._left, end - at)
                 self._body += data[at : at + used]
@@ -161,9 +170,9 @@ class ChunkedBody:
             raise too_large(self._most)
         self._left = size
         self._in_trailers = not size
-        self._chunks += 1
-        if self._chunks > MANY_CHUNKS and len(self._body) < self._chunks * SMALL_CHUNK:
-            _refuse_chunks(self._chunks - 1, len(self._body))
+        self.chunks += 1
+        if self.chunks > MANY_CHUNKS and len(self._body) < self.chunks * SMALL_CHUNK:
+            _refuse_chunks(self.chunks - 1, len(self._body))
 
     def _read_trailer(self, line: bytes) -> None:
         if line == b"\r\n":

@@ -332,11 +332,14 @@ class Connection(Line):
         assert request is not None  # noqa: S101
         assert response is not None  # noqa: S101
         self._rest = b""
+        turns, before = self._owner.turns, body.chunks
         try:
-            used = body.feed(data)
+            used = body.feed(data, turns.allowed())
         except CallerError as error:
             self._refuse(error)
             return False
+        finally:
+            turns.spent(body.chunks - before)
         if request.length is None and self._hold is not None and (full := self._hold.grow(body.size)) is not None:
             self._refuse(full)
             return False

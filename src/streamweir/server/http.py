@@ -28,6 +28,7 @@ from streamweir.server.connection import Connection
 from streamweir.server.limit import HttpLimits
 from streamweir.server.message import Application
 from streamweir.server.owner import Early
+from streamweir.server.turns import Turns
 
 __all__ = ["HttpLimits", "HttpServer"]
 
@@ -62,6 +63,7 @@ class HttpServer:
         self.limits = limits
         """Of the connections that are opened from now on."""
         self.clock = Clock()
+        self.turns = Turns()
         self.is_admitting = True
         self.keeps_alive = True
         """Whether a connection outlives its answer."""

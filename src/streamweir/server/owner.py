@@ -7,6 +7,7 @@ from streamweir.server.alarm import Clock
 from streamweir.server.limit import HttpLimits
 from streamweir.server.message import Application
 from streamweir.server.pressure import come_back_s
+from streamweir.server.turns import Turns
 
 if TYPE_CHECKING:
     from streamweir.server.connection import Connection
@@ -31,6 +32,9 @@ class Owner(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def turns(self) -> Turns: ...
 
     @property
     def is_admitting(self) -> bool: ...
