@@ -22,6 +22,7 @@ from support.bookkeeping import (
     Desk,
     error_of,
     keeping,
+    most_prompt,
     path_of,
     set_clock,
 )
@@ -265,13 +266,13 @@ async def test_a_key_is_good_as_soon_as_it_is_made_and_not_before(tmp_path: Path
 
 async def test_a_change_holds_for_the_next_request(tmp_path: Path) -> None:
     async with keeping(whole(openai_whole(usage=(PROMPT, 5))), tmp_path) as desk:
-        secret = await desk.new_key(rpm=1, budget_nano=100 * MILLI)
+        secret = await desk.new_key(rpm=1, budget_nano=1000 * MILLI)
         assert await statuses(desk, secret, secret) == [200, 429]
         await desk.change(secret, rpm=3)
         assert await statuses(desk, secret, secret, secret) == [200, 200, 429]
         await desk.change(secret, rpm=None, budget_nano=24 * MILLI)  # just what it has spent
         assert await statuses(desk, secret) == [429]
-        await desk.change(secret, budget_nano=(24 + PROMPT + 5) * MILLI)  # a prompt and an answer more
+        await desk.change(secret, budget_nano=(24 + most_prompt(model="m", max_tokens=5) + 5) * MILLI)  # as is held
         assert await statuses(desk, secret) == [200]
         await desk.change(secret, budget_nano=None, models=("other",))
         assert await statuses(desk, secret) == [404]

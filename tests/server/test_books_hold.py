@@ -18,13 +18,13 @@ from streamweir.policy.prices import Rates, decode_quote
 from streamweir.store.record import Hold
 from streamweir.store.segmentfile import SegmentFile
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping
+from support.bookkeeping import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, most_prompt
 from support.gateway import chat_request, frames_of, text_of, until
 from support.journaled import entries_of
 from support.rawclient import RawClient
 from support.script import End, Fin, Hang, Head, Line, Send, Step, Wait, stream, whole
 
-BUDGET = 100 * MILLI
+BUDGET = 1000 * MILLI
 BEGUN = b"".join(openai_frames()[:3])
 """Two words of an answer."""
 COUNTED = 10
@@ -48,7 +48,7 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
         reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=20)
         (hold,) = found
         assert hold.request_id == reply.header("x-request-id")
-        assert hold.amount == (PROMPT + 20) * MILLI
+        assert hold.amount == (most_prompt(model="m", stream=is_streamed, max_tokens=20) + 20) * MILLI
         assert hold.account == f"key:{desk.key_id(secret)}:total"
         assert (hold.key_id, hold.workspace_id, hold.model) == (desk.key_id(secret), "default", "m")
         assert (hold.stream, hold.dialect, hold.prompt_tokens) == (is_streamed, "openai", PROMPT)
@@ -65,13 +65,14 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
 async def test_while_a_request_runs_it_is_open_and_its_hold_counts(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     async with keeping([Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:])), End()], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=(PROMPT + 20) * MILLI)
+        held = (most_prompt(model="m", stream=True, max_tokens=20) + 20) * MILLI
+        secret = await desk.new_key(budget_nano=held)
         async with await desk.gate.connect() as client:
             await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20))
             await client.head()
             facts = next(iter(desk.gate.gateway._conversations._tasks)).facts
             assert await desk.open_ids() == [facts.id]
-            assert await desk.spent_and_held() == (0, (PROMPT + 20) * MILLI)
+            assert await desk.spent_and_held() == (0, held)
             await desk.assert_sound()
             other = await desk.gate.ask(key=secret, model="m", max_tokens=1)
             assert (other.status, error_of(other)["code"]) == (429, "budget_exceeded")
@@ -165,7 +166,7 @@ async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
         secret = await desk.new_key(budget_nano=BUDGET)
         assert (await desk.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
         row = await desk.row()
-        held = (PROMPT + 20) * MILLI
+        held = (most_prompt(model="m", max_tokens=20) + 20) * MILLI
         assert (row.verdict, row.cost, row.usage, row.held) == ("rejected", 0, None, held)
         assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
 
@@ -265,34 +266,30 @@ async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
 
 # More than was held.
 
-LONG = [f" word{number:04}" for number in range(40)]
-"""90 tokens, by the rule of thumb."""
+LONG = [f" word{number:04}" for number in range(90)]
+"""270 tokens, by the tokenizer of the model."""
 
 
-def long_answer(is_streamed: bool, usage: tuple[int, int]) -> list[Step]:
-    if not is_streamed:
-        return whole(openai_whole("".join(LONG), usage=usage))
-    return [Head(), *(Send(frame) for frame in openai_frames(LONG, usage=usage)), End()]
-
-
-@each_form
-async def test_an_answer_that_outgrows_its_hold_holds_more(is_streamed: bool, tmp_path: Path) -> None:
-    """The caller set no limit; ten tokens are held at a time."""
-    async with keeping(long_answer(is_streamed, (7, 80)), tmp_path, store="hold_tokens = 10") as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed)
-        assert reply.status == 200
-        if is_streamed:
-            assert text_of(reply.body) == "".join(LONG)
+async def test_an_upstream_that_does_not_keep_its_limit_is_held_more_for(tmp_path: Path) -> None:
+    go_on, frames = asyncio.Event(), openai_frames(LONG, usage=(7, 270))
+    script: list[Step] = [Head(), *(Send(frame) for frame in frames[:-4]), Wait(go_on)]
+    script += [Send(b"".join(frames[-4:])), End()]
+    async with keeping(script, tmp_path, store="hold_tokens = 10") as desk, await desk.gate.connect() as client:
+        secret = await desk.new_key(budget_nano=10_000 * MILLI)
+        await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=10))
+        await client.read_until(LONG[-3].encode())
+        go_on.set()
+        assert LONG[-1].encode() in await client.read_until(b"[DONE]")
         row = await desk.row()
         kinds = await desk.ledger(row.request_id)
         extensions = [(kind, amount) for kind, amount, _ in kinds[1:-1]]
-        assert kinds[0] == ("hold", -(PROMPT + 10) * MILLI, None)
+        first = (most_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
+        assert kinds[0] == ("hold", -first, None)
         assert [kind for kind, _ in extensions] == [f"extend.{number + 1}" for number in range(len(extensions))]
         assert extensions
-        held = (PROMPT + 10) * MILLI - sum(amount for _, amount in extensions)
-        assert kinds[-1] == ("settle", held - 87 * MILLI, 87 * MILLI)
-        assert (row.held, row.cost, row.verdict) == (held, 87 * MILLI, "completed")
+        held = first - sum(amount for _, amount in extensions)
+        assert kinds[-1] == ("settle", held - 277 * MILLI, 277 * MILLI)
+        assert (row.held, row.cost, row.verdict) == (held, 277 * MILLI, "completed")
 
 
 async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> None:
@@ -300,16 +297,20 @@ async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> N
         assert text_of((await desk.gate.ask(model="m", stream=True)).body) == "".join(LONG)
         row = await desk.row()
         assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
-        assert (row.held, row.cost) == ((PROMPT + 10) * MILLI, 87 * MILLI)
+        assert (row.held, row.cost, row.flags) == ((PROMPT + 10) * MILLI, 87 * MILLI, [])
+        assert "max_completion_tokens" not in desk.up.requests[0].json
 
 
 @each_form
-async def test_the_last_of_a_budget_may_be_spent(is_streamed: bool, tmp_path: Path) -> None:
-    """A whole step more does not fit, but what is needed does."""
-    async with keeping(long_answer(is_streamed, (PROMPT, 90)), tmp_path, store="hold_tokens = 64") as desk:
-        secret = await desk.new_key(budget_nano=(PROMPT + 90) * MILLI)
-        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed)
-        assert reply.status == 200
+async def test_an_answer_within_its_limit_is_never_cut_whatever_its_length(is_streamed: bool, tmp_path: Path) -> None:
+    """Its tokens are three times as long as usual, and by the rule of thumb it would be beyond its limit."""
+    texts = [" information"] * 30
+    frames = openai_frames(texts, usage=(7, 30))
+    script: list[Step] = [Head(), *(Send(frame) for frame in frames), End()]
+    async with keeping(script if is_streamed else whole(openai_whole("".join(texts), (7, 30))), tmp_path) as desk:
+        held = (most_prompt(model="m", stream=is_streamed, max_tokens=30) + 30) * MILLI
+        secret = await desk.new_key(budget_nano=held)
+        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=30)
         row = await desk.row()
-        assert (row.verdict, row.cost) == ("completed", (PROMPT + 90) * MILLI)
-        assert (await desk.gate.ask(key=secret, model="m", stream=is_streamed)).status == 429
+        assert (reply.status, row.verdict, row.cost) == (200, "completed", 37 * MILLI)
+        assert [kind for kind, _, _ in await desk.ledger(row.request_id)] == ["hold", "settle"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, Desk, error_of, keeping, path_of, set_clock
+from support.bookkeeping import EACH_DIALECT, MILLI, Desk, error_of, keeping, path_of, set_clock
 from support.gateway import chat_request, text_of, until
 from support.rawclient import Reply
 from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, in_turn, stream, whole
@@ -58,7 +58,7 @@ async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> Non
     frames = openai_frames(usage=(7, 5))
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
     async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key(budget_nano=100 * MILLI, rpm=10)
+        secret = await desk.new_key(budget_nano=1000 * MILLI, rpm=10)
         again: dict[str, Any] = {"stream": True, "max_tokens": 9}
         await client.send(request(secret, dialect=dialect, **again))
         await client.head()
@@ -92,7 +92,7 @@ async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> Non
 async def test_a_parallel_pair_is_one_call_and_one_charge(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     async with keeping([Wait(go_on), *whole(openai_whole(usage=(7, 5)))], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=100 * MILLI)
+        secret = await desk.new_key(budget_nano=1000 * MILLI)
         asking = [asyncio.ensure_future(ask(desk, secret, max_tokens=9)) for _ in range(5)]
         await desk.gate.settled(4)
         go_on.set()
@@ -133,7 +133,7 @@ async def test_what_cost_nothing_may_be_tried_again(case: str, no_jitter: None, 
         return script if answers["fails"] else whole(openai_whole())
 
     async with keeping(chosen, tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=100 * MILLI)
+        secret = await desk.new_key(budget_nano=1000 * MILLI)
         assert (await ask(desk, secret, max_tokens=9)).status == status
         await desk.gate.settled(1)
         answers["fails"] = False
@@ -147,7 +147,7 @@ async def test_a_refusal_of_ours_does_not_take_the_key(tmp_path: Path) -> None:
     async with keeping(whole(openai_whole()), tmp_path) as desk:
         secret = await desk.new_key(budget_nano=0)
         assert (await ask(desk, secret, max_tokens=9)).status == 429
-        await desk.change(secret, budget_nano=100 * MILLI)
+        await desk.change(secret, budget_nano=1000 * MILLI)
         assert (await ask(desk, secret, max_tokens=9)).status == 200
 
 
@@ -214,7 +214,7 @@ async def test_the_hold_is_in_the_database_before_the_upstream_is_asked(tmp_path
 
     async with keeping([look, *whole(openai_whole())], tmp_path) as desk:
         desks.append(desk)
-        secret = await desk.new_key(budget_nano=(PROMPT + 9) * MILLI)
+        secret = await desk.new_key(budget_nano=1000 * MILLI)
         reply = await ask(desk, secret, max_tokens=9)
         assert seen == [[reply.header("x-request-id")]]
 
@@ -222,7 +222,7 @@ async def test_the_hold_is_in_the_database_before_the_upstream_is_asked(tmp_path
 async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path: Path) -> None:
     """Here the database is held up by another process."""
     async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=100 * MILLI, max_streams=1)
+        secret = await desk.new_key(budget_nano=1000 * MILLI, max_streams=1)
         locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
         try:
             locker.execute("BEGIN IMMEDIATE")

@@ -162,7 +162,7 @@ async def test_a_place_is_free_again_however_a_request_ends(tmp_path: Path) -> N
 
 async def test_what_is_left_is_told_with_an_error_too(tmp_path: Path) -> None:
     async with keeping(whole(error_body("no such thing"), 400), tmp_path) as desk:
-        secret = await desk.new_key(rpm=5, tpm=1000, budget_nano=100 * MILLI)
+        secret = await desk.new_key(rpm=5, tpm=1000, budget_nano=1000 * MILLI)
         reply = await desk.gate.ask(key=secret, model="m", max_tokens=10)
         assert (reply.status, windows(reply)) == (400, {"requests": (5, 4), "tokens": (1000, 1000 - PROMPT - 10)})
         await desk.change(secret, budget_nano=0)

@@ -37,13 +37,16 @@ from support.bookkeeping import (
     each_form,
     error_of,
     keeping,
+    most_prompt,
     path_of,
     set_clock,
 )
 from support.gateway import KEY, chat_request, configured, frames_of, providers, text_of
 from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole
 
-BUDGET = 100 * MILLI
+BUDGET = 1000 * MILLI
+HELD = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
+"""For a whole answer of nine tokens."""
 BEGUN = b"".join(openai_frames()[:3])
 """Two words of an answer."""
 
@@ -68,14 +71,15 @@ async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp
     down = whole(error_body("down"), 500)
     async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as desk:
         dear, cheap = listed("gpt-4o"), listed("gpt-4o-mini")
-        assert hold_for(dear, PROMPT, 20) > hold_for(cheap, PROMPT, 20)
+        prompt = most_prompt(model="alias", stream=True, max_tokens=20)
+        assert hold_for(dear, prompt, 20) > hold_for(cheap, prompt, 20)
         secret = await desk.new_key(budget_nano=BUDGET)
         reply = await desk.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)
         assert text_of(reply.body) == "".join(TEXTS)
         row = await desk.row()
         assert [each["target"] for each in row.attempts] == ["up/gpt-4o", "spare/gpt-4o-mini"]
         assert row.target == "spare/gpt-4o-mini"
-        assert row.held == hold_for(dear, PROMPT, 20)
+        assert row.held == hold_for(dear, prompt, 20)
         assert row.cost == cost_of(Usage(input_uncached=7, output=5), cheap)
         assert row.price_version == built_in_prices().table.version
         assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
@@ -270,7 +274,7 @@ def shown_usage(body: bytes, is_streamed: bool) -> tuple[int, int]:
 
 async def test_the_keys_of_a_workspace_share_its_credit(tmp_path: Path) -> None:
     async with keeping(answers(is_streamed=False), tmp_path) as desk:
-        workspace = await desk.new_workspace("paid", 30 * MILLI)
+        workspace = await desk.new_workspace("paid", HELD + 18 * MILLI)
         first, second = await desk.new_key("a", workspace), await desk.new_key("b", workspace, budget_nano=BUDGET)
         statuses = [(await desk.gate.ask(model="m", key=key, max_tokens=9)).status for key in (first, second, first)]
         assert statuses == [200, 200, 429]
@@ -291,7 +295,7 @@ async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_pa
     """C27, in one process; `test_books_race` has the others."""
     go_on = asyncio.Event()
     async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=3 * (PROMPT + 9) * MILLI)
+        secret = await desk.new_key(budget_nano=3 * HELD)
         asking = [asyncio.ensure_future(desk.gate.ask(model="m", key=secret, max_tokens=9)) for _ in range(20)]
         await desk.gate.settled(17)
         await desk.up.seen(3)
@@ -304,7 +308,7 @@ async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_pa
 
 async def test_a_budget_is_that_of_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=(PROMPT + 9) * MILLI, budget_period="day")
+        secret = await desk.new_key(budget_nano=HELD + 11 * MILLI, budget_period="day")
 
         async def status() -> int:
             return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status
@@ -312,5 +316,5 @@ async def test_a_budget_is_that_of_its_period(tmp_path: Path, monkeypatch: pytes
         assert [await status(), await status()] == [200, 429]
         set_clock(monkeypatch, now_ms() + 86_400_000)
         assert [await status(), await status()] == [200, 429]
-        await desk.change(secret, budget_nano=3 * (PROMPT + 9) * MILLI, budget_period="total")
+        await desk.change(secret, budget_nano=HELD + 35 * MILLI, budget_period="total")
         assert [await status(), await status()] == [200, 429]

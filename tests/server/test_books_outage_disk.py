@@ -23,7 +23,7 @@ from streamweir.store.engine import open_store
 from streamweir.store.requests import RequestFilter, list_requests
 from streamweir.store.sumcheck import check_sums
 from support.answers import TEXTS
-from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, set_clock
+from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
 from support.fleet import fleet, metric
 from support.gateway import chat_request, text_of
 from support.heartbeat import heartbeat
@@ -200,7 +200,8 @@ async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_
 ) -> None:
     """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
     async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, pace=PATIENT) as desk:
-        secret = await desk.new_key(budget_nano=2 * (PROMPT + 9) * MILLI, budget_period="day")
+        held = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
+        secret = await desk.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
 
         async def status() -> int:
             return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status

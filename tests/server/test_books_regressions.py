@@ -29,7 +29,7 @@ from streamweir.store.posting import apply
 from streamweir.store.tables import ledger, requests, workspaces
 from streamweir.store.workspace import WorkspaceChange, change_workspace
 from support.answers import TEXTS, openai_frames, openai_stream
-from support.bookkeeping import MILLI, MODEL, PROMPT, Desk, error_of, keeping, set_clock
+from support.bookkeeping import MILLI, MODEL, PROMPT, Desk, error_of, keeping, most_prompt, set_clock
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
 from support.gateway import chat_request, gateway, providers, until
@@ -38,6 +38,7 @@ from support.scripted import ScriptedUpstream
 from support.stores import migrated_url
 
 COST = 12 * MILLI
+HELD = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
 """Of an answer with this usage."""
 USAGE = (7, 5)
 BEGUN = b"".join(openai_frames()[:3])
@@ -65,7 +66,7 @@ async def asked(desk: Desk, secret: str, times: int = 1) -> list[int]:
 
 async def test_what_was_spent_while_a_workspace_was_not_prepaid_counts(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as desk:
-        workspace = await desk.new_workspace("paid", 3 * COST)
+        workspace = await desk.new_workspace("paid", HELD + 3 * COST - 1)
         secret = await desk.new_key(workspace_id=workspace)
         assert await asked(desk, secret) == [200]
         await set_prepaid(desk, workspace, False)
@@ -77,11 +78,11 @@ async def test_what_was_spent_while_a_workspace_was_not_prepaid_counts(tmp_path:
 @pytest.mark.parametrize("rest", [{"budget_nano": None}, {"budget_period": "day"}], ids=["no budget", "another period"])
 async def test_what_was_spent_while_a_budget_rested_counts(rest: dict[str, object], tmp_path: Path) -> None:
     async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=3 * COST, budget_period="month")
+        secret = await desk.new_key(budget_nano=HELD + 3 * COST - 1, budget_period="month")
         assert await asked(desk, secret) == [200]
         await desk.change(secret, **rest)
         assert await asked(desk, secret, 2) == [200, 200]
-        await desk.change(secret, budget_nano=3 * COST, budget_period="month")
+        await desk.change(secret, budget_nano=HELD + 3 * COST - 1, budget_period="month")
         assert await asked(desk, secret) == [429]
 
 
@@ -106,16 +107,20 @@ async def test_what_is_open_when_a_workspace_becomes_prepaid_is_settled_there_to
 
 
 async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: Path) -> None:
-    go_on = asyncio.Event()
-    frames = openai_frames(["x" * 40] * 20, usage=(PROMPT, 200))
-    script: list[Step] = [Head(), Send(b"".join(frames[:2])), Wait(go_on), Send(b"".join(frames[2:])), End()]
+    go_on, finish = asyncio.Event(), asyncio.Event()
+    frames = openai_frames([" word" * 10] * 20, usage=(PROMPT, 200))
+    script: list[Step] = [Head(), Send(b"".join(frames[:2])), Wait(go_on), Send(b"".join(frames[2:-4])), Wait(finish)]
+    script += [Send(b"".join(frames[-4:])), End()]
     async with keeping(script, tmp_path, store="hold_tokens = 20") as desk, await desk.gate.connect() as client:
-        workspace = await desk.new_workspace("paid", (PROMPT + 30) * MILLI)
+        workspace = await desk.new_workspace("paid", (most_prompt(model="m", stream=True) + 30) * MILLI)
         secret = await desk.new_key(workspace_id=workspace)
         await client.send(chat_request(key=secret, model="m", stream=True))
         await client.head()
-        await desk.write(lambda conn: add_credit(conn, workspace, 1000 * MILLI, actor="test", at_ms=now_ms()))
+        await desk.write(lambda conn: add_credit(conn, workspace, 10_000 * MILLI, actor="test", at_ms=now_ms()))
         go_on.set()
+        (booking,) = desk.room.books._open.values()
+        await until(lambda: booking.extensions > 0)
+        finish.set()
         await client.read_until(b"[DONE]")
         row = await desk.row()
         assert (row.verdict, row.cost) == ("completed", (PROMPT + 200) * MILLI)

@@ -177,7 +177,7 @@ async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
 
 
 async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.books._MOST_TERMS", 1)
+    monkeypatch.setattr("streamweir.server.terms._MOST_TERMS", 1)
     asker = begun_asker()
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(structs.replace(UNLIMITED, id="l"), NOON_MS + DAY_MS)

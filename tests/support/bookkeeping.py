@@ -35,7 +35,7 @@ from streamweir.store.tables import accounts, ledger, open_requests
 from streamweir.store.workspace import WorkspaceSpec, create_workspace
 from streamweir.store.writer import Writer
 from support.answers import openai_stream, openai_whole
-from support.gateway import Gate, gateway, nothing_left, providers
+from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
 from support.patient import PATIENT
 from support.rawclient import Reply
 from support.script import Script, Step, stream, whole
@@ -57,6 +57,8 @@ targets = [{ provider = "up", model = "nobody-has-priced-this" }]
 """
 PROMPT = 3
 """Tokens of the conversation of `support.gateway`, by the rule of thumb that holds go by: ten characters."""
+TEMPLATE = 64
+"""Tokens that are reserved for what stands around a prompt."""
 EACH_DIALECT = ("openai", "opentoken", "aivene", "bitseek")
 each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
 T = TypeVar("T")
@@ -225,6 +227,12 @@ async def _upstreams(scripts: Mapping[str, Script]) -> AsyncIterator[dict[str, S
         first, second = ups.values()
         async with first, second:
             yield ups
+
+
+def most_prompt(**members: Any) -> int:
+    """The most tokens of the conversation of `support.gateway`, as a budget reserves for it: a byte is one. `members`
+    are those of the request's body."""
+    return len(json.dumps({"messages": MESSAGES, **members})) + TEMPLATE
 
 
 def answers(is_streamed: bool, usage: tuple[int, int] | None = (7, 5)) -> list[Step]:

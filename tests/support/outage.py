@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from support.answers import openai_stream
-from support.bookkeeping import MILLI, PROMPT, error_of
+from support.bookkeeping import MILLI, PROMPT, error_of, most_prompt
 from support.gateway import KEY, Gate
 from support.patient import PATIENT
 from support.rawclient import Reply
@@ -15,7 +15,7 @@ from support.served import BEGUN, REST
 
 USED = (PROMPT, 5)
 TOKENS = 7
-HELD = (PROMPT + TOKENS) * MILLI
+HELD = (most_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
 COST = sum(USED) * MILLI
 ANSWER = stream(openai_stream(usage=USED))
 BRISK = structs.replace(PATIENT, decision_s=1.0, apply_s=1.0, tick_s=0.1)

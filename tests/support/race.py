@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from streamweir.store.requests import RequestRow
 from support.answers import openai_stream, openai_whole
-from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, path_of
+from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, TEMPLATE, path_of
 from support.fleet import Fleet
-from support.gateway import chat_request
+from support.gateway import MESSAGES, chat_request
 from support.rawclient import RawClient, Reply
 from support.script import End, Head, Seen, Send, Step, Wait
 from support.scripted import ScriptedUpstream
@@ -29,7 +29,9 @@ from support.scripted import ScriptedUpstream
 CALLERS = 200
 FITTING = 3
 MAX_TOKENS = 7
-HELD = (PROMPT + MAX_TOKENS) * MILLI
+BODY_BYTES = 128
+"""Of every request, so that as much is held for each."""
+HELD = (BODY_BYTES + TEMPLATE + MAX_TOKENS) * MILLI
 USED = (PROMPT, 5)
 COST = sum(USED) * MILLI
 MONEY = FITTING * HELD + HELD - 1
@@ -79,7 +81,8 @@ def callers(chance: Random, places: int) -> list[Caller]:
 
 async def ask(client: RawClient, caller: Caller, secret: str) -> tuple[Caller, Reply]:
     path, is_streamed = path_of(caller.dialect), caller.is_streamed
-    await client.send(chat_request(path=path, key=secret, model="m", stream=is_streamed, max_tokens=MAX_TOKENS))
+    members = {"model": "m", "messages": MESSAGES, "stream": is_streamed, "max_tokens": MAX_TOKENS}
+    await client.send(chat_request(path=path, key=secret, body=json.dumps(members).encode().ljust(BODY_BYTES)))
     return caller, await client.response()
 
 

@@ -107,6 +107,9 @@ class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     hold_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 1024
     anomaly_tokens: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
+    answer_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 4096
+    remote_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 131_072
+    prompt_bytes_per_token: Annotated[int, Meta(ge=1, le=4)] = 1
     outbox_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = 67_108_864
     redact: tuple[str, ...] = ()
 

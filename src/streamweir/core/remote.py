@@ -1,7 +1,7 @@
 """Members of a request by which the provider reads what is not in the request: caches, files, searches, its own tools.
 
-How much that is nobody can tell by the request. A name that is missing here costs nobody money: a
-report that is more than the request can have used is flagged and billed all the same.
+How much that is nobody can tell by the request. Where a name is missing here a report that is more than
+the request can have used is flagged and billed all the same, but a budget has reserved too little for it.
 """
 
 from collections.abc import Mapping

@@ -136,6 +136,19 @@ def hold_for(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier:
     )
 
 
+def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
+    """The most tokens of answer for which `hold_for` is at most `amount`. None: any number. -1: not even none."""
+    most: int | None = None
+    for each in _reachable(rates, prompt_tokens, service_tier):
+        room = (amount - each.per_request) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.dearest_input
+        if room < 0:
+            return -1
+        if each.dearest_output:
+            tokens = room // each.dearest_output
+            most = tokens if most is None else min(most, tokens)
+    return most
+
+
 class Quote(Struct, frozen=True):
     """The prices that a request was admitted at, by target (`{provider}/{model}`). None: no price is known."""
 
@@ -151,6 +164,11 @@ class Quote(Struct, frozen=True):
             amount = hold_for(rates, prompt_tokens, output_tokens, service_tier)
             most = amount if most is None else max(most, amount)
         return most
+
+    def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
+        """How many tokens of answer `amount` pays for, whichever target gives it. See `affordable`."""
+        every = [affordable(rates, amount, prompt_tokens, service_tier) for rates in self.rates.values() if rates]
+        return min([tokens for tokens in every if tokens is not None], default=None)
 
 
 _encoder = msgspec.json.Encoder()

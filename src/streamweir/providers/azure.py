@@ -18,6 +18,7 @@ VENDOR = Vendor(
     base_url="https://RESOURCE.openai.azure.com",
     abort_stops_billing=True,
     takes_developer_role=True,
+    added_limit="max_completion_tokens",
     refuses=frozenset({"top_k"}),
 )
 

@@ -111,6 +111,7 @@ _ROWS = (
         name="xai",
         base_url="https://api.x.ai/v1",
         abort_stops_billing=True,
+        added_limit="max_completion_tokens",
         refuses=frozenset({"logit_bias", "metadata", "store"}),
         model_refuses=(
             (r"grok-(?!2|3(?!-mini))(?!.*non-reasoning)", _PENALTIES | {"stop"}),

@@ -7,14 +7,14 @@ that does not jump.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim, Decision
+from streamweir.policy.claim import Claim, Decision, Draw
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.engine import Store, StoreUnavailable
 from streamweir.store.journal import Ticket
@@ -48,6 +48,12 @@ class Arbiter(Protocol):
 
     async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
         """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
+        ...
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+        """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
+        overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
+        nothing could be reserved either."""
         ...
 
     async def extend(self, entry: Extend, claim: Claim) -> bool:
@@ -121,6 +127,15 @@ class MemoryArbiter:
         if code is not None:
             self.release(claim.request_id)
         return Ruling(decision=decision, is_booked=True, code=code)
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
+        until = time.monotonic() + self._decision_s
+        for draw in draws:
+            if not self._limits.knows(draw.account):
+                await self._seed(draw.account, until)
+        used = [self._limits.used(draw.account) for draw in draws]
+        known = [draw.limit - each for draw, each in zip(draws, used, strict=True) if each is not None]
+        return min(known, default=None)
 
     async def extend(self, entry: Extend, claim: Claim) -> bool:
         return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None

@@ -19,12 +19,16 @@ from streamweir.server.patience import Timing
 from streamweir.server.setup import Setup
 from streamweir.server.tokens import PromptCount, Tokenizer, has_media
 from streamweir.stages.exchange import Exchange, WholeExchange
+from streamweir.stages.limited import with_limit
 from streamweir.stages.meter import Meter
 from streamweir.stages.plan import plan
 from streamweir.stages.plausibility import Scope
 
 
-def build_request(setup: Setup, chat: ChatRequest, target: TargetId) -> UpstreamRequest:
+def build_request(setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None) -> UpstreamRequest:
+    """`limit`: tokens of each choice, in the place of the caller's."""
+    if limit is not None:
+        chat = with_limit(chat, limit)
     place = setup.providers[target.provider]
     asks = not setup.refusals.refuses(target)
     return place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
@@ -84,6 +88,12 @@ def most_output_tokens(chat: ChatRequest) -> int | None:
     """The most that the caller wants, of all choices together. None: it does not say."""
     most = chat.max_output_tokens
     return most if most is None or chat.n == 1 else most * chat.n
+
+
+def choices_of(chat: ChatRequest) -> int:
+    """How many answers are made, and billed: some servers make more of them than they give."""
+    best_of = chat.body.get("best_of")
+    return max(chat.n, best_of) if isinstance(best_of, int) else chat.n
 
 
 def _now() -> int:

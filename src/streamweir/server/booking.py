@@ -5,7 +5,7 @@ became of it. It knows the prices of the moment it was made; later prices do not
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -13,9 +13,20 @@ from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
 from streamweir.policy.claim import Claim
 from streamweir.policy.prices import Quote, Rates, cost_of
+from streamweir.policy.reserve import Need
 from streamweir.store.journal import Ticket
 from streamweir.store.record import Hold
 from streamweir.store.writer import DECISION_S
+
+
+class Measured(Protocol):
+    """What must be reserved for a request, asked for only where its money is limited."""
+
+    def need(self, hold_tokens: int) -> Need: ...
+
+    async def count(self) -> int | None:
+        """A better bound of its prompt, in tokens, which takes longer. None: there is none."""
+        ...
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -36,6 +47,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """As asked for: some have rates of their own."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
+    measure: Measured | None = None
+    """None: it is as large as its estimate."""
 
 
 class Stand(NamedTuple):
@@ -58,6 +71,13 @@ class Booking(Struct, eq=False):
     held: int
     allowance: int | None
     """How many tokens of answer the hold pays for. None: nothing limits them."""
+    prompt_tokens: int = 0
+    """That the hold pays for."""
+    limit: int | None = None
+    """Of each choice, in tokens, for the provider: in the place of the caller's. None: the caller's own holds."""
+    choices: int = 1
+    flags: tuple[str, ...] = ()
+    """What was done to the request: `max_tokens_set`, `max_tokens_lowered`."""
     extensions: int = 0
     step: int | None = None
     """By how many tokens the hold was extended last."""

@@ -12,32 +12,30 @@ import asyncio
 import time
 from contextlib import suppress
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
-from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
-from streamweir.policy.claim import Claim, Decision, Draw, headers_of
+from streamweir.policy.claim import Claim, Decision, headers_of
 from streamweir.policy.limits import LEASE_S
-from streamweir.policy.reserve import extension_sizes
+from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
 from streamweir.server.arbiter import Arbiter, MemoryArbiter, Ruling
 from streamweir.server.booking import Asked, Booking
-from streamweir.server.directory import Directory, Workspace
+from streamweir.server.directory import Directory
 from streamweir.server.facts import RequestFacts
 from streamweir.server.message import Headers
 from streamweir.server.progress import ProgressPace
 from streamweir.server.respond import Refusal
 from streamweir.server.row import row_of
-from streamweir.store.account import period_of_account, span_of
+from streamweir.server.terms import Terms, TermsCache, draws_of
 from streamweir.store.clock import now_ms
 from streamweir.store.journal import JournalUnavailable
 from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, short
 from streamweir.store.writer import Writer
 
-_HOUR_MS = 3_600_000
-_MOST_TERMS = 4096
+_OF_MONEY = ("budget_exceeded", "insufficient_quota")
 _MESSAGES = {
     "budget_exceeded": "The spend limit of this API key is reached.",
     "insufficient_quota": "The credit balance is used up.",
@@ -53,21 +51,6 @@ _UNPRICED = (
 )
 """Said to callers; nothing but the operator's file can change it, so a retry is of no use."""
 HOLD_TOKENS = 1024
-
-
-class _Terms(Struct, frozen=True):
-    """What the requests of a key draw on: made anew when the key, its workspace or the hour is another. A period
-    begins with an hour."""
-
-    key: Key
-    workspace: Workspace
-    hour: int
-    draws: tuple[Draw, ...]
-    tallies: tuple[str, ...]
-    """All other accounts that the key could have, whatever the period of its budget."""
-    is_limited: bool
-    latest_hour: int
-    """In which the key has asked for anything, as far as is known here: the clock may have been set back since."""
 
 
 class Books:
@@ -94,9 +77,7 @@ class Books:
         self._hold_tokens = hold_tokens
         self.limits_are_kept = limits_are_kept
         self._open: dict[str, Booking] = {}
-        self._terms: dict[str, _Terms] = {}
-        self._new_from: int | None = None
-        self._latest_hour = 0
+        self._terms = TermsCache(arbiter.begin)
         self._renew_s = renew_s
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
@@ -108,7 +89,7 @@ class Books:
     def know_all_from(self, hour: int) -> None:
         """From this hour (Unix) on nobody but this process spends anything: of a period that begins then or later it
         knows what its keys have spent, without asking the database."""
-        self._new_from = hour
+        self._terms.know_all_from(hour)
 
     @property
     def open_count(self) -> int:
@@ -129,17 +110,19 @@ class Books:
 
     async def open(self, asked: Asked) -> tuple[Booking, Headers]:
         """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Booking.written`."""
-        booking = self._prepare(asked)
-        decision = self._arbiter.reserve_at_once(booking.claim, booking.hold)
-        is_booked, code = False, None
-        if decision is None:
-            ruling = await self._rule(booking)
-            decision, is_booked, code, booking.ticket = ruling.decision, ruling.is_booked, ruling.code, ruling.ticket
-        headers = headers_of(decision)
-        code = decision.refusal or code
+        terms = self._terms_of(asked)
+        if terms.draws:
+            booking, ruling = await self._reserve_within(asked, terms)
+        else:
+            answer = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
+            booking = self._book(asked, terms, Size(asked.prompt_tokens, answer), None)
+            ruling = await self._reserve(booking)
+        headers = headers_of(ruling.decision)
+        code = ruling.decision.refusal or ruling.code
         if code is not None:
-            raise Refusal(_error_of(code, decision, asked.key), headers)
-        if self.writer is not None and not is_booked:
+            raise Refusal(_error_of(code, ruling.decision, asked.key), headers)
+        booking.ticket = ruling.ticket
+        if self.writer is not None and not ruling.is_booked:
             try:
                 booking.ticket = self.writer.put(booking.hold)
             except JournalUnavailable:
@@ -172,7 +155,7 @@ class Books:
 
     async def _hold_more(self, booking: Booking, allowance: int) -> bool:
         asked = booking.asked
-        amount = (asked.quote.hold(asked.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held
+        amount = (asked.quote.hold(booking.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held
         if amount <= 0:
             return True  # it is held already, even where the account is overspent by now
         booking.extensions += 1
@@ -187,7 +170,7 @@ class Books:
     def _renewed(self, booking: Booking) -> Claim:
         """By the limits of this moment: there may have been credit since, or a larger budget."""
         key = self.directory.newest(booking.asked.key)
-        draws = {draw.account: draw for draw in _draws(key, self.directory.workspace_of(key), booking.asked.at_ms)}
+        draws = {draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), booking.asked.at_ms)}
         return structs.replace(
             booking.claim, draws=tuple([draws.get(draw.account, draw) for draw in booking.claim.draws])
         )
@@ -266,24 +249,58 @@ class Books:
         await self._arbiter.close()
         return self.writer is None or await self.writer.close(timeout_s)
 
-    def _prepare(self, asked: Asked) -> Booking:
+    async def _reserve(self, booking: Booking) -> Ruling:
+        decision = self._arbiter.reserve_at_once(booking.claim, booking.hold)
+        return Ruling(decision=decision) if decision is not None else await self._rule(booking)
+
+    async def _reserve_within(self, asked: Asked, terms: Terms) -> tuple[Booking, Ruling]:
+        """Where money is limited: as large as is wanted, or as large as fits, or what is refused."""
+        need = self._need_of(asked)
+        left = await self._left(terms) if need.limit is None else None
+        wanted = size = wanted_size(need, asked.quote, left)
+        prompt = need.prompt
+        for is_last in (False, False, True):  # others may take what is left meanwhile
+            booking = self._book(asked, terms, size, need)
+            ruling = await self._reserve(booking)
+            if is_last or (ruling.decision.refusal or ruling.code) not in _OF_MONEY:
+                break
+            if prompt == need.prompt and asked.measure is not None:
+                prompt = min(prompt, await asked.measure.count() or prompt)
+            left = await self._left(terms, exactly=True)
+            smaller = None if left is None else fitting_size(need, wanted, asked.quote, left, prompt)
+            if smaller is None:
+                break
+            size = smaller
+        return booking, ruling
+
+    async def _left(self, terms: Terms, *, exactly: bool = False) -> int | None:
+        try:
+            return await self._arbiter.left(terms.draws, exactly=exactly)
+        except GatewayFault as error:
+            raise Refusal(error) from None
+
+    def _need_of(self, asked: Asked) -> Need:
+        if asked.measure is not None:
+            return asked.measure.need(self._hold_tokens)
+        most = asked.output_tokens or self._hold_tokens
+        return Need(prompt=asked.prompt_tokens, limit=asked.output_tokens, default=self._hold_tokens, most=most)
+
+    def _terms_of(self, asked: Asked) -> Terms:
+        """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
         key = asked.key
         workspace = self.directory.workspace_of(key)
         if workspace.is_awaited:
             raise Refusal(unavailable())
-        terms = self._terms.get(key.id)
-        if (
-            terms is None
-            or terms.key is not key
-            or terms.hour != asked.at_ms // _HOUR_MS
-            or terms.workspace != workspace
-        ):
-            terms = self._make_terms(key, workspace, asked.at_ms)
-        draws = terms.draws
+        terms = self._terms.of(key, workspace, asked.at_ms)
         if terms.is_limited and not self.limits_are_kept:
             raise Refusal(unavailable("Limits are not kept by several processes that share nothing."))
-        output_tokens = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
-        amount = asked.quote.hold(asked.prompt_tokens, output_tokens, asked.service_tier)
+        return terms
+
+    def _book(self, asked: Asked, terms: Terms, size: Size, need: Need | None) -> Booking:
+        """`need` is None where nothing limits the money."""
+        key, workspace, draws = asked.key, terms.workspace, terms.draws
+        output_tokens = size.answer + (need.besides if need is not None else 0)
+        amount = asked.quote.hold(size.prompt, output_tokens, asked.service_tier)
         if amount is None and draws:
             raise Refusal(CallerError("model_unpriced", _UNPRICED.format(asked.model), param="model"))
         hold = Hold(
@@ -303,45 +320,23 @@ class Books:
             idempotency=asked.idempotency,
             body_digest=asked.body_digest,
         )
+        usual = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
         claim = Claim(
             request_id=asked.request_id,
             key_id=key.id,
             rpm=key.rpm,
             tpm=key.tpm,
-            tokens=asked.prompt_tokens + output_tokens,
+            tokens=asked.prompt_tokens + min(usual, output_tokens),
             max_streams=key.max_streams,
             amount=hold.amount,
             draws=draws,
             tallies=terms.tallies,
         )
-        return Booking(asked, hold, claim, hold.amount, output_tokens if draws else None)
-
-    def _make_terms(self, key: Key, workspace: Workspace, at_ms: int) -> _Terms:
-        hour = at_ms // _HOUR_MS
-        before = self._terms.get(key.id)
-        if before is None and len(self._terms) >= _MOST_TERMS:
-            self._terms.clear()
-            if self._new_from is not None:
-                self._new_from = max(self._new_from, self._latest_hour + 1)
-        self._latest_hour = max(self._latest_hour, hour)
-        draws = _draws(key, workspace, at_ms)
-        if key.budget_nano is not None and self._is_new(draws[0].account, before):
-            self._arbiter.begin(draws[0].account)
-        drawn = [draw.account for draw in draws]
-        accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
-        tallies = tuple(account for account in accounts if account not in drawn)
-        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
-        latest_hour = hour if before is None else max(hour, before.latest_hour)
-        terms = self._terms[key.id] = _Terms(key, workspace, hour, draws, tallies, is_limited, latest_hour)
-        return terms
-
-    def _is_new(self, account: str, before: _Terms | None) -> bool:
-        """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
-        this process became the only one to spend, and after the last request of the key (`before`)."""
-        if self._new_from is None:
-            return False
-        first, _ = span_of(period_of_account(account))
-        return first >= self._new_from and (before is None or before.latest_hour < first)
+        booking = Booking(asked, hold, claim, hold.amount, None, size.prompt)
+        if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
+            booking.allowance, booking.choices = output_tokens, need.choices
+            booking.limit, booking.flags = limit_of(need, size)
+        return booking
 
     async def _rule(self, booking: Booking) -> Ruling:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
@@ -364,12 +359,12 @@ class Books:
         if ruling is not None and ruling.decision.refusal is None and ruling.code is None:
             self._arbiter.release(booking.hold.request_id)
             if ruling.is_booked and self.writer is not None:
-                self.writer.put(self._left(booking, facts), must=True)
+                self.writer.put(self._settle_left(booking, facts), must=True)
                 return
         if facts is not None:
             self.refused(facts)
 
-    def _left(self, booking: Booking, facts: RequestFacts | None) -> Settle:
+    def _settle_left(self, booking: Booking, facts: RequestFacts | None) -> Settle:
         if facts is None:
             return abandoned(booking.hold)
         facts.held, facts.cost, facts.workspace_id = booking.held, 0, booking.workspace_id
@@ -410,18 +405,6 @@ def abandoned(hold: Hold) -> Settle:
         cost=0,
     )
     return Settle(row=row, account=hold.account, frees_idempotency=True)
-
-
-def _draws(key: Key, workspace: Workspace, at_ms: int) -> tuple[Draw, ...]:
-    """The key's own budget first."""
-    draws: tuple[Draw, ...] = ()
-    if key.budget_nano is not None:
-        account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
-        draws += (Draw(account=account, limit=key.budget_nano, code="budget_exceeded"),)
-    if workspace.prepaid:
-        account = workspace_account(workspace.id)
-        draws += (Draw(account=account, limit=workspace.granted, code="insufficient_quota"),)
-    return draws
 
 
 def _error_of(code: str, decision: Decision, key: Key) -> CallerError:

@@ -29,6 +29,7 @@ from streamweir.server.books import Books, unavailable
 from streamweir.server.candidates import Candidates, find_route, fit_route
 from streamweir.server.ending import Parts
 from streamweir.server.facts import Attempt, RequestFacts
+from streamweir.server.measure import Measure
 from streamweir.server.message import Headers, Request, Response
 from streamweir.server.overload import Place
 from streamweir.server.parsing import LARGEST_ON_LOOP, build_in, read_chat
@@ -52,6 +53,7 @@ class Conversation:
     """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
 
     __slots__ = (
+        "_body_bytes",
         "_body_digest",
         "_books",
         "_chat",
@@ -59,7 +61,6 @@ class Conversation:
         "_headers",
         "_idempotency",
         "_is_cut",
-        "_is_large",
         "_meter",
         "_parser",
         "_payment",
@@ -280,8 +281,10 @@ class Conversation:
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
+            measure=Measure(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
         self.booking, headers = await self._books.open(asked)
+        self.facts.flags = self.booking.flags
         self._headers += headers
         try:
             await self.booking.written()
@@ -292,16 +295,18 @@ class Conversation:
         except TimeoutError:
             raise Refusal(unavailable(), headers) from None
         self.facts.admitted_s = time.monotonic() - self._request.arrived_s
-        self._payment = Payment(self._books, self.booking, self._watch, self._cut, self._request.arrived_s)
+        self._payment = Payment(
+            self._books, self.booking, self._watch, self._cut, self._request.arrived_s, self._vocabularies
+        )
 
     async def _read(self) -> ChatRequest:
         request = self._request
         body, request.body = request.body, b""
+        self._body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
         request.headers, request.admitted = {}, None
         if self.key.log_content:
             self._recording = Recording(body, self._request.arrived_s)
-        self._is_large = len(body) > LARGEST_ON_LOOP
         return await read_chat(body, self._dialect, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
@@ -335,7 +340,7 @@ class Conversation:
         attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
         self.facts.attempts.append(attempt)
         try:
-            relay, meter, running = self._begin(target, attempt, is_last, await self._build(target))
+            relay, meter, running = self._begin(target, is_last, await self._build(target))
         except BaseException:
             self._setup.router.abandoned(target)
             raise
@@ -349,15 +354,15 @@ class Conversation:
 
     async def _build(self, target: TargetId) -> UpstreamRequest:
         """What is sent. Of a large request it is made in a thread, as it was read in one."""
-        chat = self._chat
+        chat, limit = self._chat, self.booking.limit if self.booking is not None else None
         assert chat is not None  # noqa: S101 (for the type checker)
-        if not self._is_large:
-            return build_request(self._setup, chat, target)
+        if self._body_bytes <= LARGEST_ON_LOOP:
+            return build_request(self._setup, chat, target, limit)
         self._response.on_gone = self._caller_gone
-        return await build_in(self._parser, self._setup, chat, target)
+        return await build_in(self._parser, self._setup, chat, target, limit)
 
     def _begin(
-        self, target: TargetId, attempt: Attempt, is_last: bool, request: UpstreamRequest
+        self, target: TargetId, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
         chat, place = self._chat, self._setup.providers[target.provider]
@@ -370,7 +375,7 @@ class Conversation:
         self.facts.dropped = request.dropped
         self._relay, self._meter = relay, meter
         if self._payment is not None:
-            self._payment.bind(relay, meter, attempt.target)
+            self._payment.bind(relay, meter, target)
         return relay, meter, relay.run(place.upstream, request)
 
     def _answered(self, target: TargetId, began_at: float) -> None:
@@ -436,7 +441,7 @@ class Conversation:
         facts.status = self._told or (200 if verdict is None or self._response.started else 499)
         facts.completion_id = settlement.completion_id
         facts.service_tier = meter.record.service_tier
-        facts.flags = settlement.flags
+        facts.flags += settlement.flags
         if relay.is_billable and pending.needs_count:
             self._pending = pending
         elif relay.is_billable:

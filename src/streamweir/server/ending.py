@@ -88,6 +88,7 @@ class Ending(ABC):
         "_written_before",
         "abort_stops_billing",
         "bytes_in",
+        "exceeds",
         "failure",
         "first_token_at",
         "is_delivered",
@@ -128,6 +129,8 @@ class Ending(ABC):
         """Whether closing the connection ends the work and the bill. Set by whoever makes the relay."""
         self.first_token_at: float | None = None
         self.on_first_token: Callable[[], None] | None = None
+        self.exceeds: Callable[[int], bool] | None = None
+        """Whether the answer is longer than so many tokens. None: by the rule of thumb."""
         self.on_overrun: Callable[[], None] | None = None
         """The answer is longer than its `allowance`. May give it a new one, hold it back, cut or stop it."""
         self.on_cut: Callable[[StreamweirError], None] | None = None
@@ -145,6 +148,11 @@ class Ending(ABC):
     def wake(self) -> None:
         """Time has passed: look at what has taken too long."""
         ...
+
+    @property
+    def is_complete(self) -> bool:
+        """All of the answer is here: it will be billed, whoever gets it."""
+        return self._last is not None
 
     @property
     def has_lost_caller(self) -> bool:
@@ -249,7 +257,8 @@ class Ending(ABC):
     def _check_allowance(self) -> None:
         while (allowed := self._allowed) is not None:
             tokens = self._meter.tokens_so_far()
-            if tokens <= allowed:
+            if tokens <= allowed if self.exceeds is None else not self.exceeds(allowed):
+                tokens = min(tokens, allowed)
                 self._weigh_at = next_weighing(self.bytes_in, tokens, allowed - tokens, self._timing.most_bytes)
                 return
             self.allowance(None)
@@ -327,10 +336,6 @@ class Ending(ABC):
             return
         exchange, response = self._exchange, self._response
         has_answer = exchange.ended and exchange.failure is None and not response.gone
-        if has_answer and not response.started:
-            self._check_allowance()
-            if self.is_over:
-                return
         if has_answer and self._outlet.is_held:
             self._last = out
             self._source.is_paused = True  # by us: nobody else is to blame for the time that passes now

@@ -25,9 +25,11 @@ async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequ
     return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, dialect)
 
 
-async def build_in(thread: Executor, setup: Setup, chat: ChatRequest, target: TargetId) -> UpstreamRequest:
+async def build_in(
+    thread: Executor, setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None
+) -> UpstreamRequest:
     """What is sent for a request that was read in a thread."""
-    return await asyncio.get_running_loop().run_in_executor(thread, build_request, setup, chat, target)
+    return await asyncio.get_running_loop().run_in_executor(thread, build_request, setup, chat, target, limit)
 
 
 def _parse(body: bytes, dialect: Dialect) -> ChatRequest:

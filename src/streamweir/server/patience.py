@@ -14,7 +14,7 @@ _OVERRUN = 4
 """How many times the limit that was asked for an answer may grow before it is cut: spec/failures.md U26."""
 _SHORTEST_LIMIT = 64
 """In tokens: a guess at the tokens of a few words is too coarse to cut by."""
-_LEAST_STEP_BYTES = 1024
+_LEAST_STEP_BYTES = 256
 _UNSEEN_BYTES = 16 * 1024
 """Of text: so much of an answer may pass beyond its allowance before that is seen, and only where frames suddenly
 carry more than twice the text that they did before."""
@@ -140,11 +140,11 @@ class Patience:
 def next_weighing(bytes_in: int, tokens: int, left: int, most_bytes: int) -> int:
     """How many bytes of an answer may come before its length must be looked at again, with so many tokens `left`.
 
-    No text is longer than the bytes that brought it; near the end that would be a look at every piece. Most of those
-    bytes are framing, though: where the `tokens` so far tell how much, half of what they foretell may come, within
-    the bound of `_UNSEEN_BYTES`.
+    No text has more tokens than the bytes that brought it; near the end that would be a look at every piece. Most of
+    those bytes are framing, though: where the `tokens` so far tell how much, half of what they foretell may come,
+    within the bound of `_UNSEEN_BYTES`.
     """
-    surely = left * BYTES_PER_TOKEN
+    surely = left
     foretold = left * bytes_in // (2 * tokens) if tokens else 0
     step = max(surely, min(foretold, surely + _UNSEEN_BYTES), _LEAST_STEP_BYTES)
     return min(most_bytes, bytes_in + step)

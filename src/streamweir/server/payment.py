@@ -12,10 +12,13 @@ from collections.abc import Callable
 from functools import partial
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.policy.route import TargetId
 from streamweir.server.booking import Booking, Stand
 from streamweir.server.books import Books
 from streamweir.server.relay import Relay, Watch
-from streamweir.stages.meter import Meter
+from streamweir.server.tokens import Vocabularies, choose
+from streamweir.stages.answercount import AnswerCount
+from streamweir.stages.meter import Counter, Meter
 
 
 class Payment:
@@ -28,6 +31,7 @@ class Payment:
         watch: Watch,
         cut: Callable[[Relay, StreamweirError], None],
         arrived_s: float,
+        vocabularies: Vocabularies,
     ) -> None:
         """`arrived_s`: when the request did, by the relay's clock."""
         self._books = books
@@ -35,36 +39,50 @@ class Payment:
         self._watch = watch
         self._cut = cut
         self._epoch_ms = booking.asked.at_ms - arrived_s * 1000
+        self._vocabularies = vocabularies
         self._extending: asyncio.Task[None] | None = None
 
-    def bind(self, relay: Relay, meter: Meter, target: str) -> None:
+    def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
         """Before the attempt begins."""
         booking = self._booking
-        booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
+        booking.progress = partial(_stand, relay, meter, str(target), self._epoch_ms)
         ticket = booking.ticket
         if ticket is not None and not ticket.is_durable:
             relay.hold_back()
             ticket.when_durable(relay.let_go_on)
         if booking.allowance is not None:
             relay.allowance(booking.allowance)
-            relay.on_overrun = partial(self._overrun, relay, meter)
+            answer = AnswerCount(meter.record, self._counter(target) if booking.choices == 1 else None)
+            relay.exceeds = answer.exceeds
+            relay.on_overrun = partial(self._overrun, relay, answer)
+
+    def _counter(self, target: TargetId) -> Counter | None:
+        """The model's own tokenizer, on the event loop; it is loaded from now on."""
+        if not choose(target.model).is_own:
+            return None
+        count = self._vocabularies.tokenizer(target.model).quickly
+        count("")
+        return count
 
     async def over(self) -> None:
         """When the attempt is: what is being held is settled with the rest."""
         if self._extending is not None:
             await asyncio.wait({self._extending})
 
-    def _overrun(self, relay: Relay, meter: Meter) -> None:
+    def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
         """The answer has outgrown its hold: nothing more goes out before it is paid for."""
         relay.hold_back()
-        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, meter))
+        answer.is_beyond = True
+        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
         self._extending.add_done_callback(partial(self._extended, relay))
 
-    async def _extend(self, relay: Relay, meter: Meter) -> None:
+    async def _extend(self, relay: Relay, answer: AnswerCount) -> None:
         if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
             return
-        if await self._books.extend(self._booking, meter.tokens_so_far()):
+        if await self._books.extend(self._booking, answer()):
             relay.allowance(self._booking.allowance)
+            relay.let_go_on()
+        elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
             relay.let_go_on()
         elif not relay.has_lost_caller:
             self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))

@@ -185,14 +185,15 @@ class Relay(Ending):
         One that comes as a stream nevertheless shows how long it gets, and is held to what is paid for.
         """
         out = self._feed(data)
+        if self._exchange.ended:
+            self._note_first_token(now)
+            self._conclude(out)
+            return
         if self.bytes_in > self._weigh_at and self._record.written:
             self._check_allowance()
             if self.is_over or self._is_abandoned:
                 return
-        if self._exchange.ended:
-            self._note_first_token(now)
-            self._conclude(out)
-        elif self.bytes_in > self._timing.most_bytes:
+        if self.bytes_in > self._timing.most_bytes:
             self.stop(too_large())
 
     def _read_on(self) -> None:
@@ -207,15 +208,15 @@ class Relay(Ending):
             if out:
                 self._note_first_token(now)
             self._is_flowing = self.first_token_at is not None and not self._is_abandoned
+        if self._exchange.ended:  # what is whole is billed, and so it is delivered
+            self._conclude(out)
+            return
         if self._allowed is not None and self._record.written > written:
             self._written_before = before
             self._check_allowance()
             self._written_before = None
             if self.is_over or self._is_abandoned:
                 return
-        if self._exchange.ended:
-            self._conclude(out)
-            return
         if out:
             self._write(out, now)
         if self.bytes_in > self._timing.most_bytes:

@@ -15,14 +15,14 @@ without the database, until it has what they wrote.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim, Decision
+from streamweir.policy.claim import Claim, Decision, Draw
 from streamweir.policy.limits import LocalLimits
 from streamweir.server.arbiter import Ruling, left_s, unavailable
 from streamweir.store.engine import Store, StoreUnavailable
@@ -92,8 +92,22 @@ class SharedArbiter:
             self.release(claim.request_id)
             raise
         if code is not None:
-            self.release(claim.request_id)
+            await self._give_back(claim.request_id)
         return Ruling(decision=decision, is_booked=True, code=code)
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+        """By Valkey where it knows; `exactly`, and else, by the database as well."""
+        used: dict[str, int] = {}
+        if self._shared is not None:
+            with suppress(SharedUnavailable):
+                found = {draw.account: await self._shared.used(draw.account) for draw in draws}
+                used = {account: amount for account, amount in found.items() if amount is not None}
+        asked = [draw.account for draw in draws if exactly or draw.account not in used]
+        if asked:
+            with suppress(StoreUnavailable):
+                booked = await self._store.read(lambda conn: used_of(conn, asked), timeout_s=self._decision_s)
+                used |= {account: max(amount, used.get(account, amount)) for account, amount in booked.items()}
+        return min([draw.limit - used[draw.account] for draw in draws if draw.account in used], default=None)
 
     async def extend(self, entry: Extend, claim: Claim) -> bool:
         try:
@@ -121,6 +135,14 @@ class SharedArbiter:
         elif request_id in self._is_shared and self._shared is not None:
             self._is_shared.discard(request_id)
             self._start(self._shared.release(request_id))
+
+    async def _give_back(self, request_id: str) -> None:
+        """As `release`, and done when this is: the same request may ask for less."""
+        if request_id in self._is_shared and self._shared is not None:
+            self._is_shared.discard(request_id)
+            await self._shared.release(request_id)
+        else:
+            self.release(request_id)
 
     def peek(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
         return None

@@ -15,6 +15,8 @@ from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
 
 _REASONING_TEXT = ("reasoning_content", "reasoning")
+_OTHER_LIMITS = ("max_new_tokens", "max_output_tokens", "n_predict", "num_predict")
+"""Names of the limit that single servers take, some of them before those of the wire."""
 
 
 def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[bytes, tuple[str, ...]]:
@@ -27,7 +29,7 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     _write_reasoning(body, request, vendor, refused, dropped)
     _write_tool_choice(body)
     _drop_refused(body, refused, dropped)
-    _write_limit(body, request, vendor)
+    _write_limit(body, request, vendor, dropped)
     for ours, theirs in vendor.renames:
         if ours in body:
             body[theirs] = body.pop(ours)
@@ -120,13 +122,18 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
             dropped.append(name)
 
 
-def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor) -> None:
+def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor, dropped: list[str]) -> None:
+    if request.max_output_tokens is not None:
+        for name in _OTHER_LIMITS:  # by these a caller could have more than the limit that counts
+            _drop(body, name, "", dropped)
     if vendor.limit_member is not None and request.max_output_tokens is not None:
         body.pop("max_tokens", None)
         body.pop("max_completion_tokens", None)
         body[vendor.limit_member] = request.max_output_tokens
     elif "max_completion_tokens" in body:
         body.pop("max_tokens", None)  # the older name of the same: together they are refused
+    elif request.max_output_tokens is not None and "max_tokens" not in body:
+        body[vendor.added_limit] = request.max_output_tokens
 
 
 def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:
@@ -189,4 +196,4 @@ def _without_marks(value: dict[str, Any], vendor: Vendor, path: str, dropped: li
 def _drop(members: dict[str, Any], name: str, path: str, dropped: list[str]) -> None:
     """Takes a member out, and names it where it said anything."""
     if members.pop(name, None):
-        dropped.append(f"{path}.{name}")
+        dropped.append(f"{path}.{name}" if path else name)

@@ -48,6 +48,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """False: `name` is refused on messages."""
     limit_member: str | None = None
     """The one name under which the limit of the answer is taken; None: under either."""
+    added_limit: str = "max_tokens"
+    """Where either is taken, the name for a limit that the caller did not set and the gateway does."""
     renames: tuple[tuple[str, str], ...] = ()
     """Members that go under another name: ours, theirs."""
     refuses: frozenset[str] = frozenset()

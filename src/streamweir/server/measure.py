@@ -1,0 +1,104 @@
+"""What must be reserved for a request whose money is limited, measured when the books ask for it.
+
+The bytes of its body bound its prompt at once. A count by the tokenizers of all models that may answer
+is a better bound, and takes a thread: it is made only where the bound by bytes does not fit. What is
+known of the models themselves comes from the price table (context windows) and from `providers.outputs`.
+"""
+
+import asyncio
+import re
+from concurrent.futures import Executor
+
+from streamweir.core.request import ChatRequest
+from streamweir.policy.reserve import Need
+from streamweir.policy.route import Route
+from streamweir.providers.outputs import longest_answer
+from streamweir.server.attempt import choices_of
+from streamweir.server.setup import Setup
+from streamweir.server.tokens import Vocabularies, choose
+from streamweir.stages.bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE, PromptBound, bound_of, predicted_tokens, text_of
+from streamweir.stages.settlement import BYTES_PER_TOKEN, UsageSource
+
+_SMALL_TOKENS = re.compile(r"4o-mini")
+_WORTH_COUNTING = 4096
+"""Bytes: of a shorter prompt the difference is a cent at the most."""
+_READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
+"""Kinds of providers for which the address of a picture is that of a picture."""
+
+
+class Measure:
+    """Of one request. Nothing is measured before it is asked for."""
+
+    __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_setup", "_vocabularies")
+
+    def __init__(
+        self,
+        setup: Setup,
+        vocabularies: Vocabularies,
+        parser: Executor,
+        route: Route,
+        chat: ChatRequest,
+        body_bytes: int,
+    ) -> None:
+        """`body_bytes`: of the caller's body, as it was read."""
+        self._setup = setup
+        self._vocabularies = vocabularies
+        self._parser = parser
+        self._route = route
+        self._chat = chat
+        self._body_bytes = body_bytes
+        self._bound: PromptBound | None = None
+
+    def need(self, hold_tokens: int) -> Need:
+        """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
+        chat, store = self._chat, self._setup.config.store
+        models = [each.target.model for each in self._route.targets]
+        image_tokens = SMALL_TOKEN_IMAGE if any(map(_SMALL_TOKENS.search, models)) else IMAGE_TOKENS
+        kinds = {self._setup.providers[each.target.provider].config.kind for each in self._route.targets}
+        bound = bound_of(chat, self._body_bytes, image_tokens, links_are_images=kinds <= _READ_IMAGES_ALONE)
+        self._bound = bound
+        choices, limit = choices_of(chat), chat.max_output_tokens
+        longest = [longest_answer(model) or store.answer_tokens for model in models]
+        return Need(
+            prompt=bound.by_bytes(self._window(), store.prompt_bytes_per_token),
+            limit=None if limit is None else limit * choices,
+            default=hold_tokens,
+            most=max(1, min(*longest, self._room(hold_tokens))),
+            choices=choices,
+            besides=predicted_tokens(chat),
+            service_tier=chat.service_tier,
+        )
+
+    async def count(self) -> int | None:
+        """The most tokens of the prompt, by the tokenizers of all models that may answer. None: one is not known."""
+        bound, models = self._bound, [each.target.model for each in self._route.targets]
+        if bound is None or bound.text_bytes < _WORTH_COUNTING or not all(choose(model).is_own for model in models):
+            return None
+        loop = asyncio.get_running_loop()
+        tokens = await loop.run_in_executor(self._parser, self._count, models)
+        return None if tokens is None else bound.by_count(tokens, self._window())
+
+    def _count(self, models: list[str]) -> int | None:
+        """In a thread."""
+        text = text_of(self._chat)
+        counts = [self._vocabularies.tokenizer(model)(text) for model in models]
+        is_counted = all(source is UsageSource.TOKENIZER for _, source in counts)
+        return max(tokens for tokens, _ in counts) if is_counted else None
+
+    def _windows(self) -> list[int | None]:
+        table = self._setup.quotes.prices.table
+        return [
+            table.context_window(self._setup.providers[target.provider].config.kind, target.model)
+            for target in [each.target for each in self._route.targets]
+        ]
+
+    def _window(self) -> int:
+        """The most that any of them reads."""
+        otherwise = self._setup.config.store.remote_tokens
+        return max(window or otherwise for window in self._windows())
+
+    def _room(self, hold_tokens: int) -> int:
+        """What every context window has for an answer beside this prompt, by the rule of thumb."""
+        taken = self._body_bytes * 4 // (3 * BYTES_PER_TOKEN)
+        rooms = [max(hold_tokens, window - taken) for window in self._windows() if window is not None]
+        return min(rooms, default=10**9)

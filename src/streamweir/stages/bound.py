@@ -1,0 +1,124 @@
+"""The most tokens that the prompt of a request can have: what a reservation must cover.
+
+A token is never less than a byte of text, so the bytes of the body bound everything that is written in
+it: messages, names, schemas, reasoning, tools, members that we do not know. Where the model's own
+tokenizer has counted the same text, that count is the better bound. Pictures and recordings are
+counted at the most that providers document. What the provider fetches or reads by other means
+(files, links, stored content, tools that it runs itself) has no bound in the body: it is counted as
+the whole context window of the model. Nothing here can be made smaller by how a request is written.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.core.message import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
+from streamweir.core.remote import names_remote_content
+from streamweir.core.request import ChatRequest
+from streamweir.wire import jsonio
+
+IMAGE_TOKENS = 16_384
+"""The most that one picture is known to take, but for models that count in small tokens."""
+SMALL_TOKEN_IMAGE = 49_152
+"""GPT-4o mini: 2,833 and 5,667 for each of eight tiles."""
+_AUDIO_BYTES_PER_TOKEN = 8
+"""Base64 of MP3 and WAV at the lowest rates that they have: 32 tokens a second are 40 bytes each and more."""
+_BOUNDED_AUDIO = frozenset({"mp3", "wav"})
+_TEMPLATE_TOKENS = 64
+"""What a chat template puts before the first message; what it puts around messages is less than the JSON there."""
+_TOOL_TOKENS = 1024
+"""What providers write into the prompt besides the tools themselves."""
+_MARGIN = 16
+"""Of a tokenizer's count, one in so many: chat templates differ from the JSON that is counted."""
+
+
+class PromptBound(Struct, frozen=True, kw_only=True):
+    text_bytes: int
+    """Of the body, without pictures and recordings."""
+    other_tokens: int = 0
+    """Of pictures, recordings, and what is written around the text."""
+    is_remote: bool = False
+    """It names content that is not in the body."""
+
+    def by_bytes(self, window: int, bytes_per_token: int = 1) -> int:
+        """`window`: the most tokens that the model reads."""
+        return self._with(-(-self.text_bytes // bytes_per_token), window)
+
+    def by_count(self, tokens: int, window: int) -> int:
+        """`tokens`: of `text_of`, by the model's own tokenizer."""
+        return self._with(min(tokens + -(-tokens // _MARGIN), self.text_bytes), window)
+
+    def _with(self, text_tokens: int, window: int) -> int:
+        tokens = text_tokens + self.other_tokens
+        return max(tokens, window) if self.is_remote else tokens
+
+
+def bound_of(
+    request: ChatRequest, body_bytes: int, image_tokens: int = IMAGE_TOKENS, *, links_are_images: bool = False
+) -> PromptBound:
+    """`body_bytes`: of the body as it came, whose escapes only make it longer.
+
+    `links_are_images`: no provider that may answer reads anything else from the address of a picture.
+    """
+    other = _TEMPLATE_TOKENS + (_TOOL_TOKENS if request.tools else 0)
+    inline = 0
+    is_remote = names_remote_content(request.body)
+    is_remote |= any(tool.function is None and tool.custom is None for tool in request.tools)
+    is_remote |= any(message.get("audio") is not None for message in request.body["messages"])
+    for message in request.messages:
+        if not isinstance(message.content, tuple):
+            continue
+        for part in message.content:
+            size, tokens, is_bounded = _measure(part, image_tokens)
+            is_bounded |= links_are_images and isinstance(part, ImagePart)
+            inline, other, is_remote = inline + size, other + tokens, is_remote or not is_bounded
+    return PromptBound(text_bytes=max(0, body_bytes - inline), other_tokens=other, is_remote=is_remote)
+
+
+def text_of(request: ChatRequest) -> str:
+    """All that is written in a request, as JSON, without what `bound_of` counts by other means."""
+    messages = []
+    for message in request.body["messages"]:
+        content = message.get("content")
+        if isinstance(content, list):
+            message = {**message, "content": [part for part in content if not _is_media(part)]}
+        messages.append(message)
+    return jsonio.encode({**request.body, "messages": messages}).decode()
+
+
+def predicted_tokens(request: ChatRequest) -> int:
+    """Of a predicted output, which is billed as output where it was not used."""
+    return len(jsonio.encode(request.prediction)) if request.prediction is not None else 0
+
+
+def _measure(part: Part, image_tokens: int) -> tuple[int, int, bool]:
+    """The bytes that are not text, the tokens for them, and whether that bounds it."""
+    if isinstance(part, TextPart | RefusalPart):
+        return 0, 0, True
+    if isinstance(part, ImagePart):
+        url = part.image_url.url
+        if not url.startswith("data:"):
+            return 0, image_tokens, not _names_other_media(url)
+        return (len(url), image_tokens, True) if url.startswith("data:image/") else _measure_file(url)
+    if isinstance(part, AudioPart):
+        data = part.input_audio.data
+        is_bounded = part.input_audio.format in _BOUNDED_AUDIO and not data.startswith(("data:", "http"))
+        return len(data), -(-len(data) // _AUDIO_BYTES_PER_TOKEN), is_bounded
+    if isinstance(part, FilePart) and part.file.file_id is None and part.file.file_data is not None:
+        return _measure_file(part.file.file_data)
+    return 0, 0, False
+
+
+def _measure_file(data: str) -> tuple[int, int, bool]:
+    """A text is bounded by its bytes. Pages of a document may be few bytes and many tokens."""
+    return (len(data), len(data), True) if data.startswith("data:text/") else (len(data), 0, False)
+
+
+def _names_other_media(url: str) -> bool:
+    """Some providers read whatever a link leads to; a name without an ending says nothing."""
+    path = url.partition("?")[0].partition("#")[0]
+    return path.rpartition(".")[2].lower() not in ("png", "jpg", "jpeg", "webp", "gif", "heic", "heif", "bmp")
+
+
+def _is_media(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("image_url", "input_audio", "file")
