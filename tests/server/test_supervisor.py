@@ -55,6 +55,20 @@ def test_a_worker_that_is_killed_is_replaced_and_the_other_is_left_alone(gang: G
     assert not any(event["event"] == "worker ended" and event["number"] == 1 for event in gang.events)
 
 
+def test_tasks_that_keep_workers_are_started_again_and_keep_the_same_workers(gang: Gang) -> None:
+    before = gang.pids()
+    gang.mark()
+    gang.signal(signal.SIGUSR1)
+    end = gang.wait("background task ended unasked")
+    assert (end["task"], end["reason"]) == ("worker", "cancelled")
+    with gang.line_to(before[1]) as line:
+        assert any('streamweir_background_task_ends_total{task="worker"} 2' in line.metrics() for _ in range(1000))
+        assert gang.pids() == before
+        os.kill(before[0], signal.SIGKILL)
+        replaced = gang.wait("worker serves", number=0)["pid"]
+        assert gang.pids() == {0: replaced, 1: before[1]}
+
+
 def test_metrics_are_the_sum_over_all_workers_whichever_is_asked(gang: Gang) -> None:
     lines = [gang.line_to(pid) for pid in gang.pids().values()]
     for line in lines:

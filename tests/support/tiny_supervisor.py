@@ -1,10 +1,12 @@
 """`python -m support.tiny_supervisor WORKERS FOLDER`: the real supervisor, with tiny workers.
 
 The folder holds their configuration, `tiny.toml`. With the word `local` as a third argument there is
-an embedded model too, as far as a supervisor can tell.
+an embedded model too, as far as a supervisor can tell. SIGUSR1 kills the tasks that keep the workers.
 """
 
+import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import uvloop
 from streamweir.server.log import configure_log, logger
 from streamweir.server.notify import take_notifier
 from streamweir.server.supervisor import Plan, open_listeners, supervise
+from streamweir.server.tasks import background_tasks
 from streamweir.upstream.local import LocalAddress
 
 
@@ -45,7 +48,26 @@ def main() -> int:
     def on_serving() -> None:
         logger.info("all serve")
 
-    return uvloop.run(supervise(plan, listeners, os.environ, local=local, on_serving=on_serving, notifier=notifier))
+    async def run() -> int:
+        background = background_tasks()
+
+        def kill_keepers() -> None:
+            for kept in background.running:
+                if kept.task is not None:
+                    kept.task.cancel()
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, kill_keepers)
+        return await supervise(
+            plan,
+            listeners,
+            os.environ,
+            local=local,
+            on_serving=on_serving,
+            notifier=notifier,
+            background=background,
+        )
+
+    return uvloop.run(run())
 
 
 if __name__ == "__main__":

@@ -258,7 +258,15 @@ async def _serve_with_workers(
     def on_serving() -> None:
         say(banner(config, start, listeners, secret))
 
-    return await supervise(plan, listeners, os.environ, local=embedded.model, on_serving=on_serving, notifier=notifier)
+    return await supervise(
+        plan,
+        listeners,
+        os.environ,
+        local=embedded.model,
+        on_serving=on_serving,
+        notifier=notifier,
+        background=embedded.background,
+    )
 
 
 async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:

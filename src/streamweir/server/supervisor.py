@@ -29,6 +29,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.server.control_socket import (
     Channel,
     ChannelError,
@@ -40,6 +41,7 @@ from streamweir.server.control_socket import (
 from streamweir.server.log import close_log, logger
 from streamweir.server.metricsum import merge, merge_gone
 from streamweir.server.notify import NOT_RELOADED, RELOADED, Notifier
+from streamweir.server.tasks import background_tasks
 from streamweir.server.worker import local_variables
 from streamweir.upstream.local import LocalAddress
 
@@ -108,10 +110,12 @@ async def supervise(
     local: Companion | None = None,
     on_serving: Callable[[], None] | None = None,
     notifier: Notifier | None = None,
+    background: BackgroundTasks | None = None,
 ) -> int:
-    """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time."""
+    """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time.
+    `background`: that of this process, where it has one already."""
     with closing(notifier if notifier is not None else Notifier()) as told:
-        supervisor = Supervisor(plan, listeners, environ, on_serving, told)
+        supervisor = Supervisor(plan, listeners, environ, on_serving, told, background or background_tasks())
         status = await supervisor.run(local)
     close_log()
     return status
@@ -154,8 +158,11 @@ class Supervisor:
         environ: Mapping[str, str],
         on_serving: Callable[[], None] | None,
         notifier: Notifier,
+        background: BackgroundTasks,
     ) -> None:
         self._plan = plan
+        self._background = background
+        self._keepers: list[BackgroundTask] = []
         self._notifier = notifier
         self._files = [listener.fileno() for listener in listeners]
         self._environ = dict(environ)
@@ -188,7 +195,12 @@ class Supervisor:
         }
         for number, action in actions.items():
             loop.add_signal_handler(number, action)
-        await asyncio.gather(*(self._keep(number) for number in range(self._plan.workers)))
+        keep = [partial(self._keep, number) for number in range(self._plan.workers)]
+        self._keepers = [self._background.start("worker", each) for each in keep]
+        for keeper in self._keepers:
+            await keeper.over()
+        for worker in list(self._workers.values()):  # whose keeper had failed when the end was asked for
+            await worker.process.wait()
         if self._killing is not None:
             self._killing.cancel()
         if local is not None:
@@ -221,18 +233,23 @@ class Supervisor:
             await self._pause(delay_s)
 
     async def _live(self, number: int) -> int:
-        try:
-            process = await self._start(number)
-        except OSError as reason:
-            logger.error("worker not started", number=number, reason=str(reason))
-            return _NOT_STARTED
-        worker = self._workers[number] = _Worker(number, process)
-        logger.info("worker started", number=number, pid=process.pid)
-        if self._stopping.is_set():
-            worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+        worker = self._workers.get(number)  # still there where its keeper had to be started again
+        if worker is None:
+            try:
+                process = await self._start(number)
+            except OSError as reason:
+                logger.error("worker not started", number=number, reason=str(reason))
+                return _NOT_STARTED
+            worker = self._workers[number] = _Worker(number, process)
+            logger.info("worker started", number=number, pid=process.pid)
+            if self._stopping.is_set():
+                worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+        process = worker.process
         watch = asyncio.get_running_loop().create_task(self._watch(worker))
-        status = await process.wait()
-        watch.cancel()
+        try:
+            status = await process.wait()
+        finally:
+            watch.cancel()
         del self._workers[number]
         if worker.instance is not None:
             self._ended.append(worker.instance)
@@ -303,6 +320,8 @@ class Supervisor:
 
     def _stop(self) -> None:
         self._stopping.set()
+        for keeper in self._keepers:
+            keeper.expect_end()
         for worker in self._workers.values():
             worker.stop(hurry=False, lame_duck=self._has_lame_duck)
 
@@ -397,6 +416,12 @@ class Supervisor:
             f"streamweir_workers {sum(worker.has_served for worker in self._workers.values())}\n"
             "# HELP streamweir_worker_restarts_total Workers that died and were replaced.\n"
             f"# TYPE streamweir_worker_restarts_total counter\nstreamweir_worker_restarts_total {self._restarts}\n"
+            "# HELP streamweir_background_task_ends_total Ends of background tasks that nobody asked for.\n"
+            "# TYPE streamweir_background_task_ends_total counter\n"
+            + "".join(
+                f'streamweir_background_task_ends_total{{task="{name}"}} {count}\n'
+                for name, count in self._background.ends.items()
+            )
         ).encode()
 
 
