@@ -185,6 +185,18 @@ async def test_a_caller_that_leaves_before_the_first_token(
         assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 0), UsageSource.ESTIMATE)
 
 
+@every_way
+async def test_a_caller_that_leaves_with_more_behind_its_request_than_is_kept(leave: Leave) -> None:
+    behind = b"GET /health HTTP/1.1\r\nhost: gateway\r\n\r\n" * 3000
+    async with gateway_to([Hang()]) as (gate, up), await gate.connect() as client:
+        await client.send(chat_request(model="up/m", stream=False) + behind)
+        await up.seen(1)
+        leave(client)
+        await up.aborted(1)
+        (facts,) = await gate.settled()
+        assert_gone(facts, status=499)
+
+
 async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() -> None:
     body = error_body("try later")
     script: list[Step] = [Head(503, "application/json", framing=len(body)), Send(body[:10]), Hang()]
