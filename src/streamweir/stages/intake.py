@@ -11,6 +11,7 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
 from streamweir.providers.base import Decoder, Provider
 from streamweir.wire.body import WHOLE_LIMIT, BodySplitter, Form
+from streamweir.wire.jsonio import is_crowded
 from streamweir.wire.sse import EventTooLarge, Frame
 
 
@@ -25,6 +26,7 @@ class Intake:
         """`choices`: see `Provider.decoder`. `most_whole`: bytes of an answer that came whole."""
         self._provider = provider
         self._choices = choices
+        self._is_for_stream = most_whole < WHOLE_LIMIT  # it is read where nothing may take long
         self._body = BodySplitter(whole_limit=most_whole)
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
 
@@ -99,8 +101,11 @@ class Intake:
         if self._body.form is None:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer was empty."))
         if self._body.form is Form.WHOLE:
+            whole = self._body.whole
+            if self._is_for_stream and is_crowded(whole):
+                return self.end_of_split()
             self._is_over = True
-            return self._provider.decode_whole(self._body.whole, self._choices)
+            return self._provider.decode_whole(whole, self._choices)
         return self._decoder.finish()
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:

@@ -30,12 +30,10 @@ from streamweir.dialects.base import Reply, identity_of
 from streamweir.dialects.table import DIALECTS
 from streamweir.dialects.whole import encode_whole
 from streamweir.providers.base import Provider
+from streamweir.wire.jsonio import is_crowded
 
 LARGEST_ON_LOOP = 1024 * 1024
 """Decoding and writing so much text takes some ten milliseconds."""
-_SMALL = 64 * 1024
-_MOST_MARKS = 100_000
-"""Brackets and quotes of a document that is read in one go: some twenty milliseconds, whatever its size."""
 _PIECE = 128 * 1024
 """Characters of one event, and about the characters of a group of events."""
 _GROUP = 1000
@@ -64,13 +62,6 @@ class Written(Struct, frozen=True):
 def is_large(body: bytes) -> bool:
     """Whether a document takes too long for one turn of the loop."""
     return len(body) > LARGEST_ON_LOOP or is_crowded(body)
-
-
-def is_crowded(body: bytes) -> bool:
-    """Whether it holds so many small things that it takes long for its size."""
-    if len(body) <= _SMALL:
-        return False
-    return body.count(b"{") + body.count(b"[") + body.count(b'"') - body.count(b'\\"') > _MOST_MARKS
 
 
 def writing_of(dialect: str, reply: Reply, usage: Usage) -> Writing:

@@ -13,6 +13,7 @@ Memory is bounded by `limit` for one element; work per byte is constant whatever
 
 import re
 
+from streamweir.wire.jsonio import is_crowded
 from streamweir.wire.sse import DEFAULT_LIMIT, MOST_WITHOUT_DATA, EventTooLarge, Frame, skip_bom
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
@@ -26,7 +27,9 @@ _QUOTE = 0x22
 class ArraySplitter:
     """Bytes to frames whose `raw` and `data` are one element's bytes."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True, takes_crowds: bool = False) -> None:
+        """`takes_crowds`: elements of very many small things too, for one who has the time."""
+        self._takes_crowds = takes_crowds
         self._limit = limit
         self._held = bytearray()  # the unfinished element
         self._scanned = 0  # how much of it was looked at
@@ -57,9 +60,9 @@ class ArraySplitter:
             end = self._find_end()
             if end < 0:
                 break
-            if end - start > self._limit:
-                self._fail(frames)
             element = bytes(held[start:end])
+            if end - start > self._limit or (not self._takes_crowds and is_crowded(element)):
+                self._fail(frames)
             frames.append(Frame(element, element))
             self._barren = 0
             start = end

@@ -26,9 +26,11 @@ MOST_KEYS = 10_000
 MOST_ELEMENTS = 200_000
 """Of a caller's body: values in all its objects and lists. Thousands of messages with calls and tools have a tenth."""
 _MOST_IN_ONE_GO = 100_000
-"""Brackets and quotes of a body that is read without a pause: some ten milliseconds."""
+"""Brackets and quotes of a document that is read without a pause: some ten milliseconds."""
 DEEPEST_DOCUMENT = 500
 """Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
+_UNCROWDED = 64 * 1024
+"""A document of so many bytes is read quickly, whatever is in it."""
 _SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
 
 _LONGEST_PATH = 128
@@ -58,6 +60,13 @@ def to_members(value: Any) -> dict[str, Any]:
     """A Struct as the object that `encode` would write."""
     members: dict[str, Any] = msgspec.to_builtins(value)
     return members
+
+
+def is_crowded(data: bytes) -> bool:
+    """Whether a document holds so many small things that it takes long for its size."""
+    if len(data) <= _UNCROWDED:
+        return False
+    return data.count(b"{") + data.count(b"[") + data.count(b'"') - data.count(b'\\"') > _MOST_IN_ONE_GO
 
 
 def decode(data: bytes) -> Any:

@@ -10,6 +10,7 @@ Blank lines before a block (a keep-alive to some servers) belong to no block.
 
 A block that ends in a bare CR is given out when the next byte, or the end, shows that no LF
 follows. Memory is bounded by `limit` for one block; work per byte is constant whatever the cuts.
+A block of very many lines, or of very many small things, is too large as well: it is read in one go.
 Comments are no events: more of them than `MOST_WITHOUT_DATA` without one fail like too large a block.
 """
 
@@ -18,7 +19,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from streamweir.wire.jsonio import is_crowded
+
 DEFAULT_LIMIT = 1024 * 1024
+MOST_LINES = 10_000
+"""Of one block."""
 MOST_WITHOUT_DATA = 256 * 1024
 """How many bytes of comments, blank lines and blocks without data may stand between two blocks with data. A comment a
 second, as a sign of life, is that much in hours."""
@@ -27,6 +32,8 @@ BOM = b"\xef\xbb\xbf"
 # Atomic, so that CRLF is never taken for two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_NO_COMMENT = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
+"""The beginning of a line that is neither blank nor a comment."""
 _NOT_BLANK = re.compile(rb"[^\r\n]")
 
 
@@ -92,7 +99,7 @@ class Splitter:
     @property
     def is_mid_event(self) -> bool:
         """A part of an event is held, and not just comments."""
-        return any(line and not line.startswith(b":") for line in _LINE_END.split(self._held))
+        return _NO_COMMENT.search(self._held) is not None
 
     def finish(self) -> list[Frame]:
         """The end of the body: what is left, if anything is, as one block marked unterminated."""
@@ -127,9 +134,10 @@ class Splitter:
             end = self._end_of_block(start)
             if end < 0:
                 break
-            if end - start > self._limit:
+            raw = bytes(held[start:end])
+            if end - start > self._limit or (end - start > MOST_LINES and _takes_long(raw)):
                 self._fail(frames)
-            frame = self._read(bytes(held[start:end]))
+            frame = self._read(raw)
             frames.append(frame)
             self._barren = self._barren + end - start if frame.data is None else 0
             start = end
@@ -186,6 +194,10 @@ class Splitter:
             return Frame(raw, None, event)
         text = data[0] if len(data) == 1 else b"\n".join(data)
         return Frame(raw, text, event, True, raw == write_frame(text))
+
+
+def _takes_long(raw: bytes) -> bool:
+    return raw.count(b"\n") + raw.count(b"\r") > MOST_LINES or is_crowded(raw)
 
 
 def skip_bom(held: bytearray) -> bool:
