@@ -1,0 +1,58 @@
+"""A request with another limit than its caller's, as each kind of provider is asked."""
+
+from typing import Any
+
+import pytest
+
+from streamweir.core.request import read_request
+from streamweir.providers.base import Target
+from streamweir.providers.registry import provider_named
+from streamweir.stages.limited import with_limit
+from streamweir.wire import jsonio
+
+TARGET = Target(model="some-model", api_key="k")
+
+
+def sent(kind: str, most: int, **members: Any) -> dict[str, Any]:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
+    before = jsonio.encode(body)
+    request = provider_named(kind).build_request(with_limit(read_request(body), most), TARGET)
+    assert jsonio.encode(body) == before, "the caller's own body is not touched"
+    found: dict[str, Any] = jsonio.decode(request.body)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("openai", "max_completion_tokens"),
+        ("azure", "max_completion_tokens"),
+        ("xai", "max_completion_tokens"),
+        ("mistral", "max_tokens"),
+        ("openai-compatible", "max_tokens"),
+        ("anthropic", "max_tokens"),
+    ],
+)
+@pytest.mark.parametrize("asked", [{}, {"max_tokens": 5000}, {"max_completion_tokens": 5000, "max_tokens": 7000}])
+def test_a_limit_goes_out_under_the_providers_own_name(kind: str, name: str, asked: dict[str, int]) -> None:
+    body = sent(kind, 100, **asked)
+    limits = {each: body[each] for each in ("max_tokens", "max_completion_tokens") if each in body}
+    assert set(limits.values()) == {100}
+    assert len(limits) == 1
+    assert asked or name in limits
+
+
+def test_gemini_has_a_name_of_its_own() -> None:
+    assert sent("gemini", 100)["generationConfig"]["maxOutputTokens"] == 100
+
+
+def test_other_names_of_the_limit_do_not_raise_it() -> None:
+    body = sent("llamacpp", 100, n_predict=9000, max_new_tokens=9000)
+    assert (body["max_tokens"], "n_predict" in body, "max_new_tokens" in body) == (100, False, False)
+
+
+@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (1024, None), (64, None)])
+def test_a_thinking_budget_stays_within_the_limit(most: int, budget: int | None) -> None:
+    body = sent("anthropic", most, max_tokens=20_000, thinking={"type": "enabled", "budget_tokens": 10_000})
+    assert body["max_tokens"] == most
+    assert body.get("thinking", {}).get("budget_tokens") == budget
