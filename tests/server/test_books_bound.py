@@ -1,0 +1,112 @@
+"""What a key has spent is never more than its budget, whatever is asked and however much of it is billed.
+
+The upstream bills a token for every byte that was sent to it, and an answer as long as the limit that it
+was told: the most that one can bill who keeps that limit. Requests come at once, streamed and whole, with
+limits and without, and with text where an estimate would not look for it.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from support.answers import openai_frames, openai_stream, openai_whole
+from support.bookkeeping import MILLI, MODEL, keeping, most_prompt
+from support.fleet import fleet
+from support.gateway import MESSAGES
+from support.script import Hang, Head, Seen, Send, Step, stream, whole
+from support.stores import each_database
+
+UNKNOWN = MODEL.replace("gpt-4o", "made-up")
+"""No tokenizer is known for it."""
+
+
+def dearest(seen: Seen) -> Sequence[Step]:
+    """Most of the answer is reasoning that is not shown."""
+    limit = seen.json["max_completion_tokens"] * seen.json.get("n", 1)
+    usage = (len(json.dumps(seen.json)), limit)
+    if not seen.json.get("stream"):
+        return whole(openai_whole("42", usage=usage))
+    return stream(openai_stream(["42"], usage=usage))
+
+
+def request_of(chance: Random) -> dict[str, Any]:
+    members: dict[str, Any] = {"stream": chance.random() < 0.5}
+    text = "1234567890" * chance.randrange(200)
+    if chance.random() < 0.5:
+        members["max_tokens"] = chance.choice([1, 50, 1000, 100_000])
+    where = chance.randrange(4)
+    if where == 0:
+        members["messages"] = [{"role": "user", "content": text or "x"}]
+    elif where == 1:
+        members["messages"] = [{"role": "assistant", "content": "x", "reasoning_content": text}, *MESSAGES]
+    elif where == 2:
+        schema = {"name": "a", "schema": {"description": text}}
+        members["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return members
+
+
+@each_database
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_budget_is_overspent(seed: int, database: str, tmp_path: Path) -> None:
+    chance = Random(seed)
+    async with fleet(dearest, tmp_path, database=database, toml=UNKNOWN) as ships:
+        (desk,) = ships.desks
+        budget = chance.randrange(500, 20_000) * MILLI
+        secret = await ships.new_key(budget_nano=budget)
+        for _ in range(2):
+            asking = [desk.gate.ask(key=secret, model="m", **request_of(chance)) for _ in range(6)]
+            statuses = {reply.status for reply in await asyncio.gather(*asking)}
+            assert statuses <= {200, 429}
+        await desk.gate.vacated()
+        spent, held = await ships.spent_and_held()
+        assert held == 0
+        assert 0 < spent <= budget
+
+
+async def test_what_is_told_to_the_provider_is_what_is_left_and_the_row_says_so(tmp_path: Path) -> None:
+    async with keeping(dearest, tmp_path, UNKNOWN) as desk:
+        prompt = most_prompt(model="m", max_tokens=1000)
+        secret = await desk.new_key(budget_nano=(prompt + 300) * MILLI)
+        assert (await desk.gate.ask(key=secret, model="m", max_tokens=1000)).status == 200
+        assert desk.up.requests[0].json["max_completion_tokens"] == 300
+        row = await desk.row()
+        assert (row.flags, row.held) == (["max_tokens_lowered"], (prompt + 300) * MILLI)
+        poor = await desk.new_key("poor", budget_nano=(prompt + 63) * MILLI)
+        assert (await desk.gate.ask(key=poor, model="m", max_tokens=1000)).status == 429
+
+
+async def test_without_a_limit_on_money_the_request_goes_out_as_it_came(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path) as desk:
+        assert (await desk.gate.ask(model="m", stream=True)).status == 200
+        assert not {"max_tokens", "max_completion_tokens"} & desk.up.requests[0].json.keys()
+        assert (await desk.row()).flags == []
+
+
+async def test_a_long_prompt_that_does_not_fit_by_its_bytes_is_counted_by_the_tokenizer(tmp_path: Path) -> None:
+    """20,000 bytes, and a fifth as many tokens."""
+    async with keeping(stream(openai_stream(usage=(4100, 5))), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=8000 * MILLI)
+        messages = [{"role": "user", "content": "word " * 4000}]
+        reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=20, messages=messages)
+        assert reply.status == 200
+        row = await desk.row()
+        assert 4000 * MILLI < (row.held or 0) <= 8000 * MILLI
+        assert (row.flags, row.cost) == ([], 4105 * MILLI)
+
+
+async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path: Path) -> None:
+    """They are three to a token, and were counted four to one."""
+    frames = openai_frames(["123"] * 3000, usage=None)[:-3]
+    async with keeping([Head(), *(Send(frame) for frame in frames), Hang()], tmp_path) as desk:
+        await asyncio.to_thread(desk.gate.gateway._conversations._vocabularies.load, "o200k_base")
+        budget = (most_prompt(model="m", stream=True, max_tokens=1000) + 1000) * MILLI
+        secret = await desk.new_key(budget_nano=budget)
+        await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=1000)
+        row = await desk.row()
+        assert row.error == "budget_exceeded"
+        assert (row.cost or 0) <= budget
