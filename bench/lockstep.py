@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from bench.system import HERE, KEY, LIMITS, UPSTREAM_KEY, Route, filled
+from bench.system import HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, filled
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
@@ -208,7 +208,8 @@ def request_of(route: Route, *, is_stream: bool) -> bytes:
 def _configuration(port: int, upstream_port: int) -> str:
     known = {"port": port, "key": KEY, "limits": LIMITS, "store": "sqlite:///streamweir.db", "ca_file": ""}
     upstream = {"scheme": "http", "upstream_port": upstream_port, "upstream_key": UPSTREAM_KEY}
-    return filled((HERE / "streamweir.toml").read_text(), {**known, **upstream})
+    text = filled((HERE / "streamweir.toml").read_text(), {**known, **upstream, "quiet_key": QUIET_KEY})
+    return f"{text}\n[server.limits]\nturn_s = 3600\n"  # how often turns are measured must not depend on the machine
 
 
 def _split(message: bytes) -> tuple[str, bytes | None]:

@@ -20,6 +20,7 @@ from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.lag import LagProbe
 from streamweir.server.metrics import CHUNK_GAP_S, MOST_HISTOGRAMS, MOST_NAMES, BookReading, Histogram, Metrics
 from streamweir.server.metricsum import merge, merge_gone
+from streamweir.server.overload import Reading
 from streamweir.stages.meter import UsageSource
 
 Readings = dict[tuple[str, ...], float]
@@ -325,6 +326,8 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
         name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
     metrics = Metrics(connections=lambda: [("openai", 0, 0)], books=lambda: books_of(1), task_ends={"writer": 0})
+    reading = Reading(opening=0, limit=inf, in_flight=0, refusals={"files": 1}, turns=Histogram((1.0,)))
+    metrics.overload, metrics.queued = lambda: reading, lambda: [("127.0.0.1:8080", 0, 2048)]
     metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
     metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
     metrics.attempt_ended("openai/gpt-4o", None)

@@ -5,9 +5,10 @@
     early    `refusal_of(data)`       a whole refusal for the bytes of a request, without reading it in full
 
 What is judged is in `policy.overload` (how many are being opened, by the loop's turns) and `policy.shares` (how many
-each key has in flight). Here the turns are measured: two callbacks, one turn apart, at most every `LOOK_S` and only
-while requests come. Beyond that: files (`server.http`). A refusal has no row and no line of its own, for it must cost
-next to nothing when it is needed most; they are counted, and every `SAY_S` at most one line says how many there were.
+each key has in flight). Here the turns are measured: two callbacks, one turn apart, no more often than a turn may take
+and only while requests come; while there is a limit, every `LOOK_S`. Beyond that: files (`server.http`). A refusal has
+no row and no line of its own, for it must cost next to nothing when it is needed most; they are counted, and every
+`SAY_S` at most one line says how many there were.
 """
 
 import asyncio
@@ -54,6 +55,9 @@ class Files(Protocol):
     """See `server.http.HttpServer`."""
 
     @property
+    def connections(self) -> int: ...
+
+    @property
     def most_files(self) -> int: ...
 
     def has_files(self) -> bool: ...
@@ -91,6 +95,8 @@ class Overload:
         self._say_at = -inf
         self._looked_at = -inf
         self._is_looking = False
+        self._roomy = 0
+        """With fewer connections and requests than this there are files for everybody."""
         self._turn_began = 0.0
         self._is_limited = False
         self._canned = _Canned()
@@ -114,18 +120,20 @@ class Overload:
     def why_not(self, key: Key) -> GatewayFault | None:
         """Why this key's next request is refused; None: it is not."""
         now = perf_counter()
-        if not self._is_looking and now - self._looked_at >= LOOK_S:
+        if not self._is_looking and now - self._looked_at >= self._limit.target_s:
             self._look()
         if not self._limit.may_open(key.id, now):
             return self.refused("queueing", _BUSY)
         files = self.files
-        if files is None:
+        if files is None or self._in_flight.total + files.connections < self._roomy:
             return None
+        most = files.most_files
+        self._roomy = most // 4  # the rest is more than what is kept of earlier requests, and than any share
         if not files.has_files():
             self._free_files()
             if not files.has_files():
                 return self.refused("files", _NO_FILES)
-        self._in_flight.bound = files.most_files // 2 if files.most_files < sys.maxsize else inf
+        self._in_flight.bound = most // 2 if most < sys.maxsize else inf
         if not self._in_flight.may_take(key.id):
             return self.refused("key_share", _TOO_MANY_OF_KEY)
         return None
