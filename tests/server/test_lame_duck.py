@@ -106,6 +106,22 @@ async def test_sigterm_serves_on_and_the_second_signal_ends_it(tmp_path: Path, w
         assert [each["verdict"] for each in program.requests() if each["path"].endswith("completions")] == ["completed"]
 
 
+async def test_a_request_that_was_let_in_is_served_though_its_body_takes_longer_than_the_lame_duck(
+    tmp_path: Path,
+) -> None:
+    request = chat_request(model="up/m", stream=True)
+    async with served_before(ANSWER, tmp_path) as (program, _), await program.connect() as client:
+        head, body = request.split(b"\r\n\r\n")
+        await client.send(head + b"\r\nexpect: 100-continue\r\n\r\n")
+        assert (await client.head()).status == 100
+        program.signal(signal.SIGTERM)
+        await program.logged("stopping")
+        assert (await program.answer(chat_request(model="up/m"))).status == 503, "there is no lame duck here"
+        await client.send(body)
+        assert text_of((await client.response()).body) == "".join(TEXTS)
+        assert await program.status() == 0
+
+
 async def test_ctrl_c_does_not_wait_for_balancers(tmp_path: Path) -> None:
     toml = f"[server.timeouts]\nlame_duck_s = {NEVER_S}\n"
     async with served_before(ANSWER, tmp_path, toml, "--workers", "2") as (program, _), AsyncExitStack() as stack:

@@ -73,6 +73,7 @@ from streamweir.server.watch import RelayWatch
 from streamweir.store.clock import now_ms
 from streamweir.upstream.base import Upstream
 
+_BODY_LOOK_S = 0.05
 _RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
 
@@ -292,7 +293,11 @@ class Gateway:
         self.server.close_listeners()
 
     async def drained(self) -> None:
+        """Until no stream is open, and no request that was let in is still sending its body."""
         await self._conversations.over()
+        while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
+            await asyncio.sleep(_BODY_LOOK_S)
+            await self._conversations.over()
 
     def end_streams(self, error: StreamweirError) -> None:
         self._conversations.stop(error)

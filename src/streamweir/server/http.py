@@ -174,6 +174,11 @@ class HttpServer:
         self._acceptors.clear()
         self._addresses.clear()
 
+    @property
+    def awaits_body(self) -> bool:
+        """Whether some request that was let in is still on its way here."""
+        return any(connection.awaits_body for connection in self._open)
+
     async def emptied(self) -> None:
         """Returns when no connection is left."""
         await self._all_closed.wait()

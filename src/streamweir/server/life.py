@@ -71,7 +71,7 @@ class Gateway(Protocol):
         ...
 
     async def drained(self) -> None:
-        """Until no stream is open."""
+        """Until no stream is open, nor about to be: a request that was let in may still be sending its body."""
         ...
 
     def end_streams(self, error: StreamweirError, /) -> None:
