@@ -11,6 +11,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -168,7 +169,10 @@ def test_the_program_itself_says_no_more(aviary: Aviary, tmp_path: Path) -> None
         f'[store]\nurl = "postgresql://someone:{PASSWORD}@127.0.0.1:{closed_port()}/books"\n'
     )
     words = ["--config", str(tmp_path / "streamweir.toml"), "--data-dir", str(tmp_path / "data")]
-    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(  # noqa: S603
+        [*PROGRAM, *words], capture_output=True, text=True, check=False, timeout=60, env=environ
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1

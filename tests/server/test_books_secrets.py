@@ -72,7 +72,7 @@ async def be_refused(drive: Drive) -> None:
         "narrow": [404],
         "single": [200, 429],
         "slow": [200, 429],
-        "unpaid": [503],
+        "unpaid": [403],
     }
     for name, statuses in told.items():
         for status in statuses:

@@ -25,7 +25,8 @@ def tell_readiness(background: BackgroundTasks, readiness: Readiness, journal: J
     if journal is not None:
         journal.on_fault = partial(readiness.set, "journal", "the journal has failed: restart this process")
     background.on_change = partial(_changed, background, readiness)
-    background.on_change()
+    if background.failing:
+        background.on_change()
 
 
 def _log_end(end: TaskEnd) -> None:
