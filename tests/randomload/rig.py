@@ -34,16 +34,17 @@ from support.valkey import ValkeyServer
 
 AT_ONCE = 24
 """Callers at a time."""
-PAUSE_S = 0.1
+PAUSE_S = 0.03
 FROZEN_S = 45.0
 """Without an answer for so long, a gateway that is idle but for its callers hangs."""
-TROUBLE = {"pause": 5, "top up": 12, "reload": 50, "kill worker": 230, "kill": 410}
+TROUBLE = {"top up": 12, "reload": 50, "kill worker": 230, "kill": 410}
 """What happens meanwhile, and after how many calls each."""
 SETTINGS = """
 [server.timeouts]
 connect_s = 5
 first_event_s = 1
 idle_s = 1
+total_s = 5
 silence_s = 0.2
 header_s = 2
 body_s = 1
@@ -98,9 +99,11 @@ class Rig:
         self._serving = asyncio.Event()
         self._orders: asyncio.Queue[str] = asyncio.Queue()
         self._address = ("", 0)
+        self._program: Program | None = None
 
     async def run(self, load: Load, turns: Turns, judge: Callable[["Rig", Program], AsyncIterator[None]]) -> None:
         """The load, then `judge` with the last life, which it has to end."""
+        turns.pause = self._pause
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._spend_lives(judge))
@@ -125,7 +128,7 @@ class Rig:
                 if number >= calls or time.monotonic() > until:
                     return
                 for trouble, every in TROUBLE.items():
-                    if number % every == every - 1 and (trouble != "pause" or self._orders.empty()):
+                    if number % every == every - 1:
                         self._orders.put_nowait(trouble)
                 await self._serving.wait()
                 await Caller(self._address, plan_of(load.seed, number), turns, self.notes).go()
@@ -157,7 +160,7 @@ class Rig:
         toml = self._settings(self._generation)
         async with nursery().served(self.folder, toml, *words, pace={"tick_s": 0.1}) as program:
             await program.started()
-            self._address = program.address
+            self._address, self._program = program.address, program
             self._serving.set()
             yield program
 
@@ -172,24 +175,23 @@ class Rig:
                     add_credit, workspace_id=workspace, amount_nano=NANO // 8, actor="test", at_ms=now_ms()
                 )
                 await self.store.write(credit, timeout_s=PATIENCE_S)
-        elif order == "pause":
-            await self._pause(self._processes(program))
         elif self._variant.workers > 1:
-            for pid in self._processes(program)[:1]:
+            for pid in self._processes()[:1]:
                 self.notes.life += 1
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    async def _pause(self, pids: Sequence[int]) -> None:
+    def _pause(self) -> None:
         """As on a machine that is busy: what comes meanwhile from callers and upstreams is found in one turn."""
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            await asyncio.sleep(PAUSE_S)
+        if self._serving.is_set():
+            pids = self._processes()
+            _signal(pids, signal.SIGSTOP)
+            asyncio.get_running_loop().call_later(PAUSE_S, _signal, pids, signal.SIGCONT)
 
-    def _processes(self, program: Program) -> list[int]:
+    def _processes(self) -> list[int]:
         """Those that serve."""
+        program = self._program
+        assert program is not None
         if self._variant.workers == 1:
             return [program.pid]
         pids = {event["number"]: event["pid"] for event in program.events if event["event"] == "worker serves"}
@@ -210,6 +212,12 @@ class Rig:
             except TimeoutError:
                 assert life != self.notes.life, f"the gateway has not answered for {FROZEN_S:g} s"
             await asyncio.sleep(0.2)
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @asynccontextmanager

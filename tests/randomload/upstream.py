@@ -40,6 +40,8 @@ class Turns:
     """By the number of the call: whether its upstream has sent what changes everything, or will not any more."""
 
     def __init__(self) -> None:
+        self.pause: Callable[[], None] = lambda: None
+        """Stops the gateway for a moment, so that it finds all that comes meanwhile in one turn of its loop."""
         self._events: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._spent: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -127,6 +129,8 @@ class Providers:
 
     def _turn(self, plan: Plan) -> Step:
         async def turn(line: Line) -> None:  # noqa: ARG001 (a step)
+            if plan.caller == "leaves with the turn":
+                self._turns.pause()
             self._turns.of(plan.number).set()
 
         return turn
