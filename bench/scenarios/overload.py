@@ -27,7 +27,7 @@ RUNNING = 40
 RUNNING_GAP_US = 20_000
 PROBE_S = 0.05
 PATIENCE_S = 5.0
-SETTLE_S = 1.5
+SETTLE_S = 3.0
 
 
 def overload(bench: Bench, system: System) -> Figures:
@@ -63,7 +63,7 @@ def peak_at(bench: Bench, system: System, level: int, seconds: float) -> float:
 
 def under(bench: Bench, system: System, times: int, rate: float, peak: float, seconds: float) -> Figures:
     """All that is seen at that rate."""
-    running_s = seconds + 3 * SETTLE_S
+    running_s = seconds + 2 * SETTLE_S
     chunks = int(running_s * 1e6 / RUNNING_GAP_US)
     with ExitStack() as stack:
         Event().wait(SETTLE_S)  # what was before is over

@@ -41,7 +41,7 @@ files. It may be a probe, or an operator."""
 _MOST_CONNECTIONS = 2 / 3
 """Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
 _FIRST_BYTES = 16 * 1024
-_KEPT = 8
+_KEPT = 4
 """One in so many connections that are refused as they are accepted is kept: to make one of a socket takes as long as to
 refuse it some four times, but who asks again on it is refused for less than it takes to accept another."""
 _KEEPALIVE_S = 60
