@@ -15,8 +15,9 @@ from streamweir.stages.exchange import WholeExchange
 from streamweir.stages.large import is_large
 from streamweir.stages.meter import Meter, Record, Scope
 from streamweir.stages.plan import Mode
+from support.answers import openai_stream
 from support.gateway import chat_request, gateway_to, until
-from support.script import Hang, Head, Send, Step, whole
+from support.script import Hang, Head, Send, Step, stream, whole
 
 TEXT = "wört " * 300_000
 USAGE = {"prompt_tokens": 10, "completion_tokens": 100, "total_tokens": 110}
@@ -135,6 +136,17 @@ async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyP
             await until(lambda: any("_read_large" in str(task.get_coro()) for task in asyncio.all_tasks()))
         (facts,) = await gate.settled()
         assert facts.verdict == "client_gone"
+
+
+async def test_a_stream_in_the_place_of_a_whole_answer_has_a_length_that_can_be_written_at_once() -> None:
+    piece = "wört " * 20_000
+    async with gateway_to(stream(openai_stream([piece] * 40))) as (gate, _):
+        assert (await gate.ask(model="up/m")).status == 200
+    async with gateway_to(stream(openai_stream([piece] * 50))) as (gate, _):
+        assert (await gate.ask(model="up/m")).status == 502
+        (facts,) = await gate.settled()
+        assert facts.error == "response_too_large"
+        assert len(facts.attempts) == 1
 
 
 async def test_a_large_whole_answer_in_the_place_of_a_stream_is_none() -> None:

@@ -386,7 +386,6 @@ class Ending(ABC):
             self._opening.cancel()
         if self._reading is not None:
             self._reading.cancel()
-            self._reading = None
         self._leave_source()
 
     def _leave_source(self) -> None:

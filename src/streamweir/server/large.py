@@ -53,9 +53,7 @@ async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader
     origin = pickle.dumps((exchange.provider, exchange.choices))
     async with slot:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *_COMMAND, stdin=PIPE, stdout=PIPE, limit=_PIECE, env=child_environment(), start_new_session=True
-            )
+            process = await _start()
         except OSError:
             yield _Thread(exchange, body)
             return
@@ -70,6 +68,23 @@ async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader
             with suppress(ProcessLookupError):
                 process.kill()
             await asyncio.gather(feeding, process.wait(), return_exceptions=True)
+
+
+async def _start() -> Process:
+    """Cancelled, it leaves no process that is just being started."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *_COMMAND, stdin=PIPE, stdout=PIPE, limit=_PIECE, env=child_environment(), start_new_session=True
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        process = await starting
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
 
 
 async def _feed(process: Process, origin: bytes, body: bytes) -> None:

@@ -113,6 +113,9 @@ class Relay(Ending):
         except asyncio.CancelledError:
             self._leave()
             raise
+        finally:
+            if self._reading is not None:
+                await asyncio.wait({self._reading})
 
     # What the upstream tells.
 

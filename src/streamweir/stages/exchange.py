@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from streamweir.core.completion import Accumulator
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
 from streamweir.core.usage import Usage
 from streamweir.dialects.base import Dialect, Reply, identity_of
@@ -33,6 +33,10 @@ from streamweir.stages.plan import Mode
 from streamweir.stages.tap import Tap
 from streamweir.wire import jsonio
 from streamweir.wire.sse import EventTooLarge, Frame
+
+MOST_STREAMED_TEXT = 4 * 1024 * 1024
+"""Characters of a stream that is written as one body: joining and writing more would hold up the loop. No model writes
+as much."""
 
 
 class Exchange:
@@ -301,7 +305,13 @@ class WholeExchange:
 
     def feed(self, chunk: bytes, /) -> bytes:
         events = self._intake.feed(chunk)
-        return self._take(events) if events else b""
+        if not events:
+            return b""
+        out = self._take(events)
+        if not self.ended and self._meter.record.written > MOST_STREAMED_TEXT:
+            error = UpstreamError("response_too_large", "The answer is longer than it may be where it is not streamed.")
+            return self.fail(error)
+        return out
 
     def finish(self) -> bytes:
         body = self._intake.whole if self._is_canonical and not self.ended else None
