@@ -29,7 +29,7 @@ CALLERS = {
 UPSTREAMS = {
     "answers": 8,
     "outgrows its hold": 6,
-    "reports more than was held": 6,
+    "reports more than was held": 9,
     "says nothing of usage": 2,
     "sends comments": 2,
     "sends a large frame": 2,

@@ -172,7 +172,7 @@ class Rig:
         elif order == "top up":
             for workspace in self.workspaces:
                 credit = partial(
-                    add_credit, workspace_id=workspace, amount_nano=NANO // 8, actor="test", at_ms=now_ms()
+                    add_credit, workspace_id=workspace, amount_nano=NANO // 20, actor="test", at_ms=now_ms()
                 )
                 await self.store.write(credit, timeout_s=PATIENCE_S)
         elif self._variant.workers > 1:
@@ -245,7 +245,7 @@ async def rig_for(folder: Path, variant: Variant, load: Load, turns: Turns) -> A
 
 def keys(generation: int) -> str:
     bounds = {
-        "budget": f'budget_usd = {0.1 + 0.4 * generation:.2f}\nbudget_period = "total"',
+        "budget": f'budget_usd = {0.05 + 0.1 * generation:.2f}\nbudget_period = "total"',
         "rpm": f"rpm = {30 + generation}",
         "tpm": f"tpm = {5000 + generation}",
         "streams": "max_streams = 2",

@@ -30,7 +30,7 @@ MARK = re.compile(rb"call-(\d+)\.")
 LONG = "word " * 2000
 """Some 2500 tokens: far beyond any hold of the test."""
 LARGE = "x" * 300_000
-DEAR = (40_000, 5)
+DEAR = (60_000, 5)
 """A usage that costs more than any budget of the test."""
 SPENT_S = 0.5
 COMMENT = b": still here\n\n"
