@@ -15,7 +15,7 @@ from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
 
 _REASONING_TEXT = ("reasoning_content", "reasoning")
-_OTHER_LIMITS = ("max_new_tokens", "max_output_tokens", "n_predict", "num_predict")
+_OTHER_LIMITS = frozenset({"max_new_tokens", "max_output_tokens", "n_predict", "num_predict"})
 """Names of the limit that single servers take, some of them before those of the wire."""
 
 
@@ -123,8 +123,8 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
 
 
 def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor, dropped: list[str]) -> None:
-    if request.max_output_tokens is not None:
-        for name in _OTHER_LIMITS:  # by these a caller could have more than the limit that counts
+    if request.max_output_tokens is not None and not _OTHER_LIMITS.isdisjoint(body):
+        for name in sorted(_OTHER_LIMITS):  # by these a caller could have more than the limit that counts
             _drop(body, name, "", dropped)
     if vendor.limit_member is not None and request.max_output_tokens is not None:
         body.pop("max_tokens", None)
