@@ -23,7 +23,7 @@ from streamweir.policy.route import Route, TargetId
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server import respond
 from streamweir.server.asking import estimate_prompt, read_idempotency
-from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
+from streamweir.server.attempt import make_exchange, most_output_tokens, timing_of
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.books import Books, unavailable
 from streamweir.server.candidates import Candidates, find_route, fit_route
@@ -356,10 +356,9 @@ class Conversation:
         """What is sent. Of a large request it is made in a thread, as it was read in one."""
         chat, limit = self._chat, self.booking.limit if self.booking is not None else None
         assert chat is not None  # noqa: S101 (for the type checker)
-        if self._body_bytes <= LARGEST_ON_LOOP:
-            return build_request(self._setup, chat, target, limit)
         self._response.on_gone = self._caller_gone
-        return await build_in(self._parser, self._setup, chat, target, limit)
+        thread = self._parser if self._body_bytes > LARGEST_ON_LOOP else None
+        return await build_in(thread, self._setup, chat, target, limit)
 
     def _begin(
         self, target: TargetId, is_last: bool, request: UpstreamRequest

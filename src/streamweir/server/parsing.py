@@ -26,9 +26,11 @@ async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequ
 
 
 async def build_in(
-    thread: Executor, setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None
+    thread: Executor | None, setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None
 ) -> UpstreamRequest:
-    """What is sent for a request that was read in a thread."""
+    """What is sent. `thread`: for a request that was read in one."""
+    if thread is None:
+        return build_request(setup, chat, target, limit)
     return await asyncio.get_running_loop().run_in_executor(thread, build_request, setup, chat, target, limit)
 
 
