@@ -152,7 +152,9 @@ def test_the_one_that_is_holds_a_number() -> None:
     """SQLite takes no parameter there."""
     trees = [ast.parse(source_of(file)) for file in WRITES_TEXT]
     found = [node for tree in trees for node in ast.walk(tree) if STATEMENT.search(_plain_parts(node))]
-    assert [ast.unparse(node) for node in found] == ["f'PRAGMA busy_timeout={int(self.left_s * 10) * 100}'"]
+    assert [ast.unparse(node) for node in found] == [
+        "f'PRAGMA busy_timeout={int(min(self.left_s, self._locked_s) * 10) * 100}'"
+    ]
 
 
 @pytest.mark.parametrize(
