@@ -15,7 +15,7 @@ from streamweir.server.http import HttpLimits, HttpServer
 from streamweir.server.message import Answer
 from streamweir.server.supervisor import open_listeners
 from support.certificate import make_certificate
-from support.httpapp import SmallApp, get, post, serving
+from support.httpapp import Serving, SmallApp, get, post, serving
 from support.patience import PATIENCE_S
 from support.rawclient import RawClient
 
@@ -225,6 +225,54 @@ async def test_stop_admitting_ends_what_is_idle_and_then_each_with_its_answer() 
                 assert (await new.response()).header("connection") == "close"
                 assert await new.is_closed()
         await at.emptied()
+
+
+_REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+_CLOSING = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def _refuse_posts(data: bytes, *, closes: bool) -> bytes | None:
+    return (_CLOSING if closes else _REFUSAL) if data.startswith(b"POST") else None
+
+
+def _ask_and_connect(at: Serving) -> RawClient:
+    """Its request is there when it is accepted: the loop stands still meanwhile."""
+    sock = socket.create_connection(at.address)
+    sock.sendall(post("/echo", b"a"))
+    sock.setblocking(False)
+    return RawClient(sock)
+
+
+async def test_one_that_was_refused_as_it_was_accepted_is_kept_as_any_other_that_was_answered() -> None:
+    """It has asked already: that nothing more comes is no request that comes too late."""
+    async with serving(header_s=0.05, keep_s=1000) as at:
+        at.server.look_early(_refuse_posts)
+        clients = [_ask_and_connect(at) for _ in range(4)]
+        (kept,) = [client for client in clients if (await client.response()).header("connection") is None]
+        async with await RawClient.open(at.address) as silent:
+            assert (await silent.response()).status == 408
+        await kept.send(get("/echo"))
+        assert (await kept.response()).status == 200
+        for client in clients:
+            client.close()
+
+
+async def test_none_is_kept_that_there_is_no_place_for_nor_when_each_ends_with_its_answer() -> None:
+    async with serving(connections=1) as at, await RawClient.open(at.address) as first:
+        await first.send(get("/echo"))
+        await first.response()
+        at.server.look_early(_refuse_posts)
+        for _ in range(4):
+            async with _ask_and_connect(at) as client:
+                assert (await client.response()).header("connection") == "close"
+                assert await client.is_closed()
+    async with serving() as at:
+        at.server.look_early(_refuse_posts)
+        at.server.end_with_answers()
+        for _ in range(4):
+            async with _ask_and_connect(at) as client:
+                assert (await client.response()).header("connection") == "close"
+                assert await client.is_closed()
 
 
 async def test_closed_listeners_take_nobody() -> None:

@@ -58,13 +58,19 @@ class Connection(Line):
     )
 
     def __init__(
-        self, owner: Owner, loop: asyncio.AbstractEventLoop, *, is_surplus: bool = False, first: bytes = b""
+        self,
+        owner: Owner,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_surplus: bool = False,
+        first: bytes = b"",
+        is_fresh: bool = True,
     ) -> None:
-        """`first`: what was read of it already."""
+        """`first`: what was read of it already, and not answered. `is_fresh`: False where something was answered."""
         super().__init__(owner.limits, loop, owner.clock)
         self._owner = owner
         self._app = owner.app
-        self._is_fresh = True
+        self._is_fresh = is_fresh
         """Nothing has arrived yet."""
         self.is_surplus = is_surplus
         """There is no place for it, but it may say what it wants: some things are served all the same."""
@@ -92,7 +98,7 @@ class Connection(Line):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._owner.opened(self)
-        wait_s = self._limits.header_s
+        wait_s = self._limits.header_s if self._is_fresh else self._limits.keep_s
         self._deadline = self._loop.time() + (min(wait_s, self._limits.linger_s) if self.is_surplus else wait_s)
         self._alarm.by(self._deadline)
         if self._rest:

@@ -124,22 +124,22 @@ class HttpServer:
         is_surplus = not self.has_place()
         if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
             return Taken.NOT
-        first = b""
+        first, is_fresh = b"", True
         if self.early is not None and ssl_context is None:
             first = _read_at_once(sock)
             self._refused_early += 1
-            closes = self._refused_early % _KEPT != 0
+            closes = is_surplus or not self.keeps_alive or self._refused_early % _KEPT != 0
             if first and (refusal := self.early(first, closes=closes)) is not None:
                 with suppress(OSError):
                     sock.send(refusal)
                 if closes:
                     sock.close()
                     return Taken.ANSWERED
-                first = b""
+                first, is_fresh = b"", False
         loop, limits = asyncio.get_running_loop(), self.limits
         task: asyncio.Task[object] = loop.create_task(
             loop.connect_accepted_socket(
-                partial(Connection, self, loop, is_surplus=is_surplus, first=first),
+                partial(Connection, self, loop, is_surplus=is_surplus, first=first, is_fresh=is_fresh),
                 sock,
                 ssl=ssl_context,
                 ssl_handshake_timeout=limits.header_s if ssl_context is not None else None,

@@ -45,10 +45,13 @@ _NO_FILES = "The gateway is overloaded: it has no file left for another upstream
 
 _LINE = re.compile(rb"POST (/[a-z0-9/_-]{1,100}) HTTP/1\.1(?=\r\n)")
 _FIELDS = re.compile(
-    rb"\r\n(authorization|content-length|x-api-key|api-key|connection|transfer-encoding|expect):[ \t]*([^\r\n]*)",
+    rb"\r\n(authorization|content-length|host|x-api-key|api-key|connection|transfer-encoding|expect):[ \t]*([^\r\n]*)",
     re.IGNORECASE,
 )
-_OURS = frozenset({b"authorization", b"content-length"})
+_PLAIN = re.compile(rb"(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)+")
+"""What another reader could take for other fields is not among them: folded lines, bare CR or LF, a space before the
+colon."""
+_OURS = frozenset({b"authorization", b"content-length", b"host"})
 
 
 class Files(Protocol):
@@ -260,7 +263,7 @@ def _whole(dialect: Dialect, message: str, wait_s: int, *, closes: bool) -> tupl
 
 def _secret_of(head: bytes, length: int) -> str | None:
     """Of a head that is as plain as can be, whose body has that length. None: it must be read in full."""
-    if head.count(b"\n") != head.count(b"\r\n"):
+    if not _PLAIN.fullmatch(head):
         return None
     found = _FIELDS.findall(head)
     fields = {name.lower(): value for name, value in found}
