@@ -1,7 +1,7 @@
 """What a key has spent is never more than its budget, whatever is asked and however much of it is billed.
 
-The upstream bills a token for every byte that was sent to it, and an answer as long as the limit that it
-was told: the most that one can bill who keeps that limit. Requests come at once, streamed and whole, with
+The upstream bills a token for every byte that it could read of the caller's, and an answer as long as the
+limit that it was told: the most that one can bill who keeps that limit. Requests come at once, streamed and whole, with
 limits and without, and with text where an estimate would not look for it.
 """
 
@@ -23,12 +23,15 @@ from support.stores import each_database
 
 UNKNOWN = MODEL.replace("gpt-4o", "made-up")
 """No tokenizer is known for it."""
+ADDED = ("max_completion_tokens", "stream_options")
+"""By the gateway: it is no part of any prompt."""
 
 
 def dearest(seen: Seen) -> Sequence[Step]:
     """Most of the answer is reasoning that is not shown."""
     limit = seen.json["max_completion_tokens"] * seen.json.get("n", 1)
-    usage = (len(json.dumps(seen.json)), limit)
+    prompt = {name: value for name, value in seen.json.items() if name not in ADDED}
+    usage = (len(json.dumps(prompt)), limit)
     if not seen.json.get("stream"):
         return whole(openai_whole("42", usage=usage))
     return stream(openai_stream(["42"], usage=usage))
@@ -110,3 +113,23 @@ async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path:
         row = await desk.row()
         assert row.error == "budget_exceeded"
         assert (row.cost or 0) <= budget
+
+
+@pytest.mark.parametrize("pictures", [0, 1, 6])
+async def test_a_picture_does_not_take_the_room_of_the_answer(pictures: int, tmp_path: Path) -> None:
+    """A megabyte of it is a thousand tokens or two, and not more than a context window has."""
+    async with keeping(stream(openai_stream()), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=10**9 * MILLI)
+        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 500_000}}
+        messages = [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, *[picture] * pictures]}]
+        assert (await desk.gate.ask(key=secret, model="m", stream=True, messages=messages)).status == 200
+        assert desk.up.requests[0].json["max_completion_tokens"] == 16_384
+
+
+async def test_what_is_to_be_thought_is_reserved_beside_the_answer(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path, UNKNOWN) as desk:
+        secret = await desk.new_key(budget_nano=10_000 * MILLI)
+        thinking = {"type": "enabled", "budget_tokens": 2000}
+        assert (await desk.gate.ask(key=secret, model="m", stream=True, thinking=thinking)).status == 200
+        told = desk.up.requests[0].json
+        assert (told["max_completion_tokens"], told["thinking"]["budget_tokens"]) == (1024 + 2000, 2000)

@@ -7,7 +7,7 @@ import pytest
 from streamweir.core.request import read_request
 from streamweir.providers.base import Target
 from streamweir.providers.registry import provider_named
-from streamweir.stages.limited import with_limit
+from streamweir.stages.limited import thinking_budget, with_limit
 from streamweir.wire import jsonio
 
 TARGET = Target(model="some-model", api_key="k")
@@ -56,3 +56,25 @@ def test_a_thinking_budget_stays_within_the_limit(most: int, budget: int | None)
     body = sent("anthropic", most, max_tokens=20_000, thinking={"type": "enabled", "budget_tokens": 10_000})
     assert body["max_tokens"] == most
     assert body.get("thinking", {}).get("budget_tokens") == budget
+
+
+@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (1024, None)])
+def test_a_reasoning_budget_in_the_providers_own_member_stays_within_it_too(most: int, budget: int | None) -> None:
+    body = sent("openrouter", most, reasoning={"max_tokens": 10_000, "exclude": True})
+    assert body["max_tokens"] == most
+    assert body.get("reasoning", {}).get("max_tokens") == budget
+
+
+@pytest.mark.parametrize(
+    ("members", "tokens"),
+    [
+        ({}, 0),
+        ({"thinking": {"type": "enabled", "budget_tokens": 3000}}, 3000),
+        ({"reasoning": {"max_tokens": 2000}}, 2000),
+        ({"reasoning": {"effort": "high"}, "thinking": {"type": "adaptive"}}, 0),
+        ({"thinking": {"budget_tokens": "many"}}, 0),
+    ],
+)
+def test_a_thinking_budget_is_known_by_each_of_its_names(members: dict[str, Any], tokens: int) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
+    assert thinking_budget(read_request(body)) == tokens

@@ -17,11 +17,14 @@ from streamweir.server.attempt import choices_of
 from streamweir.server.setup import Setup
 from streamweir.server.tokens import Vocabularies, choose
 from streamweir.stages.bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE, PromptBound, bound_of, predicted_tokens, text_of
+from streamweir.stages.limited import thinking_budget
 from streamweir.stages.settlement import BYTES_PER_TOKEN, UsageSource
 
 _SMALL_TOKENS = re.compile(r"4o-mini")
 _WORTH_COUNTING = 4096
 """Bytes: of a shorter prompt the difference is a cent at the most."""
+_USUALLY = 8
+"""Of what pictures and recordings take at the most, one part in so many is what they usually take."""
 _READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
 """Kinds of providers for which the address of a picture is that of a picture."""
 
@@ -62,8 +65,8 @@ class Measure:
         return Need(
             prompt=bound.by_bytes(self._window(), store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
-            default=hold_tokens,
-            most=max(1, min(*longest, self._room(hold_tokens))),
+            default=hold_tokens + thinking_budget(chat),
+            most=max(1, min(*longest, self._room(bound, hold_tokens))),
             choices=choices,
             besides=predicted_tokens(chat),
             service_tier=chat.service_tier,
@@ -97,8 +100,9 @@ class Measure:
         otherwise = self._setup.config.store.remote_tokens
         return max(window or otherwise for window in self._windows())
 
-    def _room(self, hold_tokens: int) -> int:
-        """What every context window has for an answer beside this prompt, by the rule of thumb."""
-        taken = self._body_bytes * 4 // (3 * BYTES_PER_TOKEN)
+    def _room(self, bound: PromptBound, hold_tokens: int) -> int:
+        """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
+        say nothing of that."""
+        taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUALLY
         rooms = [max(hold_tokens, window - taken) for window in self._windows() if window is not None]
         return min(rooms, default=10**9)
