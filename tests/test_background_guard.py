@@ -25,6 +25,7 @@ SHORT = {
     "server/ending.py Ending._finish": "one answer",
     "server/http.py HttpServer.enter": "one connection, until its handshake is over",
     "server/large.py _reader": "one answer",
+    "server/large.py _start": "until its process is there",
     "server/latekey.py LateKeys.wait": "one request",
     "server/payment.py Payment._overrun": "one extension of one hold",
     "server/settle.py Settlements.settle": "one settlement",

@@ -82,6 +82,10 @@ class BrokenProvider:
     frames: int = 0
     """How many the decoder reads before it breaks."""
 
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         return bug() if self.fault == "refusal_of" else self.inner.refusal_of(request, model)
 

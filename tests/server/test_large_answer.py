@@ -2,17 +2,25 @@
 
 import asyncio
 import json
+import os
+import socket
+import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from streamweir.core.errors import UpstreamError
 from streamweir.dialects.base import Reply
 from streamweir.dialects.table import DIALECTS
 from streamweir.providers.registry import provider_named
 from streamweir.server import large
 from streamweir.server.large import read_large
+from streamweir.server.large_child import SIZE
 from streamweir.stages.exchange import WholeExchange
 from streamweir.stages.large import is_large
+from streamweir.stages.largewire import ORIGIN, Origin
 from streamweir.stages.meter import Meter, Record, Scope
 from streamweir.stages.plan import Mode
 from support.answers import openai_stream
@@ -20,6 +28,7 @@ from support.gateway import chat_request, gateway_to, until
 from support.script import Hang, Head, Send, Step, stream, whole
 
 TEXT = "wört " * 300_000
+ORIGIN_SENT = SIZE.pack(len(ORIGIN.encode(Origin("openai", 1)))) + ORIGIN.encode(Origin("openai", 1))
 USAGE = {"prompt_tokens": 10, "completion_tokens": 100, "total_tokens": 110}
 
 
@@ -53,6 +62,7 @@ def gemini() -> bytes:
 ANSWERS = {
     "text": ("openai", openai()),
     "half of a surrogate pair": ("openai", openai().replace(b"w", b"\\ud83d", 1)),
+    "half of a surrogate pair in its id": ("openai", openai().replace(b"chatcmpl-u", b"\\ud83d", 1)),
     "logprobs": ("openai", openai(text="x", tokens=700)),
     "no usage": ("openai", openai(usage=None)),
     "usage beyond belief": ("openai", openai(usage={**USAGE, "prompt_tokens": 10**9})),
@@ -112,6 +122,63 @@ async def test_a_process_that_ends_is_an_answer_that_is_too_large(monkeypatch: p
         (facts,) = await gate.settled()
         assert facts.error == "response_too_large"
         assert len(facts.attempts) == 1
+
+
+SAYS = "import os, sys, time; os.write(1, bytes.fromhex(sys.argv[1])); time.sleep(600)"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (SIZE.pack(2**40), UpstreamError),
+        (SIZE.pack(2) + b"\x80\x04", ValueError),
+        (SIZE.pack(25) + b'[{"type":"LogprobsDelta"}]', msgspec.ValidationError),
+    ],
+    ids=["too much", "no JSON", "no event that may come"],
+)
+async def test_no_more_is_taken_from_the_process_than_it_may_say(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, reason: type[Exception]
+) -> None:
+    monkeypatch.setattr(large, "_COMMAND", (sys.executable, "-c", SAYS, said.hex()))
+    exchange, _ = exchange_of("openai", "openai")
+    exchange.feed(openai())
+    with pytest.raises(reason):
+        await read_large(exchange, openai())
+
+
+async def test_a_process_that_never_says_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "_COMMAND", ("/bin/sleep", "600"))
+    monkeypatch.setattr(large, "_LONGEST_S", 0.0)
+    exchange, _ = exchange_of("openai", "openai")
+    exchange.feed(openai())
+    with pytest.raises(UpstreamError, match="too long"):
+        await read_large(exchange, openai())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no list of a process's files")
+async def test_the_process_has_neither_secrets_nor_files_of_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        os.set_inheritable(listener.fileno(), True)
+        process = await large._start()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(ORIGIN_SENT + SIZE.pack(2) + b"{}")
+    assert await process.stdout.readexactly(SIZE.size)  # it is at work
+    try:
+        at = Path(f"/proc/{process.pid}")
+        assert b"OPENAI_API_KEY" not in (at / "environ").read_bytes()
+        assert {file.name for file in (at / "fd").iterdir()} == {"0", "1", "2", "3"}  # the last: where it answers
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("sent", [b"", SIZE.pack(30), ORIGIN_SENT, ORIGIN_SENT + SIZE.pack(2) + b"{}"])
+async def test_the_process_ends_with_its_pipes(sent: bytes) -> None:
+    process = await large._start()
+    await process.communicate(sent)
+    assert process.returncode == 1
 
 
 @pytest.mark.parametrize("body", [openai(), openai(text="x", tokens=6000)], ids=["text", "logprobs"])

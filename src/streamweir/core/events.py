@@ -37,8 +37,8 @@ class FinishReason(StrEnum):
     """A word we do not know: dialects write `stop`, or `tool_calls` where a call was sent."""
 
 
-class Event(Struct, frozen=True, gc=False):
-    """The base of all events."""
+class Event(Struct, frozen=True, gc=False, tag=True):
+    """The base of all events. Where one is written for another process, its name stands with it."""
 
 
 class StreamStarted(Event, frozen=True, gc=False):

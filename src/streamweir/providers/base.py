@@ -92,6 +92,11 @@ class Decoder(Protocol):
 
 
 class Provider(Protocol):
+    @property
+    def name(self) -> str:
+        """The `registry` has one under this name that reads answers in the same way."""
+        ...
+
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         """Why this model cannot serve the request at all: what cannot be left out of it without a word."""
         ...

@@ -2,11 +2,11 @@
 
 One process per answer, a few at a time; on the loop there are only its pipes, in pieces. Where the
 system can start no process, a thread does the same work: slower for everybody, and as right. Whoever
-waits may be cancelled at any time, and the process is gone with it.
+waits may be cancelled at any time, and the process is gone with it. What the process says is believed
+no further than its types go (`stages.largewire`) and is bounded, as is its time: it reads foreign bytes.
 """
 
 import asyncio
-import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -15,22 +15,26 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from streamweir.core.errors import UpstreamError
-from streamweir.core.events import Event
 from streamweir.server.large_child import SIZE
 from streamweir.stages.exchange import WholeExchange
-from streamweir.stages.large import LargeAnswer, Writing, Written
+from streamweir.stages.large import LargeAnswer, Noted, Writing, Written
+from streamweir.stages.largewire import COMPLETION_ID, EVENTS, ORIGIN, WRITING, Origin
 from streamweir.upstream.local import child_environment
 
 _COMMAND = (sys.executable, "-P", "-m", "streamweir.server.large_child")  # -P: nothing from the current folder
 _AT_ONCE = 2
 _PIECE = 256 * 1024
+_LONGEST_S = 600.0
+"""For one answer, from the start of its process. The process is bounded more tightly, in time that it works."""
+_GROWTH, _LEAST = 8, 16 * 1024 * 1024
+"""No message from the process is longer than so many times the answer, or this where that is more."""
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class _Reader(Protocol):
     """Who does the work. `events` is read to its end before `write` is called."""
 
-    def events(self) -> AsyncIterator[list[Event]]: ...
+    def events(self) -> AsyncIterator[list[Noted]]: ...
 
     async def write(self, writing: Writing, /) -> Written: ...
 
@@ -50,7 +54,7 @@ async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
 @asynccontextmanager
 async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader]:
     slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
-    origin = pickle.dumps((exchange.provider, exchange.choices))
+    origin = ORIGIN.encode(Origin(exchange.provider.name, exchange.choices))
     async with slot:
         try:
             process = await _start()
@@ -59,9 +63,12 @@ async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader
             return
         feeding = asyncio.create_task(_feed(process, origin, body))
         try:
-            yield _Child(process)
+            async with asyncio.timeout(_LONGEST_S):
+                yield _Child(process, max(_GROWTH * len(body), _LEAST))
+        except TimeoutError as reason:
+            raise UpstreamError("response_too_large", "The answer takes too long to be read.") from reason
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError) as reason:
-            # It ends by itself only where the answer takes more memory than it may have.
+            # It ends by itself only where the answer takes more memory or time than it may have.
             raise UpstreamError("response_too_large", "The answer is too large to be read.") from reason
         finally:
             feeding.cancel()
@@ -98,23 +105,25 @@ async def _feed(process: Process, origin: bytes, body: bytes) -> None:
 
 
 class _Child:
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, most: int) -> None:
         assert process.stdin is not None  # noqa: S101 (for the type checker)
         assert process.stdout is not None  # noqa: S101
         self._stdin, self._stdout = process.stdin, process.stdout
+        self._most = most
 
-    async def events(self) -> AsyncIterator[list[Event]]:
+    async def events(self) -> AsyncIterator[list[Noted]]:
         while data := await self._receive():
-            events: list[Event] = pickle.loads(data)  # noqa: S301 (from our own child, of values that it made)
-            yield events
+            yield EVENTS.decode(data)
 
     async def write(self, writing: Writing, /) -> Written:
-        data = pickle.dumps(writing)
+        data = WRITING.encode(writing)
         self._stdin.write(SIZE.pack(len(data)) + data)
-        return Written((await self._receive()).decode(), await self._receive())
+        return Written(COMPLETION_ID.decode(await self._receive()), await self._receive())
 
     async def _receive(self) -> bytes:
         (size,) = SIZE.unpack(await self._stdout.readexactly(SIZE.size))
+        if size > self._most:
+            raise UpstreamError("response_too_large", "The answer is too large to be written.")
         pieces: list[bytes] = []
         while size:
             piece = await self._stdout.read(min(size, _PIECE))
@@ -130,7 +139,7 @@ class _Thread:
         self._answer = LargeAnswer(exchange.provider, exchange.choices)
         self._body = body
 
-    async def events(self) -> AsyncIterator[list[Event]]:
+    async def events(self) -> AsyncIterator[list[Noted]]:
         for events in await asyncio.to_thread(lambda: list(self._answer.read(self._body))):
             yield events
 

@@ -42,7 +42,6 @@ from streamweir.upstream.sim import SimUpstream
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
-    name="local",
     # Its template has no tools, and of several choices it reports the usage of one.
     refuses=frozenset({"function_call", "functions", "n", "parallel_tool_calls", "tool_choice", "tools"}),
     takes_text_only=True,

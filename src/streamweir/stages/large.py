@@ -39,6 +39,19 @@ _PIECE = 128 * 1024
 _GROUP = 1000
 _PASSED = (StreamStarted, StreamTagged, UsageReported, UsageDiscarded, ChoiceFinished, StreamCompleted, StreamFailed)
 
+Noted = (
+    StreamStarted
+    | StreamTagged
+    | TextDelta
+    | ReasoningDelta
+    | UsageReported
+    | UsageDiscarded
+    | ChoiceFinished
+    | StreamCompleted
+    | StreamFailed
+)
+"""The events that a meter needs."""
+
 
 class Writing(Struct, frozen=True, kw_only=True):
     """What the body is written with: the `Reply` less what cannot leave its process."""
@@ -84,9 +97,9 @@ class LargeAnswer:
         self._choices = choices
         self._accumulator = Accumulator()
 
-    def read(self, body: bytes) -> Iterator[list[Event]]:
+    def read(self, body: bytes) -> Iterator[list[Noted]]:
         """Of text only how much there is matters to the meter, so its pieces may be joined and cut."""
-        group: list[Event] = []
+        group: list[Noted] = []
         size = 0
         for event in self._provider.decode_whole(body, self._choices):
             self._accumulator.feed(event)
@@ -107,7 +120,7 @@ class LargeAnswer:
         return Written(identity_of(completion.started, dialect, reply).id, encode_whole(completion, dialect, reply))
 
 
-def _noted(event: Event) -> Iterator[Event]:
+def _noted(event: Event) -> Iterator[Noted]:
     """The event as far as a meter takes note of it."""
     if isinstance(event, TextDelta | RefusalDelta):
         yield from (TextDelta(0, piece) for piece in _cut(event.text))
@@ -126,5 +139,5 @@ def _cut(text: str) -> Iterator[str]:
         yield text[at : at + _PIECE]
 
 
-def _size_of(event: Event) -> int:
+def _size_of(event: Noted) -> int:
     return len(event.text) if isinstance(event, TextDelta | ReasoningDelta) else 1

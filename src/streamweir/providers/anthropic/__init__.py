@@ -16,6 +16,8 @@ from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
 
 
 class Anthropic:
+    name = "anthropic"
+
     def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
         return one_choice_only(request)
 

@@ -18,6 +18,8 @@ from streamweir.wire.sse import BOM, Frame
 
 
 class Gemini:
+    name = "gemini"
+
     def refusal_of(self, _request: ChatRequest, _model: str, /) -> CallerError | None:
         return None
 

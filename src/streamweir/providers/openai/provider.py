@@ -22,6 +22,7 @@ class OpenAIProvider:
 
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
+        self.name = vendor.name
 
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         if request.n > 1 and "n" in self.vendor.refused_by(model):
