@@ -7,8 +7,8 @@
             program.signal(signal.SIGKILL)
         await witness.check()               # in the next life, before that is asked anything
 
-Every request asks with a prompt of another length, so that its hold alone tells who sent it: also of
-a caller who was never told an id. A request is acknowledged when its caller has the head of an
+Every request asks with a prompt of another length, so that the amount of its hold alone tells who sent it:
+also of a caller who was never told an id. A request is acknowledged when its caller has the head of an
 answer with status 200: from then on it must be in the books, once, whatever becomes of the process.
 """
 
@@ -36,6 +36,10 @@ from support.served import Program
 MILLI = NANO // 1000
 """Nano-dollars that a token costs, of the prompt and of the answer alike."""
 HOLD_TOKENS = 4
+_LONGEST_ANSWER = 16_384
+"""Of the model, by which a budget reserves where nothing else limits an answer."""
+_TEMPLATE_TOKENS = 64
+"""Beside the bytes of its body, which bound a prompt that a budget pays for."""
 BUDGET_KEY = "sk-Bd4vLmZ2pKd9RtYw4HbNc8Jf"
 TOML = f"""
 [server.log]
@@ -64,6 +68,8 @@ class Sent(Struct):
 
     prompt_tokens: int
     stream: bool
+    held_tokens: int = 0
+    """By its hold."""
     id: str | None = None
     """None: the caller has nothing, and cannot know whether it took place."""
     is_refused: bool = False
@@ -166,15 +172,19 @@ class Witness:
         self.sent.append(sent)
         headers = [("idempotency-key", f"once-{sent.prompt_tokens}")] if self._chance.random() < 0.2 else []
         content = "x" * (sent.prompt_tokens * _BYTES_PER_TOKEN)
-        await client.send(
-            chat_request(
-                key=self._chance.choice((KEY, BUDGET_KEY)),
-                headers=tuple(headers),
-                model="m",
-                stream=sent.stream,
-                messages=[{"role": "user", "content": content}],
-            )
+        key = self._chance.choice((KEY, BUDGET_KEY))
+        request = chat_request(
+            key=key,
+            headers=tuple(headers),
+            model="m",
+            stream=sent.stream,
+            messages=[{"role": "user", "content": content}],
         )
+        if key == KEY:
+            sent.held_tokens = sent.prompt_tokens + HOLD_TOKENS
+        else:
+            sent.held_tokens = len(request.partition(b"\r\n\r\n")[2]) + _TEMPLATE_TOKENS + _LONGEST_ANSWER
+        await client.send(request)
         self._take_step()
         head = await client.head()
         sent.id = head.header("x-request-id")
@@ -223,7 +233,7 @@ class Witness:
         self.verdicts.clear()
         for sent in self.sent:
             if sent.id is not None and not sent.is_refused:
-                assert page.holds.get(sent.id) == sent.prompt_tokens + HOLD_TOKENS, f"lost: {sent}"
+                assert page.holds.get(sent.id) == sent.held_tokens, f"lost: {sent}"
                 self._check_ending(sent, page)
 
     def _check_ending(self, sent: Sent, page: Page) -> None:
@@ -250,13 +260,13 @@ class Witness:
         assert set(page.posted.values()) <= {1}
         assert len(page.rows) == page.logged, "each logged once"
         assert page.holds.keys() == page.costs.keys(), "each held and settled"
-        refused = {sent.id for sent in self.sent if sent.is_refused and sent.id is not None}
-        assert page.holds.keys() <= page.rows.keys() <= page.holds.keys() | refused
-        for id in refused & page.costs.keys():
-            was_asked = page.holds[id] - HOLD_TOKENS in self._asked
+        refused = {sent.id: sent for sent in self.sent if sent.is_refused and sent.id is not None}
+        assert page.holds.keys() <= page.rows.keys() <= page.holds.keys() | refused.keys()
+        for id in refused.keys() & page.costs.keys():
+            was_asked = refused[id].prompt_tokens in self._asked
             assert not page.costs[id] or was_asked or page.rows[id].verdict == Verdict.ORPHANED
         known = {sent.id for sent in self.sent}
-        nameless = {sent.prompt_tokens + HOLD_TOKENS for sent in self.sent if sent.id is None}
+        nameless = {sent.held_tokens for sent in self.sent if sent.id is None}
         strangers = [amount for id, amount in page.holds.items() if id not in known]
         assert len(set(strangers)) == len(strangers), "one request, booked as two"
         assert set(strangers) <= nameless, "a request that nobody sent"
