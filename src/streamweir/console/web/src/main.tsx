@@ -1,3 +1,4 @@
+import "./lib/language";
 import { render } from "preact";
 import { App } from "./app";
 import { listen } from "./lib/route";
