@@ -39,7 +39,9 @@ def test_the_first_page_asks_who_it_is(page: Page) -> None:
     assert obstacles(page) == []
 
 
-def test_a_wrong_secret_is_told_the_sixth_has_to_wait_and_the_right_one_passes(page: Page, console: Console, watch: PageWatch) -> None:
+def test_a_wrong_secret_is_told_the_sixth_has_to_wait_and_the_right_one_passes(
+    page: Page, console: Console, watch: PageWatch
+) -> None:
     watch.expect(r"status of 429 .*/api/session$")
     page.goto("/console/keys")
     alert = page.get_by_role("alert")
