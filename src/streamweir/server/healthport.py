@@ -32,10 +32,13 @@ _LINE = re.compile(rb"(GET|HEAD) (/[^ ?]*)(?:\?[^ ]*)? HTTP/1\.[01]\r\n")
 class HealthPort:
     """`idle_s` tells how long ago the event loop last ran."""
 
-    def __init__(self, readiness: Readiness, idle_s: Callable[[], float], *, hung_s: float = HUNG_S) -> None:
+    def __init__(
+        self, readiness: Readiness, idle_s: Callable[[], float], *, hung_s: float = HUNG_S, ask_s: float = _ASK_S
+    ) -> None:
         self._readiness = readiness
         self._idle_s = idle_s
         self._hung_s = hung_s
+        self._ask_s = ask_s
         self._listeners: list[socket.socket] = []
         self._asking: dict[socket.socket, tuple[bytes, float]] = {}
         """What each has sent, and until when it must have asked."""
@@ -63,14 +66,14 @@ class HealthPort:
 
     def _run(self) -> None:
         while True:
-            for key, _ in self._selector.select(_ASK_S / 2 if self._asking else None):
+            for key, _ in self._selector.select(self._ask_s / 2 if self._asking else None):
                 sock = key.fileobj
                 assert isinstance(sock, socket.socket)  # noqa: S101 (for the type checker)
                 if sock is self._stopped:
                     return
                 if sock in self._asking:
                     self._read(sock)
-                else:
+                elif sock in self._listeners:  # else it was closed for one that came later
                     self._accept(sock)
             now = time.monotonic()
             for sock in [sock for sock, (_, until) in self._asking.items() if now >= until]:
@@ -82,11 +85,10 @@ class HealthPort:
         except OSError:  # it has gone; or there is no file for it, and none for what would tell so
             time.sleep(0.01)
             return
-        if len(self._asking) >= _MOST_CONNECTIONS:
-            sock.close()
-            return
+        if len(self._asking) >= _MOST_CONNECTIONS:  # a probe asks at once: the first has had the most time for it
+            self._close(next(iter(self._asking)))
         sock.setblocking(False)
-        self._asking[sock] = (b"", time.monotonic() + _ASK_S)
+        self._asking[sock] = (b"", time.monotonic() + self._ask_s)
         self._selector.register(sock, selectors.EVENT_READ)
         self._read(sock)  # it has mostly come by now
 
