@@ -50,6 +50,9 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
         said = "\n".join(program.said)
         for path in ("/console", "/v1/chat/completions", "/v1/models", "/health", "/ready", "/metrics"):
             assert f"{program.base_url}{path}" in said
+        assert "/metrics   (with the admin secret or a key with the scope 'admin')" in said
+        assert (await program.answer(get("/metrics"))).status == 401
+        assert (await program.answer(get("/metrics", key))).status == 200
         assert (await program.answer(get("/"))).header("location") == "/console"
         admin = (await program.tells(r"^  admin +(sw-admin-\S+)$"))[1]
         settings = json.loads((await program.answer(get("/api/settings", admin))).body)
@@ -175,6 +178,15 @@ def test_g25_an_address_that_is_taken(tmp_path: Path) -> None:
         result = start(tmp_path, "--listen", listen)
     assert f"{listen}: cannot listen there: Address already in use" in result.stderr
     assert "--listen" in result.stderr, "what to do about it"
+
+
+def test_g25_an_address_for_probes_that_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "streamweir.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        file.write_text(f'[server]\nhealth_listen = "{listen}"\n')
+        result = start(tmp_path, "--config", file, "--listen", "127.0.0.1:0")
+    assert f"{listen}: cannot listen there: Address already in use (server.health_listen" in result.stderr
 
 
 def test_g25_a_place_for_data_that_cannot_be_used(tmp_path: Path) -> None:

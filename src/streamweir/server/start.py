@@ -169,8 +169,9 @@ def serve(start: Start, say: Say) -> int:
     check_workers(config, start.workers)
     _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
     listeners = _bind(config.server.listen)
-    probed = _bind(config.server.health_listen) if config.server.health_listen is not None else []
+    probed: list[socket.socket] = []
     try:
+        probed = _bind_for_probes(config.server.health_listen)
         if start.workers > 1:
             return uvloop.run(_serve_with_workers(start, config, listeners, probed, say, notifier))
         return uvloop.run(_serve_alone(start, config, listeners, probed, say, notifier))
@@ -301,7 +302,8 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
         *([f"  console  {base}/console"] if not config.store.is_none else []),
         f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
         f"  models   {base}/v1/models",
-        f"  health   {base}/health   {base}/ready   {base}/metrics",
+        f"  health   {base}/health   {base}/ready",
+        f"  metrics  {base}/metrics   ({_who_reads_metrics(config)})",
         f"  data     {start.data_dir}",
         f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
     ]
@@ -325,6 +327,14 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     return "\n".join([*lines, ""])
 
 
+def _who_reads_metrics(config: Config) -> str:
+    if config.server.metrics_public:
+        return "for everybody"
+    secret = "" if config.store.is_none else "the admin secret or "
+    local = "; from this machine also without" if config.server.metrics_local else ""
+    return f"with {secret}a key with the scope 'admin'{local}"
+
+
 def _model_to_try(config: Config) -> str | None:
     for kind, model in (("local", "smollm2"), ("sim", "hello")):
         for provider in config.providers:
@@ -333,7 +343,11 @@ def _model_to_try(config: Config) -> str | None:
     return config.models[0].id if config.models else None
 
 
-def _bind(listen: str) -> list[socket.socket]:
+def _bind_for_probes(listen: str | None) -> list[socket.socket]:
+    return _bind(listen, "server.health_listen in the configuration is the address for probes") if listen else []
+
+
+def _bind(listen: str, hint: str = "--listen HOST:PORT chooses another address") -> list[socket.socket]:
     address = split_listen(listen)
     assert address is not None  # noqa: S101 (`config.check` sees to it)
     try:
@@ -341,8 +355,7 @@ def _bind(listen: str) -> list[socket.socket]:
     except UnicodeError:
         raise StartFailed(f"{listen}: cannot listen there: that is no name of a host") from None
     except OSError as reason:
-        message = f"{listen}: cannot listen there: {reason.strerror} (--listen HOST:PORT chooses another address)"
-        raise StartFailed(message) from None
+        raise StartFailed(f"{listen}: cannot listen there: {reason.strerror} ({hint})") from None
 
 
 def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
