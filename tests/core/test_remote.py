@@ -17,6 +17,8 @@ from streamweir.core.remote import names_remote_content
         {"web_search_options": {}},
         {"previous_response_id": "resp_1"},
         {"plugins": [{"id": "web"}], "mcp_servers": []},
+        {"extra_body": {"cached_content": "cachedContents/abc"}},
+        {"extra_body": {"google": {"cached_content": "cachedContents/abc"}}},
     ],
 )
 def test_it_names_some(members: dict[str, Any]) -> None:
@@ -24,7 +26,15 @@ def test_it_names_some(members: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "members", [{}, {"temperature": 1, "metadata": {}}, {"mcp_servers": []}, {"cached_content": None}]
+    "members",
+    [
+        {},
+        {"temperature": 1, "metadata": {}},
+        {"mcp_servers": []},
+        {"cached_content": None},
+        {"extra_body": {"google": {"thinking_config": {"include_thoughts": True}}}},
+        {"extra_body": "cached_content"},
+    ],
 )
 def test_it_names_none(members: dict[str, Any]) -> None:
     assert not names_remote_content({"model": "m", "messages": [], **members})
