@@ -102,6 +102,18 @@ async def test_a_long_prompt_that_does_not_fit_by_its_bytes_is_counted_by_the_to
         assert (row.flags, row.cost) == ([], 4105 * MILLI)
 
 
+@pytest.mark.parametrize(("left", "is_counted"), [(100, False), (2000, True)])
+async def test_a_prompt_that_cannot_fit_by_any_count_is_not_counted(
+    left: int, is_counted: bool, tmp_path: Path
+) -> None:
+    """20,000 bytes: a count takes a while, and whoever has spent everything could ask for it again and again."""
+    async with keeping(stream(openai_stream()), tmp_path) as desk:
+        secret = await desk.new_key(budget_nano=left * MILLI)
+        messages = [{"role": "user", "content": "word " * 4000}]
+        assert (await desk.gate.ask(key=secret, model="m", messages=messages)).status == 429
+        assert ("o200k_base" in desk.gate.gateway._conversations._vocabularies._loaded) == is_counted
+
+
 async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path: Path) -> None:
     """They are three to a token, and were counted four to one."""
     frames = openai_frames(["123"] * 3000, usage=None)[:-3]

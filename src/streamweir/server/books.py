@@ -30,6 +30,7 @@ from streamweir.server.progress import ProgressPace
 from streamweir.server.respond import Refusal
 from streamweir.server.row import row_of
 from streamweir.server.terms import Terms, TermsCache, draws_of
+from streamweir.stages.answercount import LONGEST_TOKEN
 from streamweir.store.clock import now_ms
 from streamweir.store.journal import JournalUnavailable
 from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, short
@@ -264,10 +265,12 @@ class Books:
             ruling = await self._reserve(booking)
             if is_last or (ruling.decision.refusal or ruling.code) not in _OF_MONEY:
                 break
+            left = await self._left(terms, exactly=True)
+            if left is None or fitting_size(need, wanted, asked.quote, left, prompt // LONGEST_TOKEN) is None:
+                break  # no count of the prompt could help
             if prompt == need.prompt and asked.measure is not None:
                 prompt = min(prompt, await asked.measure.count() or prompt)
-            left = await self._left(terms, exactly=True)
-            smaller = None if left is None else fitting_size(need, wanted, asked.quote, left, prompt)
+            smaller = fitting_size(need, wanted, asked.quote, left, prompt)
             if smaller is None:
                 break
             size = smaller
