@@ -23,6 +23,8 @@ _ROWS = tuple(
         (r"(^|[/.])o1-preview", 32_768),
         (r"(^|[/.])o1-mini", 65_536),
         (r"(^|[/.])o[134](-|$)", 100_000),
+        (r"gemini-.*-(tts|audio|live)(-|$)", 8192),
+        (r"gemini-[2-9].*-image(-|$)", 32_767),
         (r"gemini-(1|2\.0)", 8192),
         (r"gemini-(2\.5|[3-9])", 65_535),
         (r"deepseek-reasoner", 32_768),
