@@ -122,6 +122,16 @@ async def test_a_request_that_was_let_in_is_served_though_its_body_takes_longer_
         assert await program.status() == 0
 
 
+async def test_a_stranger_that_withholds_a_body_does_not_keep_the_process_from_its_end(tmp_path: Path) -> None:
+    toml = f"[server.timeouts]\nbody_s = {NEVER_S}\n"
+    sign_in = b"POST /api/session HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 50\r\n"
+    async with served_before(ANSWER, tmp_path, toml) as (program, _), await program.connect() as client:
+        await client.send(sign_in + b"expect: 100-continue\r\n\r\n")
+        assert (await client.head()).status == 100
+        program.signal(signal.SIGTERM)
+        assert await program.status() == 0
+
+
 async def test_ctrl_c_does_not_wait_for_balancers(tmp_path: Path) -> None:
     toml = f"[server.timeouts]\nlame_duck_s = {NEVER_S}\n"
     async with served_before(ANSWER, tmp_path, toml, "--workers", "2") as (program, _), AsyncExitStack() as stack:

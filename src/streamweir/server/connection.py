@@ -146,6 +146,11 @@ class Connection(Line):
 
     # What the server asks.
 
+    @property
+    def awaits_body(self) -> bool:
+        """Of a request that was let in; not of one for which anybody may send a body."""
+        return self._request is not None and self._request.admitted is not None
+
     def retire(self) -> None:
         """Close now if nothing is asked for. One that has just been opened may ask first."""
         if self._phase is Phase.IDLE and not self._is_fresh and not self._rest:

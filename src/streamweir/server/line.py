@@ -118,11 +118,6 @@ class Line(asyncio.Protocol, ABC):
 
     # Reading.
 
-    @property
-    def awaits_body(self) -> bool:
-        """Of a request that was let in, or may be when its key is known."""
-        return self._phase is Phase.BODY or self._phase is Phase.UNREAD
-
     def _read_on(self, does: bool) -> None:
         if does is not self._is_paused or self._transport.is_closing():
             return
