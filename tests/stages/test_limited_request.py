@@ -42,6 +42,22 @@ def test_a_limit_goes_out_under_the_providers_own_name(kind: str, name: str, ask
     assert asked or name in limits
 
 
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("o3-mini", "max_completion_tokens"),
+        ("openai/gpt-5-mini", "max_completion_tokens"),
+        ("gpt-4o", "max_tokens"),
+        ("llama-3", "max_tokens"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["openai-compatible", "litellm-proxy"])
+def test_a_limit_that_is_added_has_the_name_that_the_model_takes(kind: str, model: str, name: str) -> None:
+    request = with_limit(read_request({"model": "m", "messages": [{"role": "user", "content": "hi"}]}), 100)
+    body = jsonio.decode(provider_named(kind).build_request(request, Target(model=model, api_key="k")).body)
+    assert {each: body[each] for each in body if each.startswith("max_")} == {name: 100}
+
+
 def test_gemini_has_a_name_of_its_own() -> None:
     assert sent("gemini", 100)["generationConfig"]["maxOutputTokens"] == 100
 

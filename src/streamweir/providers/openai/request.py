@@ -29,7 +29,7 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     _write_reasoning(body, request, vendor, refused, dropped)
     _write_tool_choice(body)
     _drop_refused(body, refused, dropped)
-    _write_limit(body, request, vendor, dropped)
+    _write_limit(body, request, target.model, vendor, dropped)
     for ours, theirs in vendor.renames:
         if ours in body:
             body[theirs] = body.pop(ours)
@@ -122,7 +122,7 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
             dropped.append(name)
 
 
-def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor, dropped: list[str]) -> None:
+def _write_limit(body: dict[str, Any], request: ChatRequest, model: str, vendor: Vendor, dropped: list[str]) -> None:
     if request.max_output_tokens is not None and not _OTHER_LIMITS.isdisjoint(body):
         for name in sorted(_OTHER_LIMITS):  # by these a caller could have more than the limit that counts
             _drop(body, name, "", dropped)
@@ -133,7 +133,7 @@ def _write_limit(body: dict[str, Any], request: ChatRequest, vendor: Vendor, dro
     elif "max_completion_tokens" in body:
         body.pop("max_tokens", None)  # the older name of the same: together they are refused
     elif request.max_output_tokens is not None and "max_tokens" not in body:
-        body[vendor.added_limit] = request.max_output_tokens
+        body[vendor.limit_added_for(model)] = request.max_output_tokens
 
 
 def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:

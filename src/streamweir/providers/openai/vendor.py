@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+_REASONS = re.compile(r"(^|[/.])(o[134](-|$)|gpt-5)")
+
 
 class Effort(StrEnum):
     """How a vendor is asked for more or less reasoning."""
@@ -49,7 +51,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     limit_member: str | None = None
     """The one name under which the limit of the answer is taken; None: under either."""
     added_limit: str = "max_tokens"
-    """Where either is taken, the name for a limit that the caller did not set and the gateway does."""
+    """Where either is taken, the name for a limit that the caller did not set and the gateway does: see
+    `limit_added_for`."""
     renames: tuple[tuple[str, str], ...] = ()
     """Members that go under another name: ours, theirs."""
     refuses: frozenset[str] = frozenset()
@@ -84,3 +87,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
             if re.match(pattern, model):
                 refused |= members
         return refused
+
+    def limit_added_for(self, model: str) -> str:
+        """OpenAI's models that reason refuse the older name, whoever serves them."""
+        return "max_completion_tokens" if _REASONS.search(model) else self.added_limit
