@@ -62,6 +62,25 @@ def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
     assert overdue(patience, STALLED, now=35.0, read_at=35.0, is_mid_event=True) == "stream_deadline_exceeded"
 
 
+def test_comments_before_the_first_token_are_a_sign_of_life_as_long_as_that_is_waited_for() -> None:
+    """Some providers name the role at once, and send comments until the model has begun."""
+    patience = Patience(TIMING, 0.0)
+    role = structs.replace(FLOWING, has_first_event=False)
+    assert overdue(patience, role) is None
+    waiting = structs.replace(role, has_moved=False)
+    for now in range(10, 120, 5):
+        assert overdue(patience, waiting, now=float(now), read_at=now - 1.0) is None
+    assert overdue(patience, waiting, now=120.0, read_at=119.0) == "upstream_timeout"
+
+
+def test_silence_after_the_role_is_a_stop() -> None:
+    patience = Patience(TIMING, 0.0)
+    role = structs.replace(FLOWING, has_first_event=False)
+    assert overdue(patience, role) is None
+    assert overdue(patience, role, has_moved=False, now=64.9) is None
+    assert overdue(patience, role, has_moved=False, now=65.0) == "stream_idle_timeout"
+
+
 def test_comments_are_no_events() -> None:
     """Bytes come, no event does, and none is begun: neither is it going on, nor is the finish kept waiting."""
     patience = Patience(TIMING, 0.0)

@@ -122,6 +122,7 @@ class Patience:
 
     def _note_event(self, look: Look) -> None:
         """Comments are bytes and no events: an upstream that sends nothing else has stopped (spec/failures.md, idle).
+        Before the first token they may say that it is at work; for that it has `first_event_s` and no more.
 
         When an event came is known to a tick; the last read is never before it.
         """
@@ -133,6 +134,8 @@ class Patience:
             self._event_at = look.read_at
         else:
             self._framed_at = look.now
+            if self._event_at is not None and not look.has_first_event:
+                self._event_at = look.read_at
         if look.is_paused and self._event_at is not None:
             self._event_at = look.now
 
