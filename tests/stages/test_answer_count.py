@@ -37,6 +37,22 @@ def test_pieces_that_were_counted_one_by_one_are_counted_anew_before_they_are_to
     assert not count.exceeds(100), "of 67 tokens"
 
 
+def test_an_answer_far_beyond_its_limit_is_not_counted_from_its_beginning_each_time() -> None:
+    record, counted = Record(), 0
+
+    def counter(text: str) -> Count:
+        nonlocal counted
+        counted += len(text)
+        return three_each(text)
+
+    count = AnswerCount(record, counter)
+    count.is_beyond = True
+    for held in range(1000):
+        record.delivered.write("123" * 100)
+        assert count.exceeds(100 * held + 99)
+    assert counted < 20 * record.written
+
+
 @pytest.mark.parametrize("counter", [None, estimate], ids=["no tokenizer", "not loaded yet"])
 def test_without_a_tokenizer_only_what_is_surely_longer_is(counter: object) -> None:
     record = Record()

@@ -15,6 +15,7 @@ from streamweir.stages.settlement import Counter, UsageSource, size_of
 LONGEST_TOKEN = 16
 """Bytes, on the average of an answer: four times the rule of thumb."""
 _SLACK_TOKENS, _SLACK_PART = 16, 64
+_ANEW_PART = 8
 _PIECE = 16 * 1024
 """Characters that are counted in one go."""
 
@@ -22,11 +23,13 @@ _PIECE = 16 * 1024
 class AnswerCount:
     """`count` is the tokenizer of the model, on the event loop. None: there is none, or there are several choices."""
 
-    __slots__ = ("_count", "_counted", "_measured", "_record", "is_beyond")
+    __slots__ = ("_anew_at", "_count", "_counted", "_measured", "_record", "is_beyond")
 
     def __init__(self, record: Record, count: Counter | None) -> None:
         self._record = record
         self._count = count
+        self._anew_at = 0
+        """How many characters there were when all of them were counted last."""
         self._counted = [(0, 0), (0, 0)]
         """Of the text and of the reasoning: how many characters were counted, and their tokens."""
         self._measured = [(0, 0), (0, 0)]
@@ -44,9 +47,14 @@ class AnswerCount:
         return max(told, size if self.is_beyond else size // LONGEST_TOKEN)
 
     def exceeds(self, allowed: int) -> bool:
-        """Counted anew: what was counted piece by piece may be a few tokens more than the whole has."""
+        """Counted anew: what was counted piece by piece may be a few tokens more than the whole has. Of an answer that
+        is beyond its limit anyway, not each time that more is held for it: a long one would take ever longer."""
         if self() <= allowed:
             return False
+        written = self._record.written
+        if self.is_beyond and written < self._anew_at + self._anew_at // _ANEW_PART:
+            return True
+        self._anew_at = written
         self._counted = [(0, 0), (0, 0)]
         return self() > allowed
 
