@@ -17,8 +17,6 @@ from streamweir.core.remote import names_remote_content
         {"web_search_options": {}},
         {"previous_response_id": "resp_1"},
         {"plugins": [{"id": "web"}], "mcp_servers": []},
-        {"extra_body": {"cached_content": "cachedContents/abc"}},
-        {"extra_body": {"google": {"cached_content": "cachedContents/abc"}}},
     ],
 )
 def test_it_names_some(members: dict[str, Any]) -> None:
@@ -26,15 +24,7 @@ def test_it_names_some(members: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "members",
-    [
-        {},
-        {"temperature": 1, "metadata": {}},
-        {"mcp_servers": []},
-        {"cached_content": None},
-        {"extra_body": {"google": {"thinking_config": {"include_thoughts": True}}}},
-        {"extra_body": "cached_content"},
-    ],
+    "members", [{}, {"temperature": 1, "metadata": {}}, {"mcp_servers": []}, {"cached_content": None}]
 )
 def test_it_names_none(members: dict[str, Any]) -> None:
     assert not names_remote_content({"model": "m", "messages": [], **members})

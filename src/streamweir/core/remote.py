@@ -30,19 +30,8 @@ REMOTE_MEMBERS = frozenset(
 )
 
 
-_ENVELOPE = "extra_body"
-"""Some vendors read members of their own in it, at once or under the vendor's name."""
-_LOOKED_FOR = REMOTE_MEMBERS | {_ENVELOPE}
-
-
 def names_remote_content(body: Mapping[str, Any]) -> bool:
     """`body`: the members of the request, as they were sent. An empty object may ask for something too."""
-    if _LOOKED_FOR.isdisjoint(body):
+    if REMOTE_MEMBERS.isdisjoint(body):
         return False  # nearly always
-    extra = body.get(_ENVELOPE)
-    within = [extra, *extra.values()] if isinstance(extra, dict) else []
-    return _names_some(body) or any(_names_some(inner) for inner in within if isinstance(inner, dict))
-
-
-def _names_some(members: Mapping[str, Any]) -> bool:
-    return any(members.get(name) not in (None, False, []) for name in REMOTE_MEMBERS)
+    return any(body.get(name) not in (None, False, []) for name in REMOTE_MEMBERS)
