@@ -66,6 +66,27 @@ async def test_nobody_hears_of_an_answer_that_is_paid_for(mode: Mode) -> None:
         assert texts_of(run.documents) == "".join(WORDS)
 
 
+@pytest.mark.parametrize(("tokens", "is_counted"), [(4 * 40 * 200, False), (4 * 40 * 200 - 1000, True)])
+async def test_an_answer_is_counted_only_where_it_could_be_longer_than_its_allowance(
+    tokens: int, is_counted: bool
+) -> None:
+    """A character is four bytes at the most, and no text has more tokens than bytes."""
+    counted = []
+
+    def prepare(relay: Relay) -> None:
+        def exceeds(allowed: int) -> bool:
+            counted.append(allowed)
+            return False
+
+        relay.exceeds = exceeds
+        relay.allowance(tokens)
+
+    async with attempt(piecewise(openai_frames(WORDS)), meter=Meter(3), prepare=prepare) as (run, _):
+        await run.over()
+        assert texts_of(run.documents) == "".join(WORDS)
+        assert bool(counted) is is_counted
+
+
 @pytest.mark.parametrize("mode", list(Mode))
 async def test_an_overrun_is_told_once_and_soon(mode: Mode) -> None:
     watched = Watched(1000)

@@ -139,7 +139,8 @@ def hold_for(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier:
 def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
     """The most tokens of answer for which `hold_for` is at most `amount`. None: any number. -1: not even none."""
     most: int | None = None
-    for each in _reachable(rates, prompt_tokens, service_tier):
+    is_plain = not rates.tiers and (service_tier is None or not rates.services)  # as in `hold_for`
+    for each in (rates,) if is_plain else _reachable(rates, prompt_tokens, service_tier):
         room = (amount - each.per_request) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.dearest_input
         if room < 0:
             return -1
@@ -167,8 +168,12 @@ class Quote(Struct, frozen=True):
 
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
         """How many tokens of answer `amount` pays for, whichever target gives it. See `affordable`."""
-        every = [affordable(rates, amount, prompt_tokens, service_tier) for rates in self.rates.values() if rates]
-        return min([tokens for tokens in every if tokens is not None], default=None)
+        least: int | None = None
+        for rates in self.rates.values():
+            tokens = affordable(rates, amount, prompt_tokens, service_tier) if rates is not None else None
+            if tokens is not None and (least is None or tokens < least):
+                least = tokens
+        return least
 
 
 _encoder = msgspec.json.Encoder()

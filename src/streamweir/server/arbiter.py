@@ -129,13 +129,17 @@ class MemoryArbiter:
         return Ruling(decision=decision, is_booked=True, code=code)
 
     async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
-        until = time.monotonic() + self._decision_s
+        until = 0.0
+        least: int | None = None
         for draw in draws:
-            if not self._limits.knows(draw.account):
+            used = self._limits.used(draw.account)
+            if used is None:
+                until = until or time.monotonic() + self._decision_s
                 await self._seed(draw.account, until)
-        used = [self._limits.used(draw.account) for draw in draws]
-        known = [draw.limit - each for draw, each in zip(draws, used, strict=True) if each is not None]
-        return min(known, default=None)
+                used = self._limits.used(draw.account)
+            if used is not None and (least is None or draw.limit - used < least):
+                least = draw.limit - used
+        return least
 
     async def extend(self, entry: Extend, claim: Claim) -> bool:
         return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None

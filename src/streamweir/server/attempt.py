@@ -8,12 +8,11 @@ import time
 
 from msgspec import structs
 
-from streamweir.core.remote import names_remote_content
+from streamweir.core.remote import REMOTE_MEMBERS, names_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.dialects.base import Dialect, Reply
 from streamweir.policy.route import TargetId
 from streamweir.providers.base import UpstreamRequest
-from streamweir.server.asking import estimate_prompt
 from streamweir.server.chance import random_bytes
 from streamweir.server.patience import Timing
 from streamweir.server.setup import Setup
@@ -35,10 +34,17 @@ def build_request(setup: Setup, chat: ChatRequest, target: TargetId, limit: int 
 
 
 def make_exchange(
-    setup: Setup, chat: ChatRequest, target: TargetId, dialect: Dialect, sent_bytes: int, tokenizer: Tokenizer | None
+    setup: Setup,
+    chat: ChatRequest,
+    target: TargetId,
+    dialect: Dialect,
+    sent_bytes: int,
+    prompt_tokens: int,
+    tokenizer: Tokenizer | None,
 ) -> tuple[Exchange | WholeExchange, Meter]:
     """`sent_bytes`: of the body that goes to the provider, by which its word on the prompt is judged.
 
+    `prompt_tokens`: as estimated when it was booked.
     `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
     """
     place = setup.providers[target.provider]
@@ -51,13 +57,13 @@ def make_exchange(
         include_usage=chat.include_usage,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
-    is_open = has_media(chat) or names_remote_content(chat.body)
-    scope = Scope(sent_bytes, most_output_tokens(chat), is_open, setup.config.store.anomaly_tokens)
+    is_open = not REMOTE_MEMBERS.isdisjoint(chat.body) and names_remote_content(chat.body)
+    scope = Scope(sent_bytes, most_output_tokens(chat), is_open or has_media(chat), setup.config.store.anomaly_tokens)
     if tokenizer is None:
-        meter = Meter(estimate_prompt(chat), scope=scope)
+        meter = Meter(prompt_tokens, scope=scope)
     else:
         count_prompt = PromptCount(tokenizer, chat.prompt)
-        meter = Meter(estimate_prompt(chat), tokenizer.quickly, count_prompt=count_prompt, scope=scope)
+        meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, scope=scope)
     kind = Exchange if chat.stream else WholeExchange
     return kind(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
 
@@ -92,7 +98,9 @@ def most_output_tokens(chat: ChatRequest) -> int | None:
 
 def choices_of(chat: ChatRequest) -> int:
     """How many answers are made, and billed: some servers make more of them than they give."""
-    best_of = chat.body.get("best_of")
+    if "best_of" not in chat.body:
+        return chat.n
+    best_of = chat.body["best_of"]
     return max(chat.n, best_of) if isinstance(best_of, int) else chat.n
 
 

@@ -15,7 +15,7 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.policy.access import Key
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import Route, TargetId
+from streamweir.policy.route import Route, TargetId, WeightedTarget
 from streamweir.server.setup import Setup
 
 
@@ -33,12 +33,18 @@ def find_route(setup: Setup, key: Key, chat: ChatRequest) -> Route:
 def fit_route(setup: Setup, route: Route, chat: ChatRequest) -> Route:
     """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
     providers = setup.providers
-    refusals = [providers[each.target.provider].provider.refusal_of(chat, each.target.model) for each in route.targets]
-    if not any(refusals):
+    fit: tuple[WeightedTarget, ...] = ()
+    reason: CallerError | None = None
+    for each in route.targets:
+        refusal = providers[each.target.provider].provider.refusal_of(chat, each.target.model)
+        if refusal is None:
+            fit += (each,)
+        else:
+            reason = reason or refusal
+    if reason is None:
         return route
-    fit = tuple([each for each, refusal in zip(route.targets, refusals, strict=True) if refusal is None])
     if not fit:
-        raise next(refusal for refusal in refusals if refusal is not None)
+        raise reason
     return structs.replace(route, targets=fit)
 
 

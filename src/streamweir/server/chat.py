@@ -22,8 +22,9 @@ from streamweir.policy.refusal import is_refusal_of_stream_options
 from streamweir.policy.route import Route, TargetId
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server import respond
+from streamweir.server.afterwards import content_of, count_pending
 from streamweir.server.asking import estimate_prompt, read_idempotency
-from streamweir.server.attempt import make_exchange, most_output_tokens, timing_of
+from streamweir.server.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.booking import Asked, Booking
 from streamweir.server.books import Books, unavailable
 from streamweir.server.candidates import Candidates, find_route, fit_route
@@ -32,7 +33,7 @@ from streamweir.server.facts import Attempt, RequestFacts
 from streamweir.server.measure import Measure
 from streamweir.server.message import Headers, Request, Response
 from streamweir.server.overload import Place
-from streamweir.server.parsing import LARGEST_ON_LOOP, build_in, read_chat
+from streamweir.server.parsing import LARGEST_ON_LOOP, read_chat
 from streamweir.server.payment import Payment
 from streamweir.server.recording import RecordedRelay, Recording
 from streamweir.server.relay import Relay, Watch
@@ -41,8 +42,7 @@ from streamweir.server.settle import Ended
 from streamweir.server.setup import Setup
 from streamweir.server.tokens import Vocabularies, choose
 from streamweir.stages.meter import Meter
-from streamweir.stages.settlement import Pending, Settlement
-from streamweir.store.content import Content
+from streamweir.stages.settlement import Pending
 from streamweir.store.journal import JournalUnavailable
 
 _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
@@ -198,26 +198,14 @@ class Conversation:
         """When `run` is over."""
         self._payment = None  # it holds this one
         pending, recording, meter = self._pending, self._recording, self._meter
-        record = None
+        record = count = None
         if recording is not None and meter is not None:
-            record = partial(self._content, recording, meter)
-        count = None if pending is None else partial(self._count, pending)
+            record = partial(content_of, recording, meter, self._request.id, self.key, self.booking, self.facts.at_ms)
+        if pending is not None:
+            model = (self.facts.target or "").partition("/")[2]
+            count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
         estimate = None if pending is None else pending.count
         return Ended(facts=self.facts, booking=self.booking, count=count, estimate=estimate, record=record)
-
-    def _count(self, pending: Pending) -> Settlement:
-        """In a thread."""
-        model, prompt = (self.facts.target or "").partition("/")[2], self._prompt
-        if prompt is None or not choose(model).is_own:
-            return pending.count()
-        tokenizer = self._vocabularies.tokenizer(model)
-        return pending.count(tokenizer, tokenizer.count_prompt(prompt))
-
-    def _content(self, recording: Recording, meter: Meter) -> Content:
-        """In a thread."""
-        workspace_id = self.booking.workspace_id if self.booking is not None else self.key.workspace_id
-        answer = meter.record.delivered.getvalue()
-        return recording.content(self._request.id, workspace_id, self.key.id, self.facts.at_ms, answer)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = respond.failure_answer(error, self._dialect, self._headers)
@@ -357,8 +345,11 @@ class Conversation:
         chat, limit = self._chat, self.booking.limit if self.booking is not None else None
         assert chat is not None  # noqa: S101 (for the type checker)
         self._response.on_gone = self._caller_gone
-        thread = self._parser if self._body_bytes > LARGEST_ON_LOOP else None
-        return await build_in(thread, self._setup, chat, target, limit)
+        if self._body_bytes <= LARGEST_ON_LOOP:
+            return build_request(self._setup, chat, target, limit)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._parser, build_request, self._setup, chat, target, limit
+        )
 
     def _begin(
         self, target: TargetId, is_last: bool, request: UpstreamRequest
@@ -383,7 +374,8 @@ class Conversation:
 
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
         tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
-        exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, tokenizer)
+        prompt_tokens = self.booking.asked.prompt_tokens if self.booking is not None else estimate_prompt(chat)
+        exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, prompt_tokens, tokenizer)
         parts = Parts(
             exchange,
             meter,

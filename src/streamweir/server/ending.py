@@ -26,6 +26,7 @@ from streamweir.server.source import Source
 from streamweir.server.watch import Watch
 from streamweir.stages.exchange import Exchange, WholeExchange
 from streamweir.stages.meter import Meter
+from streamweir.wire.jsonio import UNCROWDED
 
 P = ParamSpec("P")
 E = TypeVar("E", bound="Ending")
@@ -307,7 +308,8 @@ class Ending(ABC):
     def _finish(self) -> None:
         """The body has ended as a body should."""
         exchange = self._exchange
-        if isinstance(exchange, WholeExchange) and (body := exchange.large_body()) is not None:
+        is_long = self.bytes_in > UNCROWDED  # nearly no whole answer is
+        if is_long and isinstance(exchange, WholeExchange) and (body := exchange.large_body()) is not None:
             self._source.is_paused = True  # by us, as in `_conclude`
             self._reading = self._loop.create_task(self._read_large(exchange, body))
             return

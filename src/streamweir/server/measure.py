@@ -2,31 +2,27 @@
 
 The bytes of its body bound its prompt at once. A count by the tokenizers of all models that may answer
 is a better bound, and takes a thread: it is made only where the bound by bytes does not fit. What is
-known of the models themselves comes from the price table (context windows) and from `providers.outputs`.
+known of the models themselves is in `server.reach`.
 """
 
 import asyncio
-import re
 from concurrent.futures import Executor
 
 from streamweir.core.request import ChatRequest
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
-from streamweir.providers.outputs import longest_answer
 from streamweir.server.attempt import choices_of
+from streamweir.server.reach import Reach
 from streamweir.server.setup import Setup
 from streamweir.server.tokens import Vocabularies, choose
-from streamweir.stages.bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE, PromptBound, bound_of, predicted_tokens, text_of
+from streamweir.stages.bound import PromptBound, bound_of, predicted_tokens, text_of
 from streamweir.stages.limited import thinking_budget
 from streamweir.stages.settlement import BYTES_PER_TOKEN, UsageSource
 
-_SMALL_TOKENS = re.compile(r"4o-mini")
 _WORTH_COUNTING = 4096
 """Bytes: of a shorter prompt the difference is a cent at the most."""
 _USUALLY = 8
 """Of what pictures and recordings take at the most, one part in so many is what they usually take."""
-_READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
-"""Kinds of providers for which the address of a picture is that of a picture."""
 
 
 class Measure:
@@ -54,21 +50,17 @@ class Measure:
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
-        chat, store = self._chat, self._setup.config.store
-        models = [each.target.model for each in self._route.targets]
-        image_tokens = SMALL_TOKEN_IMAGE if any(map(_SMALL_TOKENS.search, models)) else IMAGE_TOKENS
-        kinds = {self._setup.providers[each.target.provider].config.kind for each in self._route.targets}
-        bound = bound_of(chat, self._body_bytes, image_tokens, links_are_images=kinds <= _READ_IMAGES_ALONE)
+        chat, reach, store = self._chat, self._setup.reaches.of(self._route), self._setup.config.store
+        bound = bound_of(chat, self._body_bytes, reach.image_tokens, links_are_images=reach.links_are_images)
         self._bound = bound
         choices, limit = choices_of(chat), chat.max_output_tokens
-        longest = [longest_answer(model) or store.answer_tokens for model in models]
         return Need(
-            prompt=bound.by_bytes(self._window(), store.prompt_bytes_per_token),
+            prompt=bound.by_bytes(reach.widest, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
             default=hold_tokens + thinking_budget(chat),
-            most=max(1, min(*longest, self._room(bound, hold_tokens))),
+            most=max(1, min(reach.answer, _room(reach, bound, hold_tokens))),
             choices=choices,
-            besides=predicted_tokens(chat),
+            besides=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
         )
 
@@ -79,7 +71,7 @@ class Measure:
             return None
         loop = asyncio.get_running_loop()
         tokens = await loop.run_in_executor(self._parser, self._count, models)
-        return None if tokens is None else bound.by_count(tokens, self._window())
+        return None if tokens is None else bound.by_count(tokens, self._setup.reaches.of(self._route).widest)
 
     def _count(self, models: list[str]) -> int | None:
         """In a thread."""
@@ -88,21 +80,11 @@ class Measure:
         is_counted = all(source is UsageSource.TOKENIZER for _, source in counts)
         return max(tokens for tokens, _ in counts) if is_counted else None
 
-    def _windows(self) -> list[int | None]:
-        table = self._setup.quotes.prices.table
-        return [
-            table.context_window(self._setup.providers[target.provider].config.kind, target.model)
-            for target in [each.target for each in self._route.targets]
-        ]
 
-    def _window(self) -> int:
-        """The most that any of them reads."""
-        otherwise = self._setup.config.store.remote_tokens
-        return max(window or otherwise for window in self._windows())
-
-    def _room(self, bound: PromptBound, hold_tokens: int) -> int:
-        """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
-        say nothing of that."""
-        taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUALLY
-        rooms = [max(hold_tokens, window - taken) for window in self._windows() if window is not None]
-        return min(rooms, default=10**9)
+def _room(reach: Reach, bound: PromptBound, hold_tokens: int) -> int:
+    """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
+    say nothing of that."""
+    if reach.narrowest is None:
+        return reach.answer
+    taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUALLY
+    return max(hold_tokens, reach.narrowest - taken)

@@ -1,4 +1,4 @@
-"""A request's body to a `ChatRequest`, and that to what is sent: on the loop, or in a thread where it is large.
+"""A request's body to a `ChatRequest`: on the loop, or in a thread where it is large.
 
 A body of many small things takes long at every step: to read, to check, to translate. How many there may
 be is bounded (`wire.jsonio`); those that take longer than a turn of the loop may are worked on elsewhere.
@@ -9,10 +9,6 @@ from concurrent.futures import Executor
 
 from streamweir.core.request import ChatRequest, read_request
 from streamweir.dialects.base import Dialect
-from streamweir.policy.route import TargetId
-from streamweir.providers.base import UpstreamRequest
-from streamweir.server.attempt import build_request
-from streamweir.server.setup import Setup
 from streamweir.wire.jsonio import decode_body
 
 LARGEST_ON_LOOP = 64 * 1024
@@ -21,17 +17,8 @@ LARGEST_ON_LOOP = 64 * 1024
 
 async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequest:
     if len(body) <= LARGEST_ON_LOOP:
-        return _parse(body, dialect)
+        return read_request(decode_body(body), dialect.request)
     return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, dialect)
-
-
-async def build_in(
-    thread: Executor | None, setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None
-) -> UpstreamRequest:
-    """What is sent. `thread`: for a request that was read in one."""
-    if thread is None:
-        return build_request(setup, chat, target, limit)
-    return await asyncio.get_running_loop().run_in_executor(thread, build_request, setup, chat, target, limit)
 
 
 def _parse(body: bytes, dialect: Dialect) -> ChatRequest:

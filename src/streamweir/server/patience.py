@@ -18,6 +18,8 @@ _LEAST_STEP_BYTES = 256
 _UNSEEN_BYTES = 16 * 1024
 """Of text: so much of an answer may pass beyond its allowance before that is seen, and only where frames suddenly
 carry more than twice the text that they did before."""
+MOST_BYTES = 4
+"""Of a character, in UTF-8."""
 _SHORTEST_WAIT_S = 0.001
 _SHORTEST_PULSE_S = 0.02
 """No setting makes a stream that just flows look more often than this."""

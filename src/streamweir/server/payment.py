@@ -16,9 +16,9 @@ from streamweir.policy.route import TargetId
 from streamweir.server.booking import Booking, Stand
 from streamweir.server.books import Books
 from streamweir.server.relay import Relay, Watch
-from streamweir.server.tokens import Vocabularies, choose
+from streamweir.server.tokens import Vocabularies
 from streamweir.stages.answercount import AnswerCount
-from streamweir.stages.meter import Counter, Meter
+from streamweir.stages.meter import Meter
 
 
 class Payment:
@@ -45,24 +45,17 @@ class Payment:
     def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
         """Before the attempt begins."""
         booking = self._booking
-        booking.progress = partial(_stand, relay, meter, str(target), self._epoch_ms)
+        booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
         ticket = booking.ticket
         if ticket is not None and not ticket.is_durable:
             relay.hold_back()
             ticket.when_durable(relay.let_go_on)
         if booking.allowance is not None:
             relay.allowance(booking.allowance)
-            answer = AnswerCount(meter.record, self._counter(target) if booking.choices == 1 else None)
+            count = self._vocabularies.counter(target.model) if booking.choices == 1 else None
+            answer = AnswerCount(meter.record, count)
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
-
-    def _counter(self, target: TargetId) -> Counter | None:
-        """The model's own tokenizer, on the event loop; it is loaded from now on."""
-        if not choose(target.model).is_own:
-            return None
-        count = self._vocabularies.tokenizer(target.model).quickly
-        count("")
-        return count
 
     async def over(self) -> None:
         """When the attempt is: what is being held is settled with the rest."""
@@ -93,11 +86,11 @@ class Payment:
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
 
 
-def _stand(relay: Relay, meter: Meter, target: str, epoch_ms: float) -> Stand:
+def _stand(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> Stand:
     """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
     first_at, sent_at = relay.first_token_at, relay.sent_at
     return Stand(
-        target,
+        str(target),
         meter.tokens_so_far(),
         round(epoch_ms + first_at * 1000) if first_at is not None and sent_at is not None else None,
         round(epoch_ms + sent_at * 1000) if sent_at is not None else None,

@@ -16,7 +16,7 @@ from streamweir.server.alarm import SLACK_S
 from streamweir.server.ending import Ending, Parts, guarded
 from streamweir.server.facts import Gaps, RequestFacts
 from streamweir.server.gap import BOUNDS_S, no_gaps, read_gaps
-from streamweir.server.patience import Look, Patience, too_large
+from streamweir.server.patience import MOST_BYTES, Look, Patience, next_weighing, too_large
 from streamweir.server.strip import Strip
 from streamweir.server.watch import Watch as Watch
 from streamweir.upstream.base import Upstream
@@ -138,8 +138,8 @@ class Relay(Ending):
             if gap_s > self._longest_gap_s:
                 self._longest_gap_s = gap_s
             self._read_at = now
-            self.bytes_in += len(data)
-            if self.bytes_in > self._weigh_at:
+            self.bytes_in += (size := len(data))
+            if self.bytes_in > self._weigh_at and not self._is_covered(size):
                 self._weigh(data, now)
                 return
             out = self._feed(data)
@@ -214,7 +214,7 @@ class Relay(Ending):
         if self._exchange.ended:  # what is whole is billed, and so it is delivered
             self._conclude(out)
             return
-        if self._allowed is not None and self._record.written > written:
+        if self._allowed is not None and self._record.written > written and not self._is_covered(0):
             self._written_before = before
             self._check_allowance()
             self._written_before = None
@@ -224,6 +224,20 @@ class Relay(Ending):
             self._write(out, now)
         if self.bytes_in > self._timing.most_bytes:
             self.stop(too_large())
+
+    def _is_covered(self, more: int) -> bool:
+        """Whether what came so far, and `more` bytes, is surely paid for: no text has more tokens than bytes.
+
+        Then it need not be counted, and is looked at again later.
+        """
+        allowed, record = self._allowed, self._record
+        if allowed is None or record.usage is not None:  # a provider may report more than it has shown
+            return False
+        most = MOST_BYTES * (record.delivered.tell() + record.reasoned.tell())
+        if most + more > allowed:
+            return False
+        self._weigh_at = next_weighing(self.bytes_in, most, allowed - most - more, self._timing.most_bytes)
+        return self.bytes_in <= self._weigh_at
 
     def _write(self, out: bytes, now: float) -> None:
         if self._put(out, now) and not self._source.is_paused:
@@ -261,7 +275,8 @@ class Relay(Ending):
                 if self._outlet.keep_alive(KEEP_ALIVE, look.now) and not self._source.is_paused:
                     self._pause()
                 look = self._look()
-            self._check_allowance()  # a provider may report more than it has shown
+            if not self._is_covered(0):
+                self._check_allowance()
         if not self.is_over and not self._is_abandoned:
             self._alarm.by(self._patience.next_look(look))
 

@@ -6,6 +6,8 @@ user-agent, say) is taken out by its shape, as it is for the log; the names of m
 the ids in chunks stay to the letter, for requests are counted and found by them.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from streamweir.core.usage import Usage
@@ -55,7 +57,7 @@ def row_of(facts: RequestFacts, instance: str) -> Row:
         completion_tokens=usage.completion_tokens if usage is not None else None,
         usage=_buckets(usage) if usage is not None else None,
         usage_source=facts.usage_source.value if facts.usage_source is not None else None,
-        flags=_json(facts.flags) if facts.flags else None,
+        flags=_flags(facts.flags) if facts.flags else None,
         held=facts.held,
         cost=facts.cost,
         price_version=facts.price_version,
@@ -112,6 +114,12 @@ def _buckets(usage: Usage) -> str:
         audio_output=usage.audio_output,
     )
     return _json(buckets)
+
+
+@lru_cache(maxsize=256)
+def _flags(flags: tuple[str, ...]) -> str:
+    """There are few, and most requests of a kind have the same."""
+    return _json(flags)
 
 
 def _json(document: object) -> str:

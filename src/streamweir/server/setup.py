@@ -35,6 +35,7 @@ from streamweir.providers.registry import (
     provider_named,
 )
 from streamweir.server.quotes import Quotes
+from streamweir.server.reach import Reaches
 from streamweir.store.pricefile import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
@@ -88,6 +89,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     budget: RetryBudget
     refusals: Refusals
     quotes: Quotes
+    reaches: Reaches
     providers: Mapping[str, Place]
 
 
@@ -115,6 +117,8 @@ def build_setup(
     if old is not None:
         changed = [name for name, place in providers.items() if _is_new(place, old)]
         router.adopt(old.router, changed)
+    kinds = {provider.name: provider.kind for provider in config.providers}
+    book = prices or (old.quotes.prices if old is not None else built_in_prices())
     return Setup(
         config=config,
         dialect=DIALECTS[config.server.dialect],
@@ -126,10 +130,11 @@ def build_setup(
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else Refusals(),
         quotes=Quotes(
-            prices or (old.quotes.prices if old is not None else built_in_prices()),
-            {provider.name: provider.kind for provider in config.providers},
+            book,
+            kinds,
             {model.id: _rates(model.price) for model in config.models if model.price is not None},
         ),
+        reaches=Reaches(kinds, book, config.store),
         providers=providers,
     )
 

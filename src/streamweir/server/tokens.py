@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from streamweir.core.message import AudioPart, CustomCall, FilePart, ImagePart, Message, RefusalPart, TextPart
 from streamweir.core.request import Prompt
-from streamweir.stages.settlement import Count, UsageSource, estimate
+from streamweir.stages.settlement import Count, Counter, UsageSource, estimate
 from streamweir.wire import jsonio
 
 MOST_ON_LOOP = 32 * 1024
@@ -88,6 +88,15 @@ class Vocabularies:
 
     def tokenizer(self, model: str) -> "Tokenizer":
         return Tokenizer(self, choose(model))
+
+    def counter(self, model: str) -> Counter | None:
+        """The model's own tokenizer, for the event loop: it is loaded from now on. None: its own is not known."""
+        choice = choose(model)
+        if not choice.is_own:
+            return None
+        if choice.vocabulary not in self._loaded:
+            self.find(choice.vocabulary)
+        return Tokenizer(self, choice).quickly
 
     def load(self, name: str) -> Callable[[str], int] | None:
         """None: there is no library, or it does not have it."""

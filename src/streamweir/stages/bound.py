@@ -63,10 +63,12 @@ def bound_of(
     other = _TEMPLATE_TOKENS + (_TOOL_TOKENS if request.tools else 0)
     inline = 0
     is_remote = names_remote_content(request.body)
-    is_remote |= any(tool.function is None and tool.custom is None for tool in request.tools)
-    is_remote |= any(message.get("audio") is not None for message in request.body["messages"])
+    for tool in request.tools:
+        is_remote |= tool.function is None and tool.custom is None
+    for sent in request.body["messages"]:
+        is_remote |= "audio" in sent and sent["audio"] is not None
     for message in request.messages:
-        if not isinstance(message.content, tuple):
+        if type(message.content) is not tuple:
             continue
         for part in message.content:
             size, tokens, is_bounded = _measure(part, image_tokens)

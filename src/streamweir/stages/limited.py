@@ -18,12 +18,14 @@ _LEAST_THINKING = 1024
 
 def with_limit(request: ChatRequest, most: int) -> ChatRequest:
     """`most` tokens for each choice. Where the caller named no limit, the provider's own name for it is used."""
-    body: dict[str, Any] = dict(request.body)
+    body: dict[str, Any] = {**request.body}
     for name in _NAMES:
-        if body.get(name) is not None:
+        if name in body and body[name] is not None:
             body[name] = most
     for name, member in _BUDGETS:
-        thinking = body.get(name)
+        if name not in body:
+            continue
+        thinking = body[name]
         if isinstance(thinking, dict) and isinstance(budget := thinking.get(member), int) and budget >= most:
             if most > _LEAST_THINKING:
                 body[name] = {**thinking, member: max(_LEAST_THINKING, most * 4 // 5)}
@@ -34,5 +36,10 @@ def with_limit(request: ChatRequest, most: int) -> ChatRequest:
 
 def thinking_budget(request: ChatRequest) -> int:
     """The tokens that the caller asks to be thought with before the answer; 0 where he names none."""
-    asked = [thinking.get(member) for name, member in _BUDGETS if isinstance(thinking := request.body.get(name), dict)]
-    return max([budget for budget in asked if isinstance(budget, int)], default=0)
+    most = 0
+    for name, member in _BUDGETS:
+        if name in request.body:
+            thinking = request.body[name]
+            budget = thinking.get(member) if isinstance(thinking, dict) else None
+            most = max(most, budget) if isinstance(budget, int) else most
+    return most

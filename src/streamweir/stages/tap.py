@@ -232,14 +232,15 @@ class Tap:
 
     def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
         report = read_usage(usage)
-        if not self.has_finished or report is None or not _adds_up(report, usage) or not self.record.believes(report):
+        is_due = bool(self.held) and len(self.choices) >= self._least_choices  # `has_finished`, at less than its price
+        if not is_due or report is None or not _adds_up(report, usage) or not self.record.believes(report):
             return None
         self._usage = report
         self.held.append((frame, b"" if self._cuts_usage else frame.raw))
         return b""
 
     def _end(self) -> bytes | None:
-        if not self.has_finished or (self._usage is None and not self._cuts_usage):
+        if not self.held or len(self.choices) < self._least_choices or (self._usage is None and not self._cuts_usage):
             return None
         self.ended = self.record.completed = True
         self.record.usage = self._usage

@@ -29,7 +29,7 @@ _MOST_IN_ONE_GO = 100_000
 """Brackets and quotes of a document that is read without a pause: some ten milliseconds."""
 DEEPEST_DOCUMENT = 500
 """Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
-_UNCROWDED = 64 * 1024
+UNCROWDED = 64 * 1024
 """A document of so many bytes is read quickly, whatever is in it."""
 _SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
 
@@ -64,7 +64,7 @@ def to_members(value: Any) -> dict[str, Any]:
 
 def is_crowded(data: bytes) -> bool:
     """Whether a document holds so many small things that it takes long for its size."""
-    if len(data) <= _UNCROWDED:
+    if len(data) <= UNCROWDED:
         return False
     return data.count(b"{") + data.count(b"[") + data.count(b'"') - data.count(b'\\"') > _MOST_IN_ONE_GO
 

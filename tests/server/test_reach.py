@@ -1,0 +1,42 @@
+"""What the models of a route read and write at the most: by all of them, and by the price table that is in force."""
+
+from streamweir.config.model import Store
+from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.pricelist import Model, Price, PriceList, Provider
+from streamweir.policy.pricetable import PriceTable
+from streamweir.policy.route import Route, TargetId, WeightedTarget
+from streamweir.server.reach import Reaches
+from streamweir.stages.bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
+
+KINDS = {"o": "openai", "g": "groq"}
+STORE = Store(answer_tokens=5000, remote_tokens=9000)
+
+
+def table(**windows: int) -> PriceTable:
+    models = tuple([Model(id=name, context=size, prices=(Price(input=1, output=1),)) for name, size in windows.items()])
+    providers = {"openai": Provider(models=models), "groq": Provider(models=models)}
+    return PriceTable(PriceList(version="v", source="a test", licence="", providers=providers))
+
+
+def route(*names: str) -> Route:
+    return Route("alias", tuple([WeightedTarget(TargetId(*name.split("/"))) for name in names]))
+
+
+def test_the_widest_window_the_narrowest_and_the_shortest_answer_count() -> None:
+    reach = Reaches(KINDS, PriceBook(table(a=1000, b=2000)), STORE).of(route("o/a", "o/b", "o/gpt-4o"))
+    assert (reach.widest, reach.narrowest, reach.answer) == (9000, 1000, 5000)
+    assert (reach.image_tokens, reach.links_are_images) == (IMAGE_TOKENS, True)
+
+
+def test_one_model_is_enough_for_the_worse_of_two_bounds() -> None:
+    reach = Reaches(KINDS, PriceBook(table()), STORE).of(route("o/gpt-4o-mini", "g/x"))
+    assert (reach.widest, reach.narrowest) == (9000, None)
+    assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
+
+
+def test_it_is_made_once_for_each_table() -> None:
+    book = PriceBook(table(a=1000))
+    reaches = Reaches(KINDS, book, STORE)
+    assert reaches.of(route("o/a")) is reaches.of(route("o/a"))
+    book.table = table(a=3000)
+    assert reaches.of(route("o/a")).narrowest == 3000
