@@ -17,6 +17,13 @@ test("a code says more than its verdict", () => {
   assert.equal(stopped.whose, "operator");
 });
 
+test("every flag of a record has a sentence", () => {
+  // Those of Settlement.flags (stages/settlement.py) and of policy/reserve.py.
+  for (const flag of ["usage_anomaly", "usage_cut", "missing_done", "junk_after_done", "max_tokens_set", "max_tokens_lowered"]) {
+    assert.match(explainFlag(flag), /^[A-Z].*\.$/, flag);
+  }
+});
+
 test("a word that nobody has written about is shown as it is", () => {
   assert.equal(explain("rejected", "toString").what, explain("rejected", null).what);
   assert.equal(explain("constructor", null).whose, null);

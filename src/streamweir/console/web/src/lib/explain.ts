@@ -128,6 +128,8 @@ export function explainSource(source: string | null): string {
 const FLAGS: Record<string, string> = {
   usage_anomaly: "The provider reported more than the request can have used, or counts that cannot be counts.",
   usage_cut: "The provider reported more than store.anomaly_tokens; only so many were billed.",
+  max_tokens_set: "The request had no limit of its answer, and the money behind its key has one: the provider was asked for no longer an answer than was reserved for.",
+  max_tokens_lowered: "There was too little money left for the limit that the request had: the provider was asked for a shorter answer.",
   missing_done: "The stream had a finish reason, but not the end marker that belongs behind it.",
   junk_after_done: "The provider went on sending after its end marker.",
 };
