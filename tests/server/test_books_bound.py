@@ -145,3 +145,14 @@ async def test_what_is_to_be_thought_is_reserved_beside_the_answer(tmp_path: Pat
         assert (await desk.gate.ask(key=secret, model="m", stream=True, thinking=thinking)).status == 200
         told = desk.up.requests[0].json
         assert (told["max_completion_tokens"], told["thinking"]["budget_tokens"]) == (1024 + 2000, 2000)
+
+
+async def test_thinking_for_which_too_little_is_left_is_named_as_left_out(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path, UNKNOWN) as desk:
+        thinking = {"type": "enabled", "budget_tokens": 2000}
+        prompt = most_prompt(model="m", stream=True, thinking=thinking)
+        secret = await desk.new_key(budget_nano=(prompt + 500) * MILLI)
+        assert (await desk.gate.ask(key=secret, model="m", stream=True, thinking=thinking)).status == 200
+        told = desk.up.requests[0].json
+        assert (told["max_completion_tokens"], "thinking" in told) == (500, False)
+        assert (await desk.row()).dropped == ["thinking"]

@@ -26,11 +26,16 @@ from streamweir.stages.plausibility import Scope
 
 def build_request(setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None) -> UpstreamRequest:
     """`limit`: tokens of each choice, in the place of the caller's."""
+    asked = chat
     if limit is not None:
         chat = with_limit(chat, limit)
     place = setup.providers[target.provider]
     asks = not setup.refusals.refuses(target)
-    return place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
+    request = place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
+    if limit is None or len(chat.body) == len(asked.body):
+        return request
+    lost = [name for name in asked.body if name not in chat.body]
+    return structs.replace(request, dropped=(*request.dropped, *lost))
 
 
 def make_exchange(
