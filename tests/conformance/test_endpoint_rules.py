@@ -15,6 +15,9 @@ from support.dialect_rules import DIALECTS as FORMS
 from support.dialect_rules import Rules
 from support.endpoint_defects import CASES, PAUSE_S, Case
 
+CLOCKED = {"delivery.as-made"}
+"""Rules about when frames arrive: a busy machine may break one, which says nothing about the others."""
+
 
 @pytest.mark.parametrize("rules", FORMS, ids=lambda rules: rules.name)
 async def test_a_right_endpoint_breaks_no_rule(rules: Rules) -> None:
@@ -30,7 +33,8 @@ async def test_a_right_endpoint_breaks_no_rule(rules: Rules) -> None:
 async def test_a_defect_is_found_by_its_rule(case: Case) -> None:
     async with BrokenEndpoint(case.rules, case.make(), pause_s=case.pause_s) as endpoint:
         report = await checked(endpoint.base_url, case.rules.name, MODEL, KEY)
-    assert set(found(report)) == {case.rule, *case.also}, found(report)
+    expected = {case.rule, *case.also}
+    assert set(found(report)) - (CLOCKED - expected) == expected, found(report)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
