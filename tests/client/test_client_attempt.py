@@ -62,6 +62,13 @@ def says(event: Event) -> bool:
 
 
 @each_kind
+async def test_a_choice_that_was_asked_for_and_is_missing_is_noticed(kind: str) -> None:
+    async with asked(kind, stream(openai_stream())) as (ask, _):
+        with pytest.raises(StreamTruncated):
+            await ask.final(**ASK, n=2)
+
+
+@each_kind
 async def test_what_is_sent(kind: str) -> None:
     async with asked(kind, stream(openai_stream()), headers={"X-Team": "a"}) as (ask, up):
         answer = await ask.final(**ASK, temperature=0, headers={"X-Trace": "b"})

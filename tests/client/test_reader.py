@@ -90,6 +90,46 @@ def test_one_choice_that_never_finishes_is_enough() -> None:
     assert isinstance(broken(HELLO, other, FINISH, DONE), StreamTruncated)
 
 
+OTHER = data({"id": "chatcmpl-1", "choices": [{"index": 1, "delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+
+
+def read(*chunks: bytes, dialect: str, n: int | None) -> Reader:
+    reader = Reader(dialect, n=n)
+    for chunk in chunks:
+        reader.feed(chunk)
+    reader.finish()
+    return reader
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize("end", [b"", DONE], ids=["clean end", "terminator"])
+def test_a_choice_that_was_asked_for_and_never_came_is_missing(dialect: str, end: bytes) -> None:
+    reader = read(HELLO, FINISH, end, dialect=dialect, n=2)
+    assert isinstance(reader.error, StreamTruncated)
+    assert not reader.completion.is_whole
+    assert reader.completion.text == "Hello"
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_with_all_choices_that_were_asked_for_it_is_whole(dialect: str) -> None:
+    reader = read(HELLO, FINISH, OTHER, DONE, dialect=dialect, n=2)
+    assert reader.error is None
+    assert [choice.text for choice in reader.completion.choices] == ["Hello", "Hi"]
+
+
+def test_more_choices_than_were_asked_for_are_no_answer() -> None:
+    third = OTHER.replace(b'"index": 1', b'"index": 2')
+    assert isinstance(read(HELLO, FINISH, OTHER, third, DONE, dialect="openai", n=2).error, StreamInvalid)
+
+
+@pytest.mark.parametrize(("n", "is_whole"), [(None, True), (2, False)])
+def test_a_whole_answer_has_the_choices_that_were_asked_for(n: int | None, is_whole: bool) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
+    reader = Reader("openai", n=n)
+    reader.read_whole(json.dumps({"id": "chatcmpl-1", "choices": [choice]}).encode())
+    assert (reader.error is None) is is_whole
+
+
 @pytest.mark.parametrize("body", [b"", b"\n\n", b": comment\n\n", b"event: ping\n\n", b"data:\n\n", b"<html></html>"])
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_nothing_is_no_answer(body: bytes, dialect: str) -> None:

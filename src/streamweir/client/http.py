@@ -19,7 +19,7 @@ from streamweir.client.error import ClientError
 from streamweir.client.line import AsyncLine, Line, Settings, Tap
 from streamweir.client.patience import PATIENT, SOME, Retries, Timeouts
 from streamweir.client.reader import USUAL, Limits
-from streamweir.client.request import Messages, body_of
+from streamweir.client.request import Messages, body_of, choices_in
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.dialects.base import Dialect
 
@@ -65,7 +65,7 @@ class Client:
         `tap` is shown the body as it comes, piece by piece; `parameters` are members of the request.
         """
         body = body_of(model, messages, parameters, stream=True, include_usage=include_usage)
-        with self._open(body, headers, stream=True, tap=tap) as stream:
+        with self._open(body, headers, stream=True, tap=tap, n=choices_in(parameters)) as stream:
             yield stream
 
     def create(
@@ -79,7 +79,7 @@ class Client:
         """A whole answer. In a dialect that always streams it is collected."""
         streams = self._settings.dialect.whole_object is None
         body = body_of(model, messages, parameters, stream=streams)
-        with self._open(body, headers, stream=streams) as stream:
+        with self._open(body, headers, stream=streams, n=choices_in(parameters)) as stream:
             return stream.final()
 
     def close(self) -> None:
@@ -99,11 +99,11 @@ class Client:
 
     @contextmanager
     def _open(
-        self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, tap: Tap | None = None
+        self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, n: int | None, tap: Tap | None = None
     ) -> Iterator[Stream]:
         attempts = self._settings.attempts()
         while True:
-            line = Line(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap)
+            line = Line(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
             try:
                 opened = line.open(self._http)
                 break
@@ -156,7 +156,7 @@ class AsyncClient:
     ) -> AsyncIterator[AsyncStream]:
         """As `Client.stream`."""
         body = body_of(model, messages, parameters, stream=True, include_usage=include_usage)
-        async with self._open(body, headers, stream=True, tap=tap) as stream:
+        async with self._open(body, headers, stream=True, tap=tap, n=choices_in(parameters)) as stream:
             yield stream
 
     async def create(
@@ -170,7 +170,7 @@ class AsyncClient:
         """As `Client.create`."""
         streams = self._settings.dialect.whole_object is None
         body = body_of(model, messages, parameters, stream=streams)
-        async with self._open(body, headers, stream=streams) as stream:
+        async with self._open(body, headers, stream=streams, n=choices_in(parameters)) as stream:
             return await stream.final()
 
     async def close(self) -> None:
@@ -190,11 +190,11 @@ class AsyncClient:
 
     @asynccontextmanager
     async def _open(
-        self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, tap: Tap | None = None
+        self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, n: int | None, tap: Tap | None = None
     ) -> AsyncIterator[AsyncStream]:
         attempts = self._settings.attempts()
         while True:
-            line = AsyncLine(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap)
+            line = AsyncLine(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
             try:
                 opened = await line.open(self._http)
                 break

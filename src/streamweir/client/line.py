@@ -82,8 +82,8 @@ class Settings:
         connect_s, first_s = self.timeouts.connect_s, self.timeouts.first_event_s
         return None if connect_s is None or first_s is None else connect_s + first_s
 
-    def reader(self) -> Reader:
-        return Reader(self.dialect, self.limits, secret=self._api_key)
+    def reader(self, n: int | None) -> Reader:
+        return Reader(self.dialect, self.limits, secret=self._api_key, n=n)
 
     def attempts(self) -> Attempts:
         return Attempts(self.retries, random.random)
@@ -110,11 +110,12 @@ class Settings:
 class _Attempt:
     """What both kinds have."""
 
-    def __init__(self, settings: Settings, request: httpx2.Request, tap: Tap | None) -> None:
+    def __init__(self, settings: Settings, request: httpx2.Request, tap: Tap | None, n: int | None) -> None:
+        """`n`: how many choices the request asks for; None: one."""
         self._settings = settings
         self._request = request
         self._tap = tap
-        self._reader = settings.reader()
+        self._reader = settings.reader(n)
         self._patience = Patience(settings.timeouts)
 
     @property

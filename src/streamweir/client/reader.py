@@ -8,7 +8,8 @@
 Nothing is raised: events that came before a failure are given out first, whoever drives it raises `error` then.
 What ends an answer is the dialect's own word. Where it has a terminator (`[DONE]`), that must come, and every choice
 must have finished before; without one (bitseek) the finish ends it, or else the clean end of the body, and then the
-answer has no finish reason. Anything else is truncated. Pure: no socket, no clock.
+answer has no finish reason. Where several choices were asked for, each of them must be there. Anything else is
+truncated. Pure: no socket, no clock.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,6 +61,7 @@ _SAYING = (
 )
 _ENDED = "the stream ended before its end"
 _EMPTY = "the answer was empty"
+_UNREADABLE = "the answer cannot be read, or has not the {} choices that were asked for"
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -84,7 +86,10 @@ def dialect_named(dialect: str | Dialect) -> Dialect:
 class Reader:
     """One answer. `secret` is taken out of whatever a server says."""
 
-    def __init__(self, dialect: str | Dialect = "openai", limits: Limits = USUAL, *, secret: str = "") -> None:
+    def __init__(
+        self, dialect: str | Dialect = "openai", limits: Limits = USUAL, *, secret: str = "", n: int | None = None
+    ) -> None:
+        """`n`: how many choices were asked for; None: one, or that is not known."""
         self.dialect = dialect_named(dialect)
         self.answer = Answer()
         self.ended = False
@@ -96,7 +101,8 @@ class Reader:
         self._secret = secret
         self._received = 0
         self._body = BodySplitter(limits.event_bytes, limits.answer_bytes)
-        self._decoder = OpenAIDecoder()
+        self._asked = n
+        self._decoder = OpenAIDecoder(choices=n)
         self._saw_data = False
 
     @property
@@ -127,6 +133,8 @@ class Reader:
             return events
         if not self._saw_data:
             self._fail(self._truncated(_EMPTY))
+        elif self._lacks_choices:
+            self._fail(self._truncated(_ENDED))
         elif self.dialect.terminator:
             is_finished = self._decoder.may_end_in_silence
             if is_finished:  # what is held back for the end is no secret: it belongs to what arrived
@@ -158,9 +166,10 @@ class Reader:
             self._fail(self._told(told))
             return ()
         events: list[Event] = []
-        for event in _WHOLE.decode_whole(body):
+        for event in _WHOLE.decode_whole(body, self._asked):
             if isinstance(event, StreamFailed):
-                message = "the answer cannot be read" if body.strip() else _EMPTY
+                message = "the answer cannot be read" if self._asked is None else _UNREADABLE.format(self._asked)
+                message = message if body.strip() else _EMPTY
                 self._fail(StreamInvalid(message, self.completion))
             else:
                 events += self._take([event])
@@ -178,7 +187,7 @@ class Reader:
         has_end = bool(self.dialect.terminator)
         if frame.data is not None and frame.data.strip():
             if not has_end and frame.data.strip() == b"[DONE]":
-                return self._take([StreamCompleted()]) if self._saw_data else []
+                return self._take([StreamCompleted()]) if self._saw_data and not self._lacks_choices else []
             self._saw_data = True
         events: list[Event] = []
         for event in self._decoder.feed(frame):
@@ -200,6 +209,10 @@ class Reader:
                 self.ended = True
         return taken
 
+    @property
+    def _lacks_choices(self) -> bool:
+        return self._asked is not None and len(self.completion.choices) < self._asked
+
     def _error_of(self, failure: StreamweirError, frame: Frame) -> ClientError:
         """The decoder knows that the frame is a failure, and the frame has the server's own words for it."""
         told = self._words_in(frame)
@@ -209,6 +222,8 @@ class Reader:
             return self._truncated(_ENDED, is_finished=self._decoder.may_end_in_silence)
         if failure.code == "upstream_invalid_frame":
             return StreamInvalid("a frame of the stream cannot be read", self.completion)
+        if failure.code == "upstream_bad_response" and self._asked is not None:
+            return StreamInvalid(f"the server sent more choices than the {self._asked} asked for", self.completion)
         return self._told(Told("the server gave no reason"))
 
     def _words_in(self, frame: Frame) -> Told | None:

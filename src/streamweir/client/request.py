@@ -65,6 +65,12 @@ def can_be_sent(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
+def choices_in(parameters: Mapping[str, Any]) -> int | None:
+    """How many are asked for. None: one, or a number that the server is to refuse."""
+    n = parameters.get("n")
+    return n if type(n) is int and n > 1 else None
+
+
 def body_of(
     model: str | None, messages: Messages, parameters: Mapping[str, Any], *, stream: bool, include_usage: bool = True
 ) -> bytes:

@@ -137,11 +137,18 @@ class AsyncStream(_Course):
         return self._has_more
 
 
-def parse(chunks: Iterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL) -> Stream:
-    """The body of a streamed (or whole) answer, from anywhere, in any pieces. What the iterable raises goes through."""
-    return Stream(Reader(dialect, limits), iter(chunks))
+def parse(
+    chunks: Iterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL, n: int | None = None
+) -> Stream:
+    """The body of a streamed (or whole) answer, from anywhere, in any pieces. What the iterable raises goes through.
+
+    `n`: how many choices were asked for, where that is more than one.
+    """
+    return Stream(Reader(dialect, limits, n=n), iter(chunks))
 
 
-def aparse(chunks: AsyncIterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL) -> AsyncStream:
+def aparse(
+    chunks: AsyncIterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL, n: int | None = None
+) -> AsyncStream:
     """`parse`, from an asynchronous iterable."""
-    return AsyncStream(Reader(dialect, limits), aiter(chunks))
+    return AsyncStream(Reader(dialect, limits, n=n), aiter(chunks))
