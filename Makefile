@@ -89,9 +89,11 @@ fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FU
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
 
-soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## the tests with their full counts, then make fuzz: minutes
+soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"
-	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m ""
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not alone and not fleet"
+	@echo "Running those that need the machine for themselves"
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m "alone or fleet"
 	@$(MAKE) --no-print-directory fuzz
 
 prices: $(STAMP)/program $(STAMP)/prices ## the built-in price list anew, from the public data set genai-prices

@@ -14,7 +14,7 @@ import pytest
 from streamweir.cli.replay import replay
 from streamweir.wire.body import BodySplitter
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
 LONGEST_RATIO = 9
 RUNS = 3

@@ -193,6 +193,7 @@ async def test_a_dialect_has_its_own_words_for_it(dialect: str, words: dict[str,
 
 
 @pytest.mark.soak
+@pytest.mark.alone  # a clock is involved
 async def test_the_time_of_a_refusal_tells_nothing_of_the_key() -> None:
     """Kolmogorov and Smirnov on ten thousand refusals: of keys that are nearly right, and of any others."""
     count = 5000

@@ -19,7 +19,7 @@ from support.script import Flood, Hang, Head, Seen, Send, Step, Wait, whole
 from support.scripted import ScriptedUpstream
 from support.served import Program, get, served
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
 MEBIBYTE = 2**20
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'

@@ -209,6 +209,7 @@ async def test_rows_that_come_while_it_purges_all_stay(database: str, tmp_path: 
 
 
 @pytest.mark.soak
+@pytest.mark.alone  # a clock is involved
 @each_database
 async def test_no_batch_holds_its_lock_for_long(database: str, tmp_path: Path) -> None:
     took: list[float] = []

@@ -146,7 +146,8 @@ def test_the_limit_is_of_one_element_and_inclusive() -> None:
         run(b'[{"a":"123"}]', [], limit=10)
 
 
-@pytest.mark.soak  # a clock is involved
+@pytest.mark.soak
+@pytest.mark.alone  # a clock is involved
 def test_work_per_byte_does_not_grow_with_the_pieces() -> None:
     """A long string, byte by byte: a search that began anew each time would take minutes."""
     body = b'[{"a":"' + b"x\\\\" * 100_000 + b'"}]'

@@ -233,7 +233,8 @@ def cpu_seconds_of_feeding(splitter: Splitter, count: int) -> float:
     return time.process_time() - started
 
 
-@pytest.mark.soak  # a clock is involved
+@pytest.mark.soak
+@pytest.mark.alone  # a clock is involved
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 def test_a_byte_costs_the_same_however_much_is_held(line_end: bytes) -> None:
     """To search what is held anew for each byte would cost more than a hundred times as much here."""
