@@ -77,6 +77,7 @@ static void send_request(struct caller *caller)
 
 static void connect_caller(struct caller *caller)
 {
+    sight.connected++;
     caller->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (caller->fd < 0)
         die("socket");
@@ -121,7 +122,8 @@ static void complete(struct caller *caller)
         return;
     }
     sight.finished++;
-    if (caller->body.must_close || wish.comes_anew || !may_start())
+    bool leaves = wish.anew_percent && sight.finished * wish.anew_percent % 100 < wish.anew_percent;
+    if (caller->body.must_close || leaves || !may_start())
         caller_hang_up(caller);
     caller->state = IDLE;
     if (wish.is_told_when)

@@ -33,7 +33,7 @@ struct wish {
     const char *path, *key, *model, *pace;
     bool is_buffered;
     bool may_be_refused; /* 503 is an answer, and not a failure */
-    bool comes_anew;     /* a connection for every request */
+    int anew_percent;    /* of the answers after which a caller hangs up */
     bool is_told_when;   /* who comes next, and when, is not for a caller to say */
     uint64_t pause_us; /* between an answer and the next request */
     struct buffer request;
@@ -42,7 +42,7 @@ struct wish {
 /* What all callers have seen. */
 struct sight {
     struct samples first_texts, gaps, transits, durations, refusals;
-    long started, finished, failures;
+    long started, finished, failures, connected;
     uint64_t counts_from, counts_until; /* what begins before, or is finished after, does not count */
     long completed;
     uint64_t texts, frames, reads;

@@ -15,9 +15,10 @@
  * at a moment chosen by chance (--every-us apart in the mean), reset, and opened anew. The report
  * has the number of the stream and the moment of each reset.
  *
- * --rate R: so many requests a second come, whether or not the others were answered (an open loop), on whichever of
- * the connections is free; where none is, one is missed. To be refused with 503 is no failure then: it is counted, and
- * how long it took (as with --may-refuse, where it is not an open loop). --anew: a connection for every request.
+ * --rate R: so many requests a second come, whether or not the others were answered (an open loop), on the first of
+ * the connections that is free, as pools of clients do; where none is, one is missed. To be refused with 503 is no
+ * failure then: it is counted, and how long it took (as with --may-refuse, where it is not an open loop). --anew N: so
+ * many in a hundred of the callers that were answered hang up, and come again on a new connection.
  * "completed" is what was answered in full within --seconds, less those of --settle, of which nothing is counted.
  *
  * --window S: no stream is read to its end. When all are open, and have been for a second, "open" is
@@ -173,12 +174,11 @@ static bool start_callers(uint64_t now)
 /* Starts as many as should have come by now. False: no more will come, and nobody is busy. */
 static bool start_due(uint64_t now)
 {
-    static int next;
     bool is_over = !may_start();
     long due = is_over ? 0 : (long)((double)(now - began_all) * rate / 1e6) - sight.started - missed;
-    for (int looked = 0; due > 0 && looked < streams; looked++, next = (next + 1) % streams)
-        if (callers[next].state == IDLE) {
-            caller_start(&callers[next]);
+    for (int index = 0; due > 0 && index < streams; index++)
+        if (callers[index].state == IDLE) {
+            caller_start(&callers[index]);
             due--;
         }
     missed += due;
@@ -249,7 +249,8 @@ static void report(bool is_in_time)
     printf(",\"elapsed_s\":%.6f,\"requests\":%ld,\"texts\":%llu,\"frames\":%llu,\"frames_per_read\":%.3f,",
            (double)(to - from) / 1e6, sight.finished, (unsigned long long)sight.texts,
            (unsigned long long)sight.frames, sight.reads ? (double)sight.frames / (double)sight.reads : 0.0);
-    printf("\"completed\":%ld,\"missed\":%ld,", sight.completed, missed);
+    printf("\"completed\":%ld,\"missed\":%ld,\"started\":%ld,\"connected\":%ld,", sight.completed, missed,
+           sight.started, sight.connected);
     printf("\"least_texts\":%d,\"cancelled\":[%.*s],", least_texts_in_window(), (int)cancelled.length,
            cancelled.length ? cancelled.bytes : "");
     printf("\"failures\":%ld,\"failure\":\"%s\",\"in_time\":%s}\n", sight.failures, sight.failure,
@@ -263,7 +264,7 @@ static void read_options(int count, char **words)
         {"streams", 1, 0, 'c'},  {"requests", 1, 0, 'n'},   {"seconds", 1, 0, 't'},  {"ramp-ms", 1, 0, 'r'},
         {"pace", 1, 0, 'P'},     {"buffered", 0, 0, 'b'},   {"acks", 1, 0, 'a'},     {"cancels", 1, 0, 'x'},
         {"every-us", 1, 0, 'e'}, {"patience-s", 1, 0, 'T'}, {"pause-us", 1, 0, 'w'}, {"window", 1, 0, 'W'},
-        {"max-tokens", 1, 0, 'M'}, {"rate", 1, 0, 'R'},      {"anew", 0, 0, 'A'},
+        {"max-tokens", 1, 0, 'M'}, {"rate", 1, 0, 'R'},      {"anew", 1, 0, 'A'},
         {"may-refuse", 0, 0, 'F'}, {"settle", 1, 0, 'S'},    {0},
     };
     for (int option; (option = getopt_long(count, words, "", OPTIONS, NULL)) != -1;) {
@@ -287,7 +288,7 @@ static void read_options(int count, char **words)
         case 'R': rate = atof(optarg), wish.may_be_refused = wish.is_told_when = true; break;
         case 'F': wish.may_be_refused = true; break;
         case 'S': settle_s = atof(optarg); break;
-        case 'A': wish.comes_anew = true; break;
+        case 'A': wish.anew_percent = atoi(optarg); break;
         case 'M': wish.max_tokens = atol(optarg); break;
         default: exit(2);
         }

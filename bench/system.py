@@ -67,6 +67,8 @@ class Setting:
     workers: int = 1
     ca_file: Path | None = None
     """By which the provider is known. None: it is spoken to without TLS."""
+    refuses: bool = True
+    """Whether a gateway of ours refuses what it cannot answer in time."""
 
 
 @dataclass
@@ -185,7 +187,9 @@ def build(program: str, setting: Setting, *, has_books: bool) -> System:
         limits = LIMITS if has_books and where.workers == 1 else ""
         store = "sqlite:///streamweir.db" if has_books else "none"
         ca_file = "" if where.ca_file is None else f'ca_file = "{where.ca_file}"'
-        config = write_config("streamweir.toml", where, port, {"limits": limits, "store": store, "ca_file": ca_file})
+        server_limits = "" if where.refuses else "[server.limits]\nturn_s = 3600\nlag_s = 3600"
+        more = {"limits": limits, "store": store, "ca_file": ca_file, "server_limits": server_limits}
+        config = write_config("streamweir.toml", where, port, more)
         place = ["--listen", f"127.0.0.1:{port}", "--data-dir", str(where.folder / "data")]
         return [program, "serve", "--config", str(config), *place, "--workers", str(where.workers)]
 

@@ -1,70 +1,74 @@
 """More requests than can be answered: what is still served, how soon, and how the rest is told.
 
-First the peak: as many streams at once as give the most answers. Then an open loop at one, three and ten times
-that rate, in which requests come whether or not the ones before were answered; it is counted when it has gone on
-for `SETTLE_S`, in which callers connect. Beside it, each on its own: a quiet
-key with a few requests a second, streams that were open before, and probes of `/health`. Figures end in the times of
-the peak; those of `_0` are without any load, and what is compared is of the same run.
+A request is a stream of fifty chunks, four milliseconds apart. First the peak: as many callers at once, each of whom
+comes again as soon as it is answered, as give the most answers of a gateway that refuses nobody. Then an open loop at one, three and ten times that
+rate, in which requests come whether or not the ones before were answered, on the first connection that is free; one
+caller in ten hangs up when it is answered, and the next comes on a new connection. What is counted begins after
+`SETTLE_S`. Beside all of it, the peak too: a quiet key with a few requests a second, streams that were open before,
+and probes of `/health` on the port of the callers. Figures end in the times of the peak; those of `_0` are without any
+load, and what is compared is of the same run. `cpu` is the share of its core that the gateway had.
 """
 
 from contextlib import ExitStack
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
-from bench.load import Bench, Figures, Load, pace_of
+from bench.load import Bench, Figures, Load, Meter, pace_of
 from bench.system import BEFORE, QUIET_KEY, STREAMWEIR, System
 
 TIMES = (1, 3, 10)
-LEVELS = (64, 128, 256)
-"""Streams at once, of which one has the most answers."""
+LEVELS = (256, 384)
+"""Callers at once, of which one has the most answers."""
 CALLERS = 3000
 """Connections of the open loop: more than are ever busy, or it would not be open."""
 PACE = pace_of(chunks=50, gap_us=4000)
+ANEW = ("--anew", 10)
 QUIET_PER_S = 10
 RUNNING = 40
 RUNNING_GAP_US = 20_000
 PROBE_S = 0.05
 PATIENCE_S = 5.0
-SETTLE_S = 3.0
+SETTLE_S = 2.0
 
 
 def overload(bench: Bench, system: System) -> Figures:
     if system.name not in (STREAMWEIR, BEFORE):  # the others have no key that could be quiet
         return {}
     seconds = bench.size.overload_s
-    with bench.fresh(system, "overload") as other:
+    with bench.fresh(system, "peak", replace(system.setting, refuses=False)) as other:
         bench.warm(other, routes=[other.routes["passed"]])
         peak = max(peak_at(bench, other, level, seconds / 2) for level in LEVELS)
+    with bench.fresh(system, "overload") as other:
+        bench.warm(other, routes=[other.routes["passed"]])
         figures = {"peak_per_s": peak}
-        figures |= under(bench, other, 0, 0.0, peak, seconds)
-        for times in TIMES:
+        for times in (0, *TIMES):
             figures |= under(bench, other, times, times * peak, peak, seconds)
     return figures
 
 
 def peak_at(bench: Bench, system: System, level: int, seconds: float) -> float:
     """Answers a second, of so many callers who come again as soon as they are answered."""
-    options = [
-        "--streams",
-        level,
-        "--ramp-ms",
-        1000,
-        "--may-refuse",
-        "--seconds",
-        seconds + SETTLE_S,
-        "--settle",
-        SETTLE_S,
-    ]
-    report = bench.load(system, *options, *PACE)
-    return float(report["completed"]) / seconds
+    many = ["--streams", level, "--ramp-ms", 1000, "--may-refuse"]
+    report, _ = beside(bench, system, many, seconds)
+    return 0.0 if report is None else float(report["completed"]) / seconds
 
 
 def under(bench: Bench, system: System, times: int, rate: float, peak: float, seconds: float) -> Figures:
     """All that is seen at that rate."""
-    running_s = seconds + 2 * SETTLE_S
-    chunks = int(running_s * 1e6 / RUNNING_GAP_US)
+    many = ["--streams", CALLERS, "--rate", round(rate)] if rate else []
+    report, figures = beside(bench, system, many, seconds)
+    if report is not None:
+        figures |= of_the_many(report, peak, seconds)
+    return {f"{name}_{times}": value for name, value in figures.items()}
+
+
+def beside(bench: Bench, system: System, many: list[object], seconds: float) -> tuple[dict[str, Any] | None, Figures]:
+    """What the many saw, if there are any, and what was seen beside them."""
+    timing = ["--seconds", seconds + SETTLE_S, "--settle", SETTLE_S]
+    chunks = int((seconds + 2 * SETTLE_S) * 1e6 / RUNNING_GAP_US)
     with ExitStack() as stack:
         Event().wait(SETTLE_S)  # what was before is over
         steady = pace_of(chunks=chunks, gap_us=RUNNING_GAP_US)
@@ -72,44 +76,29 @@ def under(bench: Bench, system: System, times: int, rate: float, peak: float, se
             bench.spawn_load(system, "--streams", RUNNING, "--requests", RUNNING, "--max-tokens", 20 * chunks, *steady)
         )
         Event().wait(SETTLE_S)
-        timing = ["--seconds", seconds + SETTLE_S, "--settle", SETTLE_S]
-        quiet = stack.enter_context(
-            bench.spawn_load(
-                system,
-                "--streams",
-                64,
-                "--rate",
-                QUIET_PER_S,
-                "--seconds",
-                seconds + SETTLE_S,
-                "--settle",
-                SETTLE_S,
-                *PACE,
-                key=QUIET_KEY,
-            )
-        )
+        few = ["--streams", 64, "--rate", QUIET_PER_S, *timing]
+        quiet = stack.enter_context(bench.spawn_load(system, *few, *PACE, key=QUIET_KEY))
         busy: Load | None = None
-        if rate:
-            options = ["--streams", CALLERS, "--rate", round(rate), *timing]
-            busy = stack.enter_context(bench.spawn_load(system, *options, *PACE))
-            Event().wait(SETTLE_S)
-        health = stack.enter_context(Probes(system.port))
-        main = busy.report() if busy is not None else None
-        if busy is None:
+        if many:
+            busy = stack.enter_context(bench.spawn_load(system, *many, *timing, *PACE, *ANEW))
+        Event().wait(SETTLE_S)
+        with Probes(system.port) as health, Meter(system) as meter:
+            began = monotonic()
             Event().wait(seconds)
-        few, many = quiet.report(), running.report()
-    figures = {
+            took_s = monotonic() - began
+        report = busy.report() if busy is not None else None
+        calm, open_before = quiet.report(), running.report()
+    return report, {
+        "cpu": meter.cpu_s / took_s,
+        "others": meter.others,
         "health_p99_ms": health.p99_ms,
         "health_failed": float(health.failed),
-        "quiet_p50_ms": few["first_text_us"]["p50"] / 1e3,
-        "quiet_p99_ms": few["first_text_us"]["p99"] / 1e3,
-        "quiet_refused": float(few["refusal_us"]["count"]),
-        "gap_p50_ms": many["gap_us"]["p50"] / 1e3,
-        "gap_p99_ms": many["gap_us"]["p99"] / 1e3,
+        "quiet_p50_ms": calm["first_text_us"]["p50"] / 1e3,
+        "quiet_p99_ms": calm["first_text_us"]["p99"] / 1e3,
+        "quiet_refused": float(calm["refusal_us"]["count"]),
+        "gap_p50_ms": open_before["gap_us"]["p50"] / 1e3,
+        "gap_p99_ms": open_before["gap_us"]["p99"] / 1e3,
     }
-    if main is not None:
-        figures |= of_the_many(main, peak, seconds)
-    return {f"{name}_{times}": value for name, value in figures.items()}
 
 
 def of_the_many(report: dict[str, Any], peak: float, seconds: float) -> Figures:
@@ -121,6 +110,7 @@ def of_the_many(report: dict[str, Any], peak: float, seconds: float) -> Figures:
         "refusal_p50_ms": report["refusal_us"]["p50"] / 1e3,
         "refusal_p99_ms": report["refusal_us"]["p99"] / 1e3,
         "missed": float(report["missed"]),
+        "new_connections": report["connected"] / report["started"],
     }
 
 

@@ -9,7 +9,9 @@ from math import inf
 
 import pytest
 
+from streamweir.policy.overload import STRANGERS_PER_S
 from streamweir.server.app import Gateway
+from streamweir.server.http import _KEPT_A_TURN
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, until
 from support.ourfault import assert_refused_by_us
@@ -73,8 +75,61 @@ async def test_one_that_asks_as_it_connects_is_refused_as_it_is_accepted() -> No
         async with RawClient(sock) as client:
             reply = await client.response()
             assert_refused_by_us(reply, "overloaded")
-            assert reply.header("connection") == "close"
+            assert reply.header("connection") is None  # to accept another one would cost more than to keep it
+            open_again(gate.gateway)
+            await client.send(chat_request(model="up/m", stream=True))
+            assert (await client.response()).status == 200
+        await gate.settled(1)
+
+
+async def test_very_many_that_ask_as_they_connect_are_refused_and_not_all_kept() -> None:
+    async with gateway_to([Head(), Send(FRAMES), End()]) as (gate, _):
+        close(gate.gateway)
+        socks = [socket.create_connection(gate.address) for _ in range(_KEPT_A_TURN + 8)]
+        for sock in socks:  # the loop stands still meanwhile
+            sock.sendall(chat_request(model="up/m"))
+            sock.setblocking(False)
+        closed = 0
+        for sock in socks:
+            async with RawClient(sock) as client:
+                reply = await client.response()
+                assert_refused_by_us(reply, "overloaded")
+                if reply.header("connection") == "close":
+                    closed += 1
+                    assert await client.is_closed()
+        assert closed == 8
+        open_again(gate.gateway)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/ready", 200)])
+async def test_a_probe_is_answered_as_it_is_accepted(path: str, status: int) -> None:
+    async with gateway("") as gate:
+        close(gate.gateway)
+        sock = socket.create_connection(gate.address)  # the loop stands still meanwhile
+        sock.sendall(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+        sock.setblocking(False)
+        async with RawClient(sock) as client:
+            reply = await client.response()
+            assert (reply.status, reply.header("connection")) == (status, "close")
+            assert json.loads(reply.body)["status"] in ("ok", "ready")
             assert await client.is_closed()
+        assert gate.gateway.server.connections == 0, "no connection was made of it"
+        open_again(gate.gateway)
+
+
+@pytest.mark.parametrize("secret", [b"authorization: Bearer sk-nobody\r\n", b""])
+async def test_of_those_without_a_good_key_only_some_are_told_so_while_there_is_a_limit(secret: bytes) -> None:
+    data = b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n%bcontent-length: 2\r\n\r\n{}" % secret
+    async with gateway("") as gate:
+        overload = gate.gateway._overload
+        assert overload.refusal_of(data, closes=False) is None, "there is no limit"
+        close(gate.gateway)
+        refused = [overload.refusal_of(data, closes=False) for _ in range(10 * STRANGERS_PER_S)]
+        assert refused[0] is None
+        assert refused[-1] is not None
+        assert refused[-1].startswith(b"HTTP/1.1 503 ")
+        assert refusals(gate, "unknown_key") > STRANGERS_PER_S
+        assert refusals(gate, "queueing") == 0
         open_again(gate.gateway)
 
 
@@ -124,7 +179,6 @@ _HEAD = (
         _HEAD.replace(b"POST", b"GET") + b"\r\n" + _BODY,
         _HEAD.replace(b"/v1/chat/completions", b"/v1/models") + b"\r\n" + _BODY,
         _HEAD.replace(b"/v1/chat/completions", b"/v1/chat%2fcompletions") + b"\r\n" + _BODY,
-        _HEAD.replace(KEY.encode(), b"sk-nobody") + b"\r\n" + _BODY,
         _HEAD.replace(b"Bearer", b"Basic") + b"\r\n" + _BODY,
         b"",
         b"\r\n\r\n",

@@ -3,6 +3,7 @@
     turn_took(seconds, now)    how long a turn of the event loop took: what anything that is ready had to wait
     may_open(key, now)         whether this key may open one more; then `opened(key, now)`, and `left()` when the
                                request was handed to an upstream, or is over
+    may_tell(now)              whether one whose key is not known is told so
 
 Without a queue there is no limit: whatever waits for a slow provider does not wait for us, and running streams do
 not count. A queue that stands is one that was there in every turn for `INTERVAL_S` (as in CoDel, Nichols and Jacobson
@@ -35,6 +36,9 @@ _MEMORY_S = 1.0
 _INACTIVE_S = 2.0
 _MOST_KEYS = 1000
 """Whose past is remembered."""
+STRANGERS_PER_S = 100
+"""Of requests with a key that nobody has: so many are told so, while there is a limit. To tell one takes about as long
+as to open a request, and who has no key must not keep those waiting who have one."""
 _LEAST_FAR, _FURTHEST = 0.6, 1.9
 """How much of the limit is for who has had much more than an equal share, and for who has had next to nothing."""
 
@@ -51,6 +55,9 @@ class OpeningLimit:
         self._began = -inf
         self._most_opening = 0
         self._has_refused = False
+        self._strangers = float(STRANGERS_PER_S)
+        """How many of them may still be told."""
+        self._strangers_at = 0.0
         self._share = 0.0
         """What each of the active keys would have opened lately, were all equal."""
 
@@ -76,6 +83,18 @@ class OpeningLimit:
             return True
         self._has_refused = True
         return False
+
+    def may_tell(self, now: float) -> bool:
+        """Whether one with a key that nobody has is told so; all of them together are one."""
+        if self.limit == inf:
+            return True
+        gained = (now - self._strangers_at) * STRANGERS_PER_S
+        self._strangers, self._strangers_at = min(self._strangers + gained, STRANGERS_PER_S), now
+        if self._strangers < 1:
+            self._has_refused = True
+            return False
+        self._strangers -= 1
+        return True
 
     def opened(self, key: str, now: float) -> None:
         self.opening += 1

@@ -61,7 +61,7 @@ from streamweir.server.opening import Bookroom, redactor_of
 from streamweir.server.overload import Overload
 from streamweir.server.playground import Playground
 from streamweir.server.pressure import Level, come_back_s, used_memory_bytes
-from streamweir.server.probe import PROBES, probe_answer
+from streamweir.server.probe import PROBES, plain_probe, probe_answer
 from streamweir.server.readiness import Readiness
 from streamweir.server.respond import Refusal
 from streamweir.server.settle import Settlements
@@ -74,6 +74,7 @@ from streamweir.store.clock import now_ms
 from streamweir.upstream.base import Upstream
 
 _BODY_LOOK_S = 0.05
+_STRANGER = ("invalid_api_key", "missing_api_key")
 _RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
 
@@ -176,6 +177,7 @@ class Gateway:
         self.server = self._overload.files = HttpServer(self, http_limits_of(config), reserved=_RESERVED, batch=batch)
         self.server.upstream_files = self._upstream_files
         self.server.refusal = self._overload.no_file
+        self.server.probe = lambda data: plain_probe(data, self.readiness)
         self.metrics.queued = lambda: self.server.queued
         self._watch.clock = self.server.clock
 
@@ -343,6 +345,8 @@ class Gateway:
             if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
+            if refusal.error.code in _STRANGER:
+                self._overload.look()
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
                 response.send(self._ends.answer(request, refusal.error, refusal.headers))
             return True

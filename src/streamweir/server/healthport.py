@@ -17,9 +17,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from streamweir.server.message import Answer
-from streamweir.server.probe import PROBES, probe_answer
+from streamweir.server.probe import PROBES, as_bytes, probe_answer
 from streamweir.server.readiness import Readiness
-from streamweir.server.response import http_date, status_line
 from streamweir.wire import jsonio
 
 HUNG_S = 10.0
@@ -126,10 +125,7 @@ class HealthPort:
             answer = _failure(503, f"The event loop has not run for {self._idle_s():.0f} s.")
         else:
             answer = probe_answer(path, self._readiness)
-        fields = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
-        head = f"{status_line(answer.status)}{fields}content-length: {len(answer.body)}\r\nconnection: close\r\ndate: "
-        body = b"" if line is not None and line[1] == b"HEAD" else answer.body
-        return head.encode("latin-1") + http_date() + b"\r\n\r\n" + body
+        return as_bytes(answer, has_body=line is None or line[1] != b"HEAD")
 
 
 def _failure(status: int, reason: str) -> Answer:

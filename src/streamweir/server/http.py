@@ -41,9 +41,9 @@ files. It may be a probe, or an operator."""
 _MOST_CONNECTIONS = 2 / 3
 """Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
 _FIRST_BYTES = 16 * 1024
-_KEPT = 4
-"""One in so many connections that are refused as they are accepted is kept: to make one of a socket takes as long as to
-refuse it some four times, but who asks again on it is refused for less than it takes to accept another."""
+_KEPT_A_TURN = 48
+"""So many connections that are refused as they are accepted are kept, for who asks again on one is refused for a third
+of what it takes to accept another. To keep one takes some 20 us more than to close it: those beyond are closed."""
 _KEEPALIVE_S = 60
 _KEEPALIVE_PROBE_S = 10
 _KEEPALIVE_PROBES = 3
@@ -71,7 +71,10 @@ class HttpServer:
         """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
         self.early: Early | None = None
         """See `look_early`."""
-        self._refused_early = 0
+        self.probe: Callable[[bytes], bytes | None] | None = None
+        """A whole answer to the bytes of a probe; None: it is none. Asked only while there is an `early`."""
+        self._kept = 0
+        """In this turn, though refused."""
         self.on_files_exhausted: Callable[[OSError], None] | None = None
         self.refusal: Callable[[], bytes] | None = None
         """A whole answer, for a connection that there is no file for."""
@@ -127,11 +130,10 @@ class HttpServer:
         first, is_fresh = b"", True
         if self.early is not None and ssl_context is None:
             first = _read_at_once(sock)
-            self._refused_early += 1
-            closes = is_surplus or not self.keeps_alive or self._refused_early % _KEPT != 0
-            if first and (refusal := self.early(first, closes=closes)) is not None:
+            answer, closes = self._answer_early(first, is_surplus=is_surplus)
+            if answer is not None:
                 with suppress(OSError):
-                    sock.send(refusal)
+                    sock.send(answer)
                 if closes:
                     sock.close()
                     return Taken.ANSWERED
@@ -149,6 +151,24 @@ class HttpServer:
         self._entering[task] = is_surplus
         task.add_done_callback(partial(self._entered, sock))
         return Taken.ENTERED
+
+    def _answer_early(self, first: bytes, *, is_surplus: bool) -> tuple[bytes | None, bool]:
+        """And whether the connection is closed then. A probe does not wait until one is made of its socket."""
+        if not first or self.early is None:
+            return None, False
+        if self.probe is not None and (answer := self.probe(first)) is not None:
+            self._opened_at = time.monotonic()
+            return answer, True
+        closes = is_surplus or not self.keeps_alive or self._kept >= _KEPT_A_TURN
+        refusal = self.early(first, closes=closes)
+        if refusal is not None and not closes:
+            if not self._kept:
+                asyncio.get_running_loop().call_soon(self._turn_ended)
+            self._kept += 1
+        return refusal, closes
+
+    def _turn_ended(self) -> None:
+        self._kept = 0
 
     def _entered(self, sock: socket.socket, task: asyncio.Task[object]) -> None:
         self._entering.pop(task, None)

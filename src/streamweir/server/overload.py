@@ -16,6 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from math import inf
 from time import perf_counter
 from typing import Protocol
@@ -51,7 +52,12 @@ _FIELDS = re.compile(
 _PLAIN = re.compile(rb"(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)+")
 """What another reader could take for other fields is not among them: folded lines, bare CR or LF, a space before the
 colon."""
-_OURS = frozenset({b"authorization", b"content-length", b"host"})
+_LENGTH = re.compile(rb"0|[1-9][0-9]{0,8}")
+_OURS = ({b"authorization", b"content-length", b"host"}, {b"content-length", b"host"})
+_MOST_ASKED = 4096
+_LONGEST_WAIT_S = 5
+_ASKED_S = 1.0
+"""For so long it is remembered whose a head is: a key may be made meanwhile, or revoked."""
 
 
 class Files(Protocol):
@@ -103,6 +109,9 @@ class Overload:
         self._turn_began = 0.0
         self._is_limited = False
         self._canned = _Canned()
+        self._asked: dict[bytes, _Asked] = {}
+        """By the digests of heads: most callers send the same one again, and to read it takes longer than all else."""
+        self._asked_since = 0.0
 
     @property
     def reading(self) -> Reading:
@@ -120,11 +129,16 @@ class Overload:
 
     # Judging.
 
-    def why_not(self, key: Key) -> GatewayFault | None:
-        """Why this key's next request is refused; None: it is not."""
+    def look(self) -> float:
+        """At how long turns take, for somebody has come. The time, by which that is measured."""
         now = perf_counter()
         if not self._is_looking and now - self._looked_at >= self._limit.target_s:
             self._look()
+        return now
+
+    def why_not(self, key: Key) -> GatewayFault | None:
+        """Why this key's next request is refused; None: it is not."""
+        now = self.look()
         if not self._limit.may_open(key.id, now):
             return self.refused("queueing", _BUSY)
         files = self.files
@@ -155,19 +169,38 @@ class Overload:
 
     def refusal_of(self, data: bytes, *, closes: bool) -> bytes | None:
         """The answer to a request of which these are all the bytes, where it is refused. None: it must be read."""
-        line = _LINE.match(data)
         end = data.find(b"\r\n\r\n")
-        if line is None or end < line.end():
+        if end < 0:
             return None
-        secret = _secret_of(data[line.end() : end], len(data) - end - 4)
+        head = data[:end]
+        name = sha256(head).digest()
+        asked = self._asked.get(name)
+        if asked is None:
+            asked = self._read(head)
+            if asked is None:
+                return None
+            if len(self._asked) < _MOST_ASKED:
+                self._asked[name] = asked
+        if asked.length != len(data) - end - 4:
+            return None
+        limit, now = self._limit, perf_counter()
+        if limit.may_tell(now) if asked.key is None else limit.may_open(asked.key, now):
+            return None
+        self.count("queueing" if asked.key is not None else "unknown_key")
+        return self._canned.answer(asked.dialect, _BUSY, closes=closes)
+
+    def _read(self, head: bytes) -> "_Asked | None":
+        line = _LINE.match(head)
+        fields = _plain_fields(head[line.end() :]) if line is not None else None
+        if line is None or fields is None:
+            return None
         where = find(line[1].decode("ascii"))
-        if secret is None or where is None or where.resource is not Resource.CHAT:
+        if where is None or where.resource is not Resource.CHAT:
             return None
-        key = self._find_key(secret)
-        if key is None or self._limit.may_open(key.id, perf_counter()):
-            return None
-        self.count("queueing")
-        return self._canned.answer(where.dialect or own_dialect(key) or self._dialect(), _BUSY, closes=closes)
+        secret, length = fields
+        key = self._find_key(secret) if secret is not None else None
+        dialect = where.dialect or (own_dialect(key) if key is not None else None) or self._dialect()
+        return _Asked(key.id if key is not None else None, dialect, length)
 
     def no_file(self) -> bytes:
         """For a connection that is closed as soon as it is open."""
@@ -193,6 +226,9 @@ class Overload:
             self._is_limited = self._limit.is_limited
             self._limit_changed(self._is_limited)
         self._looked_at = now
+        if now - self._asked_since > _ASKED_S:
+            self._asked.clear()
+            self._asked_since = now
         if self._is_limited:  # until it is not, whether or not anybody comes
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
         else:
@@ -213,6 +249,15 @@ class Overload:
             limit=round(limit) if limit < inf else None,
             in_flight=self._in_flight.total,
         )
+
+
+class _Asked(Struct, frozen=True):
+    """What a head asks for, as far as a refusal needs it."""
+
+    key: str | None
+    """None: nobody's."""
+    dialect: Dialect
+    length: int
 
 
 class Place:
@@ -243,9 +288,10 @@ class _Canned:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str, int, bool], tuple[bytes, bytes]] = {}
+        self._wait_s = 0
 
     def answer(self, dialect: Dialect, message: str, *, closes: bool) -> bytes:
-        wait_s = int(come_back_s())
+        wait_s = self._wait_s = self._wait_s % _LONGEST_WAIT_S + 1  # not everybody comes back at the same moment
         name = (dialect.name, message, wait_s, closes)
         made = self._made.get(name)
         if made is None:
@@ -261,8 +307,9 @@ def _whole(dialect: Dialect, message: str, wait_s: int, *, closes: bool) -> tupl
     return "\r\n".join(lines).encode("latin-1"), b"\r\n\r\n" + answer.body
 
 
-def _secret_of(head: bytes, length: int) -> str | None:
-    """Of a head that is as plain as can be, whose body has that length. None: it must be read in full."""
+def _plain_fields(head: bytes) -> tuple[str | None, int] | None:
+    """The secret, if there is one, and the body's length, of a head that is as plain as can be. None: it must be read
+    in full."""
     if not _PLAIN.fullmatch(head):
         return None
     found = _FIELDS.findall(head)
@@ -270,9 +317,15 @@ def _secret_of(head: bytes, length: int) -> str | None:
     if len(found) > len(fields):
         return None
     connection = fields.pop(b"connection", b"keep-alive")
-    if fields.keys() != _OURS or connection.lower() != b"keep-alive":
+    if fields.keys() not in _OURS or connection.lower() != b"keep-alive":
         return None
+    length = _LENGTH.fullmatch(fields[b"content-length"])
+    if length is None:
+        return None
+    if b"authorization" not in fields:
+        return None, int(length[0])
     scheme, _, secret = fields[b"authorization"].partition(b" ")
-    if fields[b"content-length"] != b"%d" % length or scheme.lower() != b"bearer" or not secret.isascii():
+    secret = secret.strip()
+    if scheme.lower() != b"bearer" or not secret.isascii() or not secret:
         return None
-    return secret.strip().decode("ascii") or None
+    return secret.decode("ascii"), int(length[0])
