@@ -71,6 +71,11 @@ def less_than(system: str, figure: str) -> Figure:
     return lambda record: record.ratio((system, figure), (STREAMWEIR, figure))
 
 
+def under_load(figure: str) -> tuple[Figure, ...]:
+    """As it was beyond the peak."""
+    return tuple(own(f"overload.{figure}_{times}") for times in (3, 10))
+
+
 CLAIMS = (
     Claim("CPU per chunk, lockstep, passed", 2, "x nginx", (against(PASSED),)),
     Claim(
@@ -94,6 +99,11 @@ CLAIMS = (
     Claim(
         "chunks delivered at 1,000 paced streams", 0.95, "x nginx", (against("paced_1000.delivered"),), is_floor=True
     ),
+    Claim("goodput at 3 and 10 times the peak", 0.85, "x peak", under_load("goodput"), is_floor=True),
+    Claim("time to first token of what is accepted then, p99", 1000, "ms", under_load("accepted_p99_ms")),
+    Claim("time to a refusal then, p99", 50, "ms", under_load("refusal_p99_ms")),
+    Claim("/health then, p99", 50, "ms", under_load("health_p99_ms")),
+    Claim("requests of a quiet key refused then", 0, "", under_load("quiet_refused")),
     Claim("against LiteLLM, CPU per chunk", 60, "times less", (less_than("litellm", PASSED),), is_floor=True),
     Claim("against Portkey, CPU per chunk", 5, "times less", (less_than("portkey", PASSED),), is_floor=True),
 )

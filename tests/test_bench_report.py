@@ -45,6 +45,11 @@ def full_record(**changed: float) -> Record:
         "paced_100.transit_p50_ms": 0.2,
         "paced_1000.transit_p50_ms": 0.4,
         "paced_1000.delivered": 49_000.0,
+        **{f"overload.goodput_{times}": 0.9 for times in (3, 10)},
+        **{f"overload.accepted_p99_ms_{times}": 900.0 for times in (3, 10)},
+        **{f"overload.refusal_p99_ms_{times}": 40.0 for times in (3, 10)},
+        **{f"overload.health_p99_ms_{times}": 40.0 for times in (3, 10)},
+        **{f"overload.quiet_refused_{times}": 0.0 for times in (3, 10)},
     }
     nginx = {"passed.chunk_cpu_us": 5.0, "short.request_cpu_us": 20.0, "paced_1000.delivered": 50_000.0}
     return record_of(
@@ -112,8 +117,8 @@ def test_a_noisy_machine_is_told() -> None:
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 
 
-def test_there_are_twelve_claims_and_all_can_be_kept() -> None:
-    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 12
+def test_there_are_seventeen_claims_and_all_can_be_kept() -> None:
+    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 17
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,11 @@ def test_there_are_twelve_claims_and_all_can_be_kept() -> None:
         ("growth__ratio", 1.31, "CPU per chunk at 5,000 streams against 100"),
         ("start__first_answer_s", 1.51, "start to first answer"),
         ("paced_1000__delivered", 47_499, "chunks delivered at 1,000 paced streams"),
+        ("overload__goodput_10", 0.84, "goodput at 3 and 10 times the peak"),
+        ("overload__accepted_p99_ms_3", 1001.0, "time to first token of what is accepted then, p99"),
+        ("overload__refusal_p99_ms_10", 51.0, "time to a refusal then, p99"),
+        ("overload__health_p99_ms_10", 51.0, "/health then, p99"),
+        ("overload__quiet_refused_3", 1.0, "requests of a quiet key refused then"),
     ],
 )
 def test_a_claim_over_its_limit_is_not_kept(figure: str, value: float, claim: str) -> None:
@@ -146,7 +156,7 @@ def test_a_peer_must_cost_so_many_times_more() -> None:
 
 
 def test_a_claim_of_which_nothing_or_not_all_is_known_is_not_measured() -> None:
-    assert verdicts(record_of(ours={})) == [Verdict.NOT_MEASURED] * 12
+    assert verdicts(record_of(ours={})) == [Verdict.NOT_MEASURED] * 17
     claim = Claim("two", 2, "s", (own("a.x"), own("b.x")))
     assert judge_one(record_of(ours={"a.x": [1]}), claim).verdict is Verdict.NOT_MEASURED
     assert judge_one(record_of(ours={"a.x": [3]}), claim).verdict is Verdict.NOT_KEPT

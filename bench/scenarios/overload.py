@@ -1,12 +1,13 @@
 """More requests than can be answered: what is still served, how soon, and how the rest is told.
 
 A request is a stream of fifty chunks, four milliseconds apart. First the peak: as many callers at once, each of whom
-comes again as soon as it is answered, as give the most answers of a gateway that refuses nobody. Then an open loop at one, three and ten times that
-rate, in which requests come whether or not the ones before were answered, on the first connection that is free; one
-caller in ten hangs up when it is answered, and the next comes on a new connection. What is counted begins after
-`SETTLE_S`. Beside all of it, the peak too: a quiet key with a few requests a second, streams that were open before,
-and probes of `/health` on the port of the callers. Figures end in the times of the peak; those of `_0` are without any
-load, and what is compared is of the same run. `cpu` is the share of its core that the gateway had.
+comes again as soon as it is answered, as give the most answers of a gateway that refuses nobody. Then an open loop at
+one, three and ten times that rate, in which requests come whether or not the ones before were answered, on the first
+connection that is free; one caller in ten hangs up when it is answered, and the next comes on a new connection. What
+is counted begins after `SETTLE_S`. Beside all of it, the peak too: a quiet key with a few requests a second, streams
+that were open before, and probes of `/health` on the port of the callers. Figures end in the times of the peak; those
+of `_0` are without any load, and what is compared is of the same run. `cpu` is the share of its core that the gateway
+had.
 """
 
 from contextlib import ExitStack
