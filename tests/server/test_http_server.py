@@ -248,7 +248,7 @@ async def test_one_that_was_refused_as_it_was_accepted_is_kept_as_any_other_that
     async with serving(header_s=0.05, keep_s=1000) as at:
         at.server.look_early(_refuse_posts)
         clients = [_ask_and_connect(at) for _ in range(4)]
-        (kept,) = [client for client in clients if (await client.response()).header("connection") is None]
+        kept, *_ = [client for client in clients if (await client.response()).header("connection") is None]
         async with await RawClient.open(at.address) as silent:
             assert (await silent.response()).status == 408
         await kept.send(get("/echo"))

@@ -129,16 +129,16 @@ class Overload:
 
     # Judging.
 
-    def look(self) -> float:
-        """At how long turns take, for somebody has come. The time, by which that is measured."""
-        now = perf_counter()
-        if not self._is_looking and now - self._looked_at >= self._limit.target_s:
+    def look(self) -> None:
+        """At how long turns take, for somebody has come who is not asked about below."""
+        if not self._is_looking and perf_counter() - self._looked_at >= self._limit.target_s:
             self._look()
-        return now
 
     def why_not(self, key: Key) -> GatewayFault | None:
         """Why this key's next request is refused; None: it is not."""
-        now = self.look()
+        now = perf_counter()
+        if not self._is_looking and now - self._looked_at >= self._limit.target_s:
+            self._look()
         if not self._limit.may_open(key.id, now):
             return self.refused("queueing", _BUSY)
         files = self.files
