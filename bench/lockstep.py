@@ -206,10 +206,12 @@ def request_of(route: Route, *, is_stream: bool) -> bytes:
 
 
 def _configuration(port: int, upstream_port: int) -> str:
+    # How often turns are measured must not depend on the machine.
+    server_limits = "[server.limits]\nturn_s = 3600"
     known = {"port": port, "key": KEY, "limits": LIMITS, "store": "sqlite:///streamweir.db", "ca_file": ""}
     upstream = {"scheme": "http", "upstream_port": upstream_port, "upstream_key": UPSTREAM_KEY}
-    text = filled((HERE / "streamweir.toml").read_text(), {**known, **upstream, "quiet_key": QUIET_KEY})
-    return f"{text}\n[server.limits]\nturn_s = 3600\n"  # how often turns are measured must not depend on the machine
+    more = {"quiet_key": QUIET_KEY, "server_limits": server_limits}
+    return filled((HERE / "streamweir.toml").read_text(), {**known, **upstream, **more})
 
 
 def _split(message: bytes) -> tuple[str, bytes | None]:

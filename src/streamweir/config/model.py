@@ -72,7 +72,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     connections: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None
     lag_s: Seconds = 1.0
-    turn_s: Seconds = 0.01
+    turn_s: Seconds = 0.03
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
