@@ -20,6 +20,8 @@ IS_NEW_ENOUGH := const [a, b] = process.versions.node.split("."); \
 	process.exit(a > 22 || (a == 22 && b >= 12) || (a == 20 && b >= 19) ? 0 : 1)
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes
+# Tests start hundreds of processes: each would compile the program again where the environment forbids to keep bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 # Small enough to be there always; the extra `local` is installed by itself.
 EXTRAS := client import postgres shared tokens
 
@@ -32,6 +34,8 @@ PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtu
 	$(addprefix tests/conformance/test_,rules.py own_output.py reading.py judge.py report.py)
 # The others wait for databases and processes half of the time: two for each core, eight at most.
 WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
+# What else `make check` does while it waits for the types.
+BESIDE := true
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
 BENCH_FLAGS ?=
@@ -48,12 +52,14 @@ install: $(STAMP)/program $(STAMP)/console ## the program, at .venv/bin/streamwe
 run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## the gateway on 127.0.0.1:8080, its data in ./var (SERVE_FLAGS=...)
 	@exec $(BIN)/streamweir serve --data-dir var $(SERVE_FLAGS)
 
+# In a fresh clone the bytecode of the tests is made here, once; else each of their processes would make all of it.
+test: BESIDE := { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true; }
 test: check $(STAMP)/local $(STAMP)/chromium ## everything a change must pass: make check, then all tests and the coverage gate
 	@echo "Running the tests of the pure packages, with the coverage gate"
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --cov --cov-report= $(PURE)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE)
 	@$(BIN)/coverage report
 	@echo "Running all other tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) $(foreach path,$(PURE),--ignore $(path))
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(foreach path,$(PURE),--ignore $(path))
 
 test-fleet: $(STAMP)/program $(STAMP)/test ## three nodes behind HAProxy on PostgreSQL and Valkey, restarted one after the other under load: two minutes
 	@$(BIN)/python -m pytest -m fleet -s tests/fleet
@@ -61,13 +67,15 @@ test-fleet: $(STAMP)/program $(STAMP)/test ## three nodes behind HAProxy on Post
 test-sdks: $(STAMP)/program $(STAMP)/local ## the SDKs of others against the gateway, each in an environment of its own
 	@$(BIN)/python sdks/run.py
 
+# The types beside all else: they take one core for half a minute.
 check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## style, types and import rules (ruff, mypy --strict, import-linter, tsc)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
-	@if [ -e $(STAMP)/web ]; then cd $(WEB) && "$(NODE)/bin/node" node_modules/typescript/bin/tsc; fi
+	@$(BIN)/mypy & types=$$!; trap "kill $$types 2>/dev/null || true" EXIT; \
+		$(BIN)/lint-imports --no-logo && \
+		if [ -e $(STAMP)/web ]; then (cd $(WEB) && "$(NODE)/bin/node" node_modules/typescript/bin/tsc); fi && \
+		$(BESIDE) && wait $$types
 
 bench: $(STAMP)/program ## the engine's cost per frame, the gateway's beside nginx's (BENCH_FLAGS=...), the console's answers (ROWS=...)
 	@echo "Measuring the engine"
@@ -91,7 +99,7 @@ fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FU
 
 soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"
-	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not alone and not fleet"
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet"
 	@echo "Running those that need the machine for themselves"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m "alone or fleet"
 	@$(MAKE) --no-print-directory fuzz
