@@ -246,3 +246,19 @@ def test_what_killed_processes_left_is_cleared_away(tmp_path: Path) -> None:
         (tmp_path / "other.sock").touch()
         place_socket(tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {"control-2.sock", "other.sock"}
+
+
+async def test_whoever_speaks_while_the_other_end_goes_is_not_heard_and_meets_no_fault(tmp_path: Path) -> None:
+    """The transport knows of the end before the reader does: a killed supervisor, and a worker about to answer it."""
+    async with line(tmp_path) as (far, channel, _):
+        await channel.ask("echo", {})
+        channel.tell("hello")
+        await far.told.get()
+        assert far.channel is not None
+        await far.channel.close()
+        async with asyncio.timeout(PATIENCE_S):
+            while not channel.is_closed:
+                channel.tell("still there?")
+                await asyncio.sleep(0)
+        with pytest.raises(ChannelError):
+            await channel.ask("echo")

@@ -94,7 +94,8 @@ class Channel:
         await self._closed.wait()
 
     def _send(self, message: Details) -> None:
-        if self.is_closed:
+        # The transport is the first to know that the other end has gone, and then refuses what is written.
+        if self.is_closed or self._writer.transport.is_closing():
             return
         self._writer.write(jsonio.encode(message) + b"\n")
         if self._writer.transport.get_write_buffer_size() > 2 * LONGEST_LINE:
