@@ -123,6 +123,32 @@ def test_a_reload_is_passed_on_and_a_broken_file_changes_nothing(gang: Gang) -> 
         assert line.pid in gang.pids().values()
 
 
+def test_a_worker_that_is_killed_during_a_reload_has_not_failed_to_reload(gang: Gang) -> None:
+    """The next in its place starts with the new file."""
+    gang.mark()
+    pid = gang.pids()[0]
+    os.kill(pid, signal.SIGSTOP)
+    gang.signal(signal.SIGHUP)
+    gang.wait("configuration reloaded", worker=1)
+    os.kill(pid, signal.SIGKILL)
+    gang.wait("configuration reloaded by all workers")
+    gang.wait("worker serves", number=0)
+    assert not any(event["event"] == "configuration not reloaded by all workers" for event in gang.since())
+
+
+def test_a_worker_that_starts_during_a_reload_takes_up_the_new_file_when_it_serves(gang: Gang) -> None:
+    gang.config.write_text("slow")
+    gang.mark()
+    os.kill(gang.pids()[0], signal.SIGKILL)
+    gang.wait("about to serve", worker=0)
+    gang.config.write_text("fine")
+    gang.signal(signal.SIGHUP)
+    gang.wait("configuration reloaded by all workers")
+    (gang.config.parent / "go").touch()
+    gang.wait("worker serves", number=0)
+    gang.wait("configuration reloaded", worker=0)
+
+
 def test_a_file_that_breaks_after_the_start_keeps_a_dead_worker_away_but_not_the_others(gang: Gang) -> None:
     gang.config.write_text("broken")
     gang.mark()

@@ -88,6 +88,10 @@ class Gang:
         """What has been logged so far is of no interest."""
         self._mark = len(self.events)
 
+    def since(self) -> list[Event]:
+        """What has been logged since `mark`."""
+        return self.events[self._mark :]
+
     def next(self) -> Event | None:
         """None: every process that could log has ended."""
         line = self._arrived.get(timeout=PATIENCE_S)

@@ -1,7 +1,7 @@
 """`python -m support.tiny_worker`: the real worker around a tiny gateway.
 
 Its configuration is a file with one word: `broken` cannot be used, `deaf` hangs when it is to stop,
-`mortal` dies as soon as it serves. Anything else is fine.
+`mortal` dies as soon as it serves, `slow` serves when there is a file `go` beside it. Anything else is fine.
 """
 
 import asyncio
@@ -28,7 +28,15 @@ class MortalGateway(TinyGateway):
         asyncio.get_running_loop().call_later(0.01, os._exit, 3)  # when it has told that it serves
 
 
-GATEWAYS = {"deaf": DeafGateway, "mortal": MortalGateway}
+class SlowGateway(TinyGateway):
+    async def listen(self, listener: socket.socket) -> None:
+        logger.info("about to serve")
+        while not (Path(sys.argv[sys.argv.index("--config") + 1]).parent / "go").exists():
+            await asyncio.sleep(0.01)
+        await super().listen(listener)
+
+
+GATEWAYS = {"slow": SlowGateway, "deaf": DeafGateway, "mortal": MortalGateway}
 
 
 async def build(start: Start) -> Assembly:

@@ -21,18 +21,17 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.server.control_socket import (
     Channel,
-    ChannelError,
     ControlSocket,
     Details,
     Unanswerable,
@@ -43,6 +42,7 @@ from streamweir.server.metricsum import merge, merge_gone
 from streamweir.server.notify import NOT_RELOADED, RELOADED, Notifier
 from streamweir.server.tasks import background_tasks
 from streamweir.server.worker import local_variables
+from streamweir.server.workerprocess import Worker
 from streamweir.upstream.local import LocalAddress
 
 BACKLOG = 2048
@@ -121,35 +121,6 @@ async def supervise(
     return status
 
 
-class _Worker:
-    """A process, and the line to it as soon as it has called."""
-
-    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
-        self.number = number
-        self.process = process
-        self.channel: Channel | None = None
-        self.has_served = False
-        self.instance: str | None = None
-        """What the books know it by."""
-        self.last_metrics = b""
-
-    async def ask(self, what: str, timeout_s: float) -> Details | None:
-        try:
-            return await self.channel.ask(what, timeout_s=timeout_s) if self.channel is not None else None
-        except ChannelError:
-            return None
-
-    def stop(self, *, hurry: bool, lame_duck: bool) -> None:
-        if self.process.returncode is not None:
-            return
-        if self.channel is not None and not self.channel.is_closed:
-            self.channel.tell("stop", {"hurry": hurry, "lame_duck": lame_duck})
-        elif hurry:
-            self.process.kill()
-        else:
-            self.process.terminate()
-
-
 class Supervisor:
     def __init__(
         self,
@@ -167,7 +138,7 @@ class Supervisor:
         self._files = [listener.fileno() for listener in listeners]
         self._environ = dict(environ)
         self._on_serving = on_serving
-        self._workers: dict[int, _Worker] = {}
+        self._workers: dict[int, Worker] = {}
         self._control = ControlSocket(place_socket(plan.data_dir), 2 * plan.workers + 8, self._answer)
         self._serving: set[int] = set()
         self._has_started = False
@@ -178,6 +149,7 @@ class Supervisor:
         self._status = 0
         self._gone_metrics = b""
         self._restarts = 0
+        self._reloads_asked = 0
         self._reloads: set[asyncio.Task[None]] = set()
         self._ended: deque[str] = deque(maxlen=_MOST_ENDED)
         """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
@@ -235,12 +207,13 @@ class Supervisor:
     async def _live(self, number: int) -> int:
         worker = self._workers.get(number)  # still there where its keeper had to be started again
         if worker is None:
+            reloads = self._reloads_asked
             try:
                 process = await self._start(number)
             except OSError as reason:
                 logger.error("worker not started", number=number, reason=str(reason))
                 return _NOT_STARTED
-            worker = self._workers[number] = _Worker(number, process)
+            worker = self._workers[number] = Worker(number, process, reloads)
             logger.info("worker started", number=number, pid=process.pid)
             if self._stopping.is_set():
                 worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
@@ -260,7 +233,7 @@ class Supervisor:
         tell("worker ended", number=number, pid=process.pid, **_told(status))
         return status
 
-    async def _watch(self, worker: _Worker) -> None:
+    async def _watch(self, worker: Worker) -> None:
         """With a watchdog, also over the workers: one whose event loop hangs is killed, and so replaced."""
         longest_s = self._notifier.watchdog_s
         while longest_s is not None:
@@ -339,15 +312,20 @@ class Supervisor:
                 return
 
     def _hung_up(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload())
+        self._reloads_asked += 1
+        self._begin_reload(self._reload())
+
+    def _begin_reload(self, reload: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(reload)
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)
 
     async def _reload(self) -> None:
-        """Each worker reads the file itself, and says in the log what came of it."""
+        """Each worker reads the file itself, and says in the log what came of it. One that dies meanwhile has not
+        failed: the next in its place starts with the new file."""
         self._notifier.reloading()
         answers = await self._ask_all("reload", _RELOAD_S)
-        failed = sorted(worker.number for worker, answer in answers if answer is None or answer["reason"] is not None)
+        failed = sorted(worker.number for worker, answer in answers if worker.has_failed(answer))
         if failed:
             logger.error("configuration not reloaded by all workers", failed=failed)
         else:
@@ -355,7 +333,12 @@ class Supervisor:
         if not self._stopping.is_set():
             self._notifier.ready(NOT_RELOADED if failed else RELOADED)
 
-    async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[_Worker, Details | None]]:
+    async def _reload_late(self, worker: Worker) -> None:
+        """One that was starting when all were asked: whether it had read the old file or the new one is unknown."""
+        if worker.has_failed(await worker.ask("reload", _RELOAD_S)):
+            logger.error("configuration not reloaded by all workers", failed=[worker.number])
+
+    async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[Worker, Details | None]]:
         workers = [worker for worker in self._workers.values() if worker.has_served]
         answers = await asyncio.gather(*(worker.ask(what, timeout_s) for worker in workers))
         return list(zip(workers, answers, strict=True))
@@ -383,12 +366,14 @@ class Supervisor:
             worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
         return {}
 
-    def _now_serving(self, worker: _Worker, instance: str | None) -> None:
+    def _now_serving(self, worker: Worker, instance: str | None) -> None:
         worker.has_served = True
         worker.instance = instance
         self._tell_ended()
         logger.info("worker serves", number=worker.number, pid=worker.process.pid)
         self._serving.add(worker.number)
+        if worker.reloads != self._reloads_asked:
+            self._begin_reload(self._reload_late(worker))
         if not self._has_started and len(self._serving) == self._plan.workers:
             self._has_started = True
             if self._on_serving is not None:
