@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from randomload.callers import Notes, secret_of
 from randomload.rig import Rig
-from streamweir.store.tables import open_requests, requests
+from streamweir.store.tables import instances, open_requests, requests
 from support.nursery import nursery
 from support.patience import PATIENCE_S
 from support.rawclient import CutShort
@@ -29,6 +29,7 @@ FORESEEN = {"target ejected", "orphaned requests settled", "worker ended", "book
 
 async def judge(rig: Rig, program: Program) -> AsyncIterator[None]:
     await _nothing_is_under_way(program)
+    await _nothing_is_open(rig)
     program.signal(signal.SIGTERM)
     async with asyncio.timeout(END_S):
         assert await program.status() == 0
@@ -57,6 +58,25 @@ async def _nothing_is_under_way(program: Program) -> None:
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError(f"still under way: { {name: value for name, value in found.items() if value} }") from None
+
+
+async def _nothing_is_open(rig: Rig) -> None:
+    """While the gateway still runs: what a killed worker had open is settled by the one that replaces it, which may be
+    starting now. A process that lives and has lost a settlement never settles it, and is found out here."""
+    left: list[tuple[str, str, int | None]] = []
+
+    def read(conn: Connection) -> list[tuple[str, str, int | None]]:
+        columns = (open_requests.c.request_id, open_requests.c.instance, instances.c.stopped_ms)
+        joined = open_requests.outerjoin(instances, instances.c.id == open_requests.c.instance)
+        return [tuple(row) for row in conn.execute(select(*columns).select_from(joined))]
+
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while left := await rig.store.read(read, timeout_s=PATIENCE_S):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        journals = sorted(path.name for path in (rig.folder / "data" / "journal").iterdir())
+        raise AssertionError(f"still open (request, process, its end): {left}; journals: {journals}") from None
 
 
 async def _readings(program: Program) -> dict[str, float]:

@@ -40,5 +40,6 @@ async def test_nothing_is_lost_left_open_or_stuck(variant: Variant, tmp_path: Pa
     load, turns = load_of(), Turns()
     async with rig_for(tmp_path, variant, load, turns) as rig:
         await rig.run(load, turns, judge)
-        assert odd_events(rig) == []
+        odd = odd_events(rig)
+        assert not odd, "\n".join(map(str, odd))
         assert any(told.is_whole for told in rig.notes.told), "not one answer came whole"
