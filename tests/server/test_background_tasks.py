@@ -146,6 +146,6 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
 
 async def test_a_journal_whose_thread_has_failed_makes_the_process_not_ready(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
-        desk.room.journal.on_fault()
+        desk.room.journal.on_state("the journal has failed: restart this process")
         status, document = await ready(desk)
         assert (status, document["reasons"]) == (503, ["the journal has failed: restart this process"])

@@ -6,6 +6,7 @@ nobody notices. Neither needs a restart, nothing is lost, and every sum is that 
 """
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -25,13 +26,13 @@ from streamweir.store.sumcheck import check_sums
 from support.answers import TEXTS
 from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
 from support.fleet import fleet, metric
-from support.gateway import chat_request, text_of
+from support.gateway import Gate, chat_request, text_of
 from support.heartbeat import heartbeat
 from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
 from support.patience import PATIENT_S
 from support.patient import PATIENT
 from support.rawclient import Reply
-from support.served import Program, begin, served_before
+from support.served import Program, begin, get, served_before
 
 SMALL_DISK_BYTES = 8 << 20
 
@@ -58,6 +59,38 @@ def fill(path: Path) -> None:
                     file.write(bytes(size))
 
 
+async def ready(gate: Gate) -> tuple[int, list[str]]:
+    async with await gate.connect() as client:
+        await client.send(get("/ready"))
+        reply = await client.response()
+    return reply.status, json.loads(reply.body).get("reasons", [])
+
+
+async def until_ready(gate: Gate) -> None:
+    """Though nobody asks for anything else."""
+    async with asyncio.timeout(PATIENT_S):
+        while (await ready(gate))[0] != 200:
+            await asyncio.sleep(0.01)
+
+
+async def test_g7_a_node_whose_disk_was_full_is_ready_again_by_itself(small_disk: Path) -> None:
+    """No balancer sends it a request by which it could find out."""
+    filler = small_disk / "filler"
+    async with fleet(answers(is_streamed=True), small_disk) as ships:
+        gate = ships.desks[0].gate
+        assert await ready(gate) == (200, [])
+        async with asyncio.timeout(PATIENT_S):
+            while (reply := await ask(gate)).status == 200:
+                fill(filler)
+        assert_unavailable(reply)
+        await gate.vacated()
+        for _ in range(5):
+            assert await ready(gate) == (503, ["the journal cannot be written: No space left on device"])
+        filler.unlink()
+        await until_ready(gate)
+        assert (await ask(gate)).status == 200
+
+
 async def test_g7_a_full_disk(small_disk: Path) -> None:
     stage = Stage()
     filler = small_disk / "filler"
@@ -79,13 +112,12 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
                     await asyncio.sleep(0.02)
                 assert heart.beats > 1
             assert len(ships.up.requests) == asked
+            assert await ready(gate) == (503, ["the journal cannot be written: No space left on device"])
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         filler.unlink()
-        async with asyncio.timeout(PATIENT_S):
-            while (reply := await ask(gate, secret)).status != 200:
-                assert_unavailable(reply)
-                await asyncio.sleep(0.01)
+        await until_ready(gate)
+        assert (await ask(gate, secret)).status == 200
         await gate.vacated()
         rows = await ships.rows()
         completed = [row for row in rows if row.verdict == "completed"]

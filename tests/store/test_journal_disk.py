@@ -115,14 +115,52 @@ async def test_with_nothing_to_try_again_the_next_one_finds_out(tmp_path: Path, 
     disk.failures["write"] = 1
     with pytest.raises(JournalUnavailable):
         await watched.journal.append(hold("r1")).written()
-    tries = 0
-    while watched.journal.is_failing:
+    tries, is_written = 0, False
+    while not is_written:
         tries += 1
         try:
             await watched.journal.append(hold(f"r2.{tries}")).written()
+            is_written = True
         except JournalUnavailable:
             await asyncio.sleep(0.01)
+    assert not watched.journal.is_failing
     assert entries_of(tmp_path) == [hold(f"r2.{tries}")]
+    assert await watched.journal.close()
+
+
+async def test_with_nothing_to_try_again_and_nobody_to_try_it_finds_out_by_itself(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    """A node that is not ready gets no requests."""
+    watched = Watched(tmp_path)
+    states: asyncio.Queue[str | None] = asyncio.Queue()
+    watched.journal.on_state = states.put_nowait
+    disk.code, disk.failures["write"] = errno.ENOSPC, 4
+    with pytest.raises(JournalUnavailable):
+        await watched.journal.append(hold("r1")).written()
+    assert await states.get() == "the journal cannot be written: No space left on device"
+    assert await states.get() is None
+    assert (watched.journal.failures, states.qsize()) == (4, 0), "the last three by itself"
+    assert not watched.journal.is_failing
+    await watched.journal.append(hold("r2")).written()
+    assert [path.name for path in tmp_path.iterdir()] == [segments_of(tmp_path)[0].name], "nothing is left of it"
+    assert entries_of(tmp_path) == [hold("r2")]
+    assert await watched.journal.close()
+
+
+async def test_a_sync_that_failed_is_known_to_work_again_though_the_database_has_all(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    watched = Watched(tmp_path)
+    states: asyncio.Queue[str | None] = asyncio.Queue()
+    watched.journal.on_state = states.put_nowait
+    disk.failures["fdatasync"] = 1
+    ticket = watched.journal.append(hold("r1"))
+    await ticket.written()
+    watched.journal.applied(ticket.position)
+    assert await states.get() == "the journal cannot be written: Input/output error"
+    assert await states.get() is None
+    assert [name for name, _ in watched.facts] == ["journal_failing", "journal_recovered"]
     assert await watched.journal.close()
 
 
@@ -193,8 +231,8 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     watched = Watched(tmp_path)
-    faults: list[str] = []
-    watched.journal.on_fault = lambda: faults.append("told")
+    states: list[str | None] = []
+    watched.journal.on_state = states.append
 
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
@@ -206,7 +244,7 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
             await ticket.written()
     while ("journal_fault", {}) not in watched.facts:
         await asyncio.sleep(0)
-    assert faults == ["told"], "the process is not ready any more"
+    assert states == ["the journal has failed: restart this process"], "it is not ready any more"
     assert watched.journal.is_failing
     with pytest.raises(JournalUnavailable):
         watched.journal.append(settle("r1"), must=True)

@@ -2,7 +2,8 @@
 
 How a task is kept running is `streamweir.background`; how often each has ended is a metric. The threads of
 the journal cannot be started again, for nobody knows how far a write of theirs had come: when one of them
-ends by a fault, the process is not ready until it is restarted.
+ends by a fault, the process is not ready until it is restarted. Where only the disk does not take what they
+write, it is not ready until the disk does again, which they find out themselves.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ def background_tasks() -> BackgroundTasks:
 def tell_readiness(background: BackgroundTasks, readiness: Readiness, journal: Journal | None = None) -> None:
     """From now on a task that cannot be kept running makes the process not ready, until it runs again."""
     if journal is not None:
-        journal.on_fault = partial(readiness.set, "journal", "the journal has failed: restart this process")
+        journal.on_state = partial(readiness.set, "journal")
     background.on_change = partial(_changed, background, readiness)
     if background.failing:
         background.on_change()

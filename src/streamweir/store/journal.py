@@ -8,6 +8,7 @@ stays in memory until it is. It never touches a file, and does not know what bec
 """
 
 import errno
+import os
 from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop, timeout
 from collections.abc import Callable
 from pathlib import Path
@@ -61,11 +62,13 @@ class Journal:
         self._kept_bytes = 0
         """In memory: not written, or not durable."""
         self._applied = 0
-        self._failing: set[str] = set()
+        self._failing: dict[str, str] = {}
+        """What does not work, and why."""
         self._ended: Future[None] | None = None
         self._is_closed = False
-        self.on_fault: Callable[[], None] = lambda: None
-        """Called when one of its threads has ended by a fault of ours: from then on nothing more is written."""
+        self.on_state: Callable[[str | None], None] = lambda _: None
+        """Called with the reason when it cannot be written any more, and with None when it can again. After a fault
+        of ours, which ends its threads, it never can."""
 
     def open(self) -> None:
         """Makes and locks its first file: OSError where it cannot. Blocks: for the start."""
@@ -150,7 +153,7 @@ class Journal:
         if self.bytes - self._applied >= self._most_bytes or self._kept_bytes >= self._most_bytes:
             self.refused += 1
             raise JournalUnavailable("the journal is full")
-        # When the time has come, whoever comes next is the one to find out whether the disk takes it again.
+        # When the time has come, whoever comes next may be the one to find out that the disk takes it again.
         if self._failing and self._scribe is not None and monotonic() < self._scribe.retry_at:
             self.refused += 1
             raise JournalUnavailable("the journal cannot be written")
@@ -209,12 +212,18 @@ class Journal:
     def on_failed(self, what: str, error: OSError, /) -> None:
         self.failures += 1
         if what not in self._failing:
-            self._failing.add(what)
+            self._failing[what] = os.strerror(error.errno) if error.errno else str(error)
             self._tell("journal_failing", {"what": what, "error": errno.errorcode.get(error.errno or 0, str(error))})
+            self._tell_state()
 
     def on_recovered(self, what: str, /) -> None:
-        self._failing.discard(what)
-        self._tell("journal_recovered", {"what": what})
+        if self._failing.pop(what, None) is not None:
+            self._tell("journal_recovered", {"what": what})
+            self._tell_state()
+
+    def _tell_state(self) -> None:
+        reason = next(iter(self._failing.values()), None)
+        self.on_state(None if reason is None else f"the journal cannot be written: {reason}")
 
     def on_ended(self, lost: int, is_fault: bool, /) -> None:
         self._is_closed = True
@@ -225,9 +234,9 @@ class Journal:
         if lost:
             self._tell("journal_lost", {"entries": lost})
         if is_fault:
-            self._failing.add("fault")
+            self._failing["fault"] = "a fault"
             self._tell("journal_fault", {})
-            self.on_fault()
+            self.on_state("the journal has failed: restart this process")
             if self._scribe is not None:  # for the thread that is left
                 self._scribe.given.put(None)
                 self._scribe.binder.given.put(None)

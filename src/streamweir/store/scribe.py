@@ -3,9 +3,10 @@
 The scribe takes all groups that were handed over since its last write and writes them with one
 call. The binder syncs, so that a write never waits for the platter; it alone closes files. Neither
 knows what an entry means. When the disk does not take a write, what must be written stays here and
-is tried again, ever more slowly, and the rest is refused. When a sync fails, nobody knows what the
-disk has: a new segment is begun, and all that was not durable is written again into that. What
-happened is reported to the event loop (`Reports`), once for all groups of a write.
+is tried again, ever more slowly, and the rest is refused; where nothing must be written the disk is
+probed as often, for nobody else may come to find out that it is well again. When a sync fails, nobody
+knows what the disk has: a new segment is begun, and all that was not durable is written again into
+that. What happened is reported to the event loop (`Reports`), once for all groups of a write.
 """
 
 import threading
@@ -18,7 +19,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from streamweir.store.segmentfile import SegmentFile
+from streamweir.store.segmentfile import SegmentFile, probe_disk
 from streamweir.store.ticket import Group
 
 _MOST_WRITE_BYTES = 1 << 20
@@ -47,7 +48,9 @@ class Reports(Protocol):
         """`write` or `sync`. Until `on_recovered` says the same."""
         ...
 
-    def on_recovered(self, what: str, /) -> None: ...
+    def on_recovered(self, what: str, /) -> None:
+        """Also of what had not failed."""
+        ...
 
     def on_ended(self, lost: int, is_fault: bool, /) -> None:
         """After this nothing is reported. `lost` entries had to be written and were not."""
@@ -196,7 +199,12 @@ class Scribe(_Worker[Group | _Unsynced]):
                 self._hold_back(groups)
             else:
                 groups, self._backlog = self._backlog + groups, []
-                self._write(groups)
+                if self.retry_at:
+                    groups = self._without_applied(groups)
+                if groups:
+                    self._write(groups)
+                elif self.retry_at and not is_over:
+                    self._probe()
             if self._unbound and (is_over or self._bind_at <= time.monotonic()):
                 for written in self._unbound:
                     self.binder.given.put(written)
@@ -209,7 +217,7 @@ class Scribe(_Worker[Group | _Unsynced]):
     def _wait_s(self) -> float | None:
         """For how long nothing is to be done, unless something comes. None: without end."""
         due = []
-        if self._backlog:
+        if self._backlog or self.retry_at:
             due.append(self.retry_at)
         if self._unbound:
             due.append(self._bind_at)
@@ -217,8 +225,6 @@ class Scribe(_Worker[Group | _Unsynced]):
 
     def _write(self, groups: list[Group]) -> None:
         """In as few calls as may be."""
-        if self.retry_at:
-            groups = self._without_applied(groups)
         while groups:
             size, count = 0, 0
             while count < len(groups) and size < _MOST_WRITE_BYTES:
@@ -229,9 +235,7 @@ class Scribe(_Worker[Group | _Unsynced]):
                 segment = self._open_segment()
                 segment.write(b"".join([frame for group in chunk for frame in group.frames]))
             except OSError as error:
-                self._failures += 1
-                self._put_off(self._failures)
-                self.post(self.reports.on_failed, "write", error)
+                self._fail(error)
                 self._hold_back(groups)
                 return
             groups = groups[count:]
@@ -239,7 +243,7 @@ class Scribe(_Worker[Group | _Unsynced]):
             self._report(segment, chunk)
 
     def _report(self, segment: SegmentFile, chunk: list[Group]) -> None:
-        if self.retry_at:
+        if self.retry_at or self._failures:
             self.retry_at = 0.0
             if self._failures:
                 self._failures = 0
@@ -252,6 +256,25 @@ class Scribe(_Worker[Group | _Unsynced]):
             if not self._unbound:
                 self._bind_at = time.monotonic() + _GATHER_S
             self._unbound.append(_Written(segment, to_sync))
+
+    def _probe(self) -> None:
+        """All that had to be written is, or the database has it: whether the disk is well nobody else would find out.
+
+        It goes on counting failures until an entry is written: a disk may take the one and not the other.
+        """
+        try:
+            probe_disk(self._folder, self._instance)
+        except OSError as error:
+            self._fail(error)
+            return
+        self.retry_at = 0.0
+        self.post(self.reports.on_recovered, "write")
+        self.post(self.reports.on_recovered, "sync")
+
+    def _fail(self, error: OSError) -> None:
+        self._failures += 1
+        self._put_off(self._failures)
+        self.post(self.reports.on_failed, "write", error)
 
     def _put_off(self, failures: int) -> None:
         self.retry_at = time.monotonic() + min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** (failures - 1))

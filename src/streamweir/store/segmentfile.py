@@ -24,6 +24,10 @@ _NEW = ".new"
 _BROKEN = ".broken"
 _MOST_BROKEN = 8
 """Files with unreadable parts are kept for whoever wants to know, but not without end."""
+_PROBE = ".probe" + _NEW
+"""What is left of a probe by a process that was killed is cleared away with the newborn."""
+_PROBE_BYTES = 64 << 10
+"""More than the last block of a file may still take on a disk that is full."""
 _NEW_S = 60.0
 """A newborn that has no name after so long has lost its maker."""
 
@@ -161,6 +165,21 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def probe_disk(folder: Path, instance: str) -> None:
+    """Whether something can be written here and made durable: OSError where it cannot. Nothing is left of it."""
+    path = folder / (instance + _PROBE)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        path.unlink(missing_ok=True)
+        done = 0
+        while done < _PROBE_BYTES:
+            done += os.write(descriptor, bytes(_PROBE_BYTES - done))
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
