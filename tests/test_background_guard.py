@@ -44,7 +44,7 @@ SHORT = {
     "server/life.py _lame_duck 2": "a step of the end of the process",
     "server/start.py _say_when_loaded": "until the embedded model is loaded",
     "server/start.py _serve_alone": "until the embedded model is loaded",
-    "server/supervisor.py Supervisor._hung_up": "one reload",
+    "server/supervisor.py Supervisor._begin_reload": "one reload",
     "server/supervisor.py Supervisor._live": "lasts as long as one worker",
     "store/postgres.py PostgresStore.close": "closes the connections",
     "store/valkey.py Valkey._wake": "lasts while somebody waits for an answer; the next call starts another",
