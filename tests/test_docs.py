@@ -24,8 +24,12 @@ EXAMPLES = [
 ]
 
 
-def test_the_readme_has_examples() -> None:
+def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 2
+
+
+def test_the_readme_can_be_read_in_two_minutes() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize(("arguments", "output"), EXAMPLES)
