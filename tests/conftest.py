@@ -16,7 +16,7 @@ __all__ = [
     "pytest_runtest_teardown",
 ]
 
-settings.register_profile("test", max_examples=100, derandomize=True, deadline=None, database=None)
+settings.register_profile("test", max_examples=50, derandomize=True, deadline=None, database=None)
 settings.register_profile(
     "soak", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from support import soak
-from support.soak import _is_on_diagonal, part_of
+from support.soak import _is_on_diagonal, one_of_each, part_of
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (2, 2), (4, 3, 2), (1, 5), (5,), ()])
@@ -25,3 +25,17 @@ def test_the_parts_are_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(found) == list(range(23))
     monkeypatch.setattr(soak, "SOAKS", True)
     assert part_of(range(23), 5) == list(range(23))
+
+
+def test_each_case_meets_each_of_the_others_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "SOAKS", False)
+    found: list[tuple[int, str]] = []
+    for number in range(4):
+        monkeypatch.setattr(soak, "_number", lambda number=number: number)
+        pairs = one_of_each(range(6), "abcd")
+        assert [case for case, _ in pairs] == list(range(6))
+        assert {other for _, other in pairs} == set("abcd")
+        found += pairs
+    assert sorted(found) == list(product(range(6), "abcd"))
+    monkeypatch.setattr(soak, "SOAKS", True)
+    assert one_of_each(range(6), "abcd") == list(product(range(6), "abcd"))

@@ -1,4 +1,6 @@
-"""Every fixture in every dialect, read by the client: the same as the plain reading of it, whatever the cuts.
+"""Every fixture in a dialect, read by the client: the same as the plain reading of it, whatever the cuts.
+
+`make soak` reads each in every dialect.
 
 A stream that ends too early is never taken for a whole one: each prefix of each is an error, but for those of bitseek,
 where a clean close between two frames is an end without a finish reason.
@@ -17,16 +19,21 @@ from streamweir.client import StreamTruncated
 from support.clientreading import outcome, told, told_by
 from support.dialect_output import passed_frames, read_stream
 from support.dialect_rules import DIALECTS, Rules
+from support.soak import one_of_each
 
 ROOT = Path(__file__).parents[1] / "fixtures"
 CASES = sorted({path.parent for path in [*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")]})
 GOLDEN = sorted(path for rules in DIALECTS for path in ROOT.glob(f"*/*/{rules.name}.sse"))
-PLACES = 40
+PLACES = 20
 """Of each stream, in `make test`; in `make soak` it is every place there is."""
 
 
 def named(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
+
+
+def name_of(value: Path | Rules) -> str:
+    return value.name if isinstance(value, Rules) else named(value)
 
 
 def body_of(case: Path) -> bytes:
@@ -48,8 +55,7 @@ def places(stream: bytes) -> Iterator[int]:
     yield from sorted({*rng.sample(range(len(stream)), PLACES), *rng.sample(ends, min(8, len(ends))), len(stream) - 1})
 
 
-@pytest.mark.parametrize("rules", DIALECTS, ids=lambda rules: rules.name)
-@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize(("case", "rules"), one_of_each(CASES, DIALECTS), ids=name_of)
 def test_a_stream_is_read_as_it_was_written(case: Path, rules: Rules) -> None:
     stream = written(case, rules.name)
     expected = told_by(read_stream(stream, rules, True, passed_frames(body_of(case))))

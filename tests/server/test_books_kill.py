@@ -1,6 +1,6 @@
 """How lives of the gateway end, and what the next one finds in the books: spec/failures.md G1, G2 and G3.
 
-Killed at random moments under load, a hundred times: every life is the real program on the same store
+Killed at random moments under load, many times: every life is the real program on the same store
 as the one before, and a fifth of them do not even live to listen: they are killed while they put the
 books of the last one in order. Stopped by a signal, once or twice. On both databases.
 """
@@ -26,7 +26,7 @@ from support.served import Program
 from support.stores import each_database, migrated_url
 from support.witness import HOLD_TOKENS, TOML, Witness
 
-KILLS = {"sqlite": 1000 if SOAKS else 40, "postgres": 1000 if SOAKS else 25}
+KILLS = {"sqlite": 1000 if SOAKS else 15, "postgres": 1000 if SOAKS else 12}
 HOUSES = 3
 """Stores of their own, side by side: a life waits more than it works."""
 CALLERS = 6

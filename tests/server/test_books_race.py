@@ -16,6 +16,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import Connection
 
+from conftest import SOAKS
 from streamweir.policy.budget import dollars_of
 from streamweir.server.pace import USUAL
 from streamweir.store.clock import now_ms
@@ -62,12 +63,12 @@ VARIANTS = {
 }
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("code", ["budget_exceeded", "insufficient_quota"])
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.soak)])
-async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str, times: int) -> None:
+async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str) -> None:
     count, database, has_valkey = VARIANTS[variant]
-    barrier, chance = Barrier(), Random(f"{variant} {code} {times}")
+    barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 2
     with ExitStack() as stack:
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
         async with fleet(barrier.script, tmp_path, count=count, database=database, valkey=valkey) as ships:

@@ -27,6 +27,7 @@ from support.gateway import chat_request, gateway, providers
 from support.rawclient import Reply
 from support.script import End, Head, Seen, Send, Step, stream, whole
 from support.scripted import ScriptedUpstream
+from support.soak import part_of
 from support.stores import each_database, migrated_url
 
 SQL = (
@@ -53,7 +54,8 @@ LINES = (
     "\U0010ffff",
     "\u0000\u0001\u001f\u007f",
 )
-CORPUS = (*FOREIGN, *SQL, *LINES)
+OTHERS = (*FOREIGN, *LINES)
+"""With each commit a third of them; in `make soak` all."""
 MEGABYTE = "\U0001f600'\x00" * 52_000
 _LONGEST = 256
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -183,7 +185,7 @@ async def reading(
 @each_database
 async def test_any_text_in_any_place(database: str, tmp_path: Path) -> None:
     async with reading(database, tmp_path) as (reader, lines):
-        for text in CORPUS:
+        for text in (*SQL, *part_of(OTHERS, 3)):
             await reader.send(text)
     assert [json.loads(line)["event"] for line in lines] == ["request"] * reader.sent
 

@@ -142,6 +142,7 @@ async def test_a_state_for_which_the_manager_has_no_room_is_told_later(tmp_path:
     manager.socket.close()
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_the_program_says_when_it_serves_reloads_and_stops(
     manager: Manager, tmp_path: Path, workers: str, monkeypatch: pytest.MonkeyPatch

@@ -80,7 +80,7 @@ async def replay_all(database: str, folder: Path, data_dir: Path, expected: list
     assert dead_journals(folder) == []
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.soak)])
 async def test_no_acknowledged_entry_is_lost_and_none_is_applied_twice(tmp_path: Path, count: int) -> None:
     folder = tmp_path / "journal"
     folder.mkdir()

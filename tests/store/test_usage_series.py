@@ -99,7 +99,7 @@ async def test_every_grouping_adds_up_to_what_was_written(database: str, tmp_pat
                 total = await store.read(partial(sum_usage, wanted=wanted, step=step))
                 assert total == expected_sum(rows, **({} if workspace is None else {"workspace_id": workspace}))
                 for by in GROUPINGS:
-                    for most in (20, 2, 1):
+                    for most in (20, 2, 1) if workspace is None else (2,):
                         found = await store.read(partial(read_usage, wanted=wanted, step=step, by=by, groups=most))
                         assert found.total == total
                         for part in (found.groups, found.series, found.group_series):

@@ -16,11 +16,19 @@ import pytest
 
 SOAKS = os.environ.get("STREAMWEIR_SOAK") == "1"
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def part_of(cases: Sequence[T], parts: int) -> list[T]:
     """One of so many parts, every so many cases; in `make soak` all of them."""
     return list(cases) if SOAKS else list(cases[_number() % parts :: parts])
+
+
+def one_of_each(cases: Sequence[T], others: Sequence[U]) -> list[tuple[T, U]]:
+    """Each case with one of the others, in turn, and with the next commit another one; in `make soak` with each."""
+    if SOAKS:
+        return [(case, other) for case in cases for other in others]
+    return [(case, others[(place + _number()) % len(others)]) for place, case in enumerate(cases)]
 
 
 @cache
