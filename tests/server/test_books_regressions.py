@@ -33,6 +33,7 @@ from support.bookkeeping import MILLI, MODEL, PROMPT, Desk, error_of, keeping, m
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
 from support.gateway import chat_request, gateway, providers, until
+from support.patient import PATIENT
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream
 from support.scripted import ScriptedUpstream
 from support.stores import migrated_url
@@ -227,8 +228,8 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
         assert go_on.wait(20)
         return write(descriptor, data)
 
-    monkeypatch.setattr("streamweir.server.booking.DECISION_S", 0.05)
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
+    pace = structs.replace(PATIENT, decision_s=0.05)
+    async with keeping(stream(openai_stream()), tmp_path, pace=pace) as desk:
         monkeypatch.setattr("streamweir.store.segmentfile.os.write", slow)
         try:
             reply = await desk.gate.ask(model="m")

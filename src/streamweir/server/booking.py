@@ -88,6 +88,8 @@ class Booking(Struct, eq=False):
     told: Stand | None = None
     """What of it stands in the journal."""
     is_settled: bool = False
+    decision_s: float = DECISION_S
+    """How long its hold may take to be written."""
 
     @property
     def workspace_id(self) -> str:
@@ -97,7 +99,7 @@ class Booking(Struct, eq=False):
         """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be
         written, and `TimeoutError` where nobody knows: the disk hangs."""
         if self.ticket is not None:
-            await self.ticket.written(DECISION_S)
+            await self.ticket.written(self.decision_s)
 
     def reckon(
         self, target: str | None, usage: Usage | None, service_tier: str | None

@@ -34,7 +34,7 @@ from streamweir.stages.answercount import LONGEST_TOKEN
 from streamweir.store.clock import now_ms
 from streamweir.store.journal import JournalUnavailable
 from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle, short
-from streamweir.store.writer import Writer
+from streamweir.store.writer import DECISION_S, Writer
 
 _OF_MONEY = ("budget_exceeded", "insufficient_quota")
 _MESSAGES = {
@@ -64,11 +64,12 @@ class Books:
         hold_tokens: int = HOLD_TOKENS,
         limits_are_kept: bool = True,
         renew_s: float = LEASE_S / 4,
+        decision_s: float = DECISION_S,
     ) -> None:
         """`writer` is None where no books are kept. `hold_tokens`: for an answer whose caller sets no limit.
 
         `limits_are_kept`: False for several processes that share nothing they could count in. `renew_s`: how often
-        what is reserved is renewed.
+        what is reserved is renewed. `decision_s`: how long a request waits until its hold is written.
         """
         self.instance = instance
         self.directory = directory
@@ -80,6 +81,7 @@ class Books:
         self._open: dict[str, Booking] = {}
         self._terms = TermsCache(arbiter.begin)
         self._renew_s = renew_s
+        self._decision_s = decision_s
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, RequestFacts | None] = {}
@@ -335,7 +337,7 @@ class Books:
             draws=draws,
             tallies=terms.tallies,
         )
-        booking = Booking(asked, hold, claim, hold.amount, None, size.prompt)
+        booking = Booking(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
         if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
             booking.allowance, booking.choices = output_tokens, need.choices
             booking.limit, booking.flags = limit_of(need, size)

@@ -205,6 +205,7 @@ def _furnish(
         hold_tokens=config.store.hold_tokens,
         limits_are_kept=limits_are_kept,
         renew_s=pace.lease_s / _RENEWALS,
+        decision_s=pace.decision_s,
     )
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
     return Bookroom(
