@@ -12,6 +12,11 @@ test("what stands in the address is asked, and nothing else", () => {
   assert.deepEqual(Object.fromEntries(question), filters);
 });
 
+test("a name is asked for as it stands, blanks at its ends included", () => {
+  assert.deepEqual(asked(read("model=up/m%20&error=%20e"), 5), asked({ model: "up/m ", error: " e" }, 5));
+  assert.equal(read("model=up/m%20").model, "up/m ");
+});
+
 test("what the server would refuse is left out", () => {
   assert.deepEqual(read("failed=maybe&stream=1&status_class=42&min_cost_usd=-1&max_cost_usd=1e9&since_ms=x&last=year&model=%20&id="), {});
   assert.deepEqual(read("last=toString"), {});

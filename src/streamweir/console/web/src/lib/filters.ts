@@ -42,12 +42,13 @@ export const VERDICTS = [
 
 export const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"] as const;
 
-// What the server would refuse is left out: an address that somebody has mangled still shows a page.
+// What the server would refuse is left out: an address that somebody has mangled still shows a page. A name is taken as
+// it stands, for one may end with a blank: what a person types is cleaned where it is typed.
 export function readFilters(query: URLSearchParams): Filters {
   const filters: Filters = {};
   for (const name of NAMES) {
-    const value = query.get(name)?.trim();
-    if (value && isGood(name, value)) filters[name] = value;
+    const value = query.get(name);
+    if (value?.trim() && isGood(name, value)) filters[name] = value;
   }
   if (filters.since_ms || filters.until_ms) delete filters.last;
   return filters;

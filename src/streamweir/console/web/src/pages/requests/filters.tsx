@@ -249,6 +249,7 @@ interface TextProps {
 function TextBox(props: TextProps) {
   const [isWrong, setIsWrong] = useState(false);
   const commit = (text: string) => {
+    if (text === props.value) return setIsWrong(false); // it came by a link, or nothing was typed
     const value = (props.clean ?? ((each) => each.trim()))(text);
     const isBad = Boolean(props.isAmount && value && !isAmount(value));
     setIsWrong(isBad);
