@@ -1,0 +1,264 @@
+"""docs/spec says what the code does: its tables are compared with the values in the code, its examples are held to
+the rules, and whatever is cited exists."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamweir.config.model import Limits, Timeouts
+from streamweir.conformance import Recording, check
+from streamweir.core.errors import CALLER_CODES, CODES, GATEWAY_CODES, UPSTREAM_CODES, CallerError, StreamweirError
+from streamweir.core.errors import GatewayFault as Fault
+from streamweir.core.errors import UpstreamError as Upstream
+from streamweir.core.events import FinishReason
+from streamweir.core.verdict import Verdict, verdict_of_error
+from streamweir.dialects.base import Dialect, IdForm, ModelRule, UsageRule
+from streamweir.dialects.failure import STREAM_CODES, stream_words_of, words_of
+from streamweir.dialects.table import DIALECTS
+from streamweir.server.seal import SEAL
+
+ROOT = Path(__file__).parents[1]
+SPEC = ROOT / "docs" / "spec"
+EXAMPLES = SPEC / "examples"
+PAGES = {path.name: path.read_text() for path in sorted(SPEC.glob("*.md"))}
+LETTERS = {"dialects.md": "DAE", "failures.md": "FUCGKI", "quirks.md": "WRQ", "security.md": "S"}
+"""With which letters the ids of a page begin."""
+COLUMNS = ("openai", "opentoken", "aivene", "bitseek")
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of every row of every table, without the heads and the lines below them."""
+    lines = [line for line in PAGES[page].splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for number, row in enumerate(cells) if not is_head(cells, number)]
+
+
+def is_head(cells: list[list[str]], number: int) -> bool:
+    return any(set("".join(row)) == {"-"} for row in cells[number : number + 2])
+
+
+def ids_of(page: str) -> list[str]:
+    return [row[0] for row in rows_of(page) if re.fullmatch(r"[A-Z]\d{1,2}", row[0])]
+
+
+def row_of(page: str, id: str) -> list[str]:
+    (found,) = [row for row in rows_of(page) if row[0] == id]
+    return found
+
+
+def error_of(code: str) -> StreamweirError:
+    kinds: tuple[type[StreamweirError], ...] = (CallerError, Upstream, Fault)
+    (kind,) = [kind for kind in kinds if code in kind.codes]
+    return kind(code, "What happened.")
+
+
+IDS = {page: ids_of(page) for page in LETTERS}
+EVERY_ID = {id for ids in IDS.values() for id in ids}
+
+
+@pytest.mark.parametrize("page", LETTERS)
+def test_an_id_is_in_one_place_only(page: str) -> None:
+    assert len(set(IDS[page])) == len(IDS[page])
+    assert {id[0] for id in IDS[page]} == set(LETTERS[page])
+
+
+# Dialects.
+
+
+def code_of(text: str) -> str:
+    return f"`{text}`"
+
+
+def compact(members: object) -> str:
+    return code_of(json.dumps(members, separators=(",", ":")))
+
+
+def codes_of(words: Iterator[str] | tuple[str, ...]) -> str:
+    return " ".join(map(code_of, words))
+
+
+ID_FORMS = {
+    IdForm.CHATCMPL: "`chatcmpl-` and 29 of A-Z, a-z, 0-9; the upstream's own if it begins so",
+    IdForm.ILBS: "`ilbs_` and 24 of a-z, 0-9",
+    IdForm.STREAM_CHAT: "`stream:chat:` and a UUID (version 4)",
+}
+REASONS = (
+    FinishReason.STOP,
+    FinishReason.LENGTH,
+    FinishReason.TOOL_CALLS,
+    FinishReason.CONTENT_FILTER,
+    FinishReason.FUNCTION_CALL,
+)
+
+
+def details_of(dialect: Dialect) -> str:
+    details = {
+        "prompt_tokens_details": dialect.prompt_details,
+        "completion_tokens_details": dialect.completion_details,
+    }
+    names = sorted(details, reverse=not dialect.full_details)
+    shown = [f"{code_of(name)}: {codes_of(tuple(members))}" for name in names if (members := details[name])]
+    return "; ".join(shown) or "none"
+
+
+def stream_error_of(dialect: Dialect) -> str:
+    words = stream_words_of(error_of("upstream_stream_reset"), dialect)
+    if words.code is None:
+        return f"{code_of(words.type)}, no code"
+    return f"{code_of(words.type)}, {'its own code' if words.code == 'upstream_stream_reset' else code_of(words.code)}"
+
+
+def cells_of(dialect: Dialect) -> dict[str, str]:
+    """The column of a dialect, as its value has it."""
+    asked = dialect.request
+    own_chunk, sent = "a chunk of its own, `choices: []`", "as the upstream sent it"
+    return {
+        "D3": ID_FORMS[dialect.id_form],
+        "D4": code_of(dialect.chunk_object),
+        "D5": "none" if dialect.whole_object is None else code_of(dialect.whole_object),
+        "D6": "the time of each chunk" if dialect.created_per_chunk else "one value",
+        "D7": "the model that answered" if dialect.model is ModelRule.ANSWERED else "the id that was asked for",
+        "D8": "none" if dialect.first_delta is None else compact(dialect.first_delta),
+        "D9": compact(dialect.finish_delta),
+        "D10": codes_of(tuple(dialect.finish_words[reason] for reason in REASONS)),
+        "D11": "always" if dialect.usage is UsageRule.ALWAYS else "when asked for",
+        "D12": "yes" if dialect.null_usage else "no",
+        "D13": "the finish chunk" if dialect.usage is UsageRule.ON_FINISH else own_chunk,
+        "D14": details_of(dialect),
+        "D15": "one frame" if dialect.whole_tool_calls else "opener, then pieces",
+        "D16": "`function_call`" if dialect.legacy_function_call else "a tool call",
+        "D17": "`reasoning_content`" if dialect.reasoning else "left out",
+        "D18": "sent" if dialect.reasoning_details else "left out",
+        "D19": "`refusal`" if dialect.refusal else "`content`",
+        "D20": sent if dialect.logprobs else "left out",
+        "D21": sent if dialect.labels else "left out",
+        "D22": codes_of(dialect.error_members),
+        "D23": stream_error_of(dialect),
+        "D24": "a chunk with `choices: []`" if dialect.error_in_chunk else "a frame of its own",
+        "D25": code_of(dialect.terminator.decode().strip()) if dialect.terminator else "the close",
+        "D26": "refused" if asked.checks_stream_options else "ignored",
+        "D27": "required" if asked.model_required else "optional",
+        "D28": "always streams" if asked.always_streams else "default false",
+        "D29": str(asked.most_choices),
+    }
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_table_of_dialects_is_the_one_in_the_code(name: str) -> None:
+    expected = cells_of(DIALECTS[name])
+    column = 2 + COLUMNS.index(name)
+    assert {id: row_of("dialects.md", id)[column] for id in expected} == expected
+    assert [id for id in IDS["dialects.md"] if id[0] == "D"] == ["D1", "D2", *expected]
+
+
+def test_the_table_has_every_dialect() -> None:
+    assert set(COLUMNS) == set(DIALECTS)
+
+
+@pytest.mark.parametrize("id", [id for id in IDS["dialects.md"] if id[0] == "E"])
+def test_an_error_before_the_stream_has_the_words_of_its_row(id: str) -> None:
+    _, _, codes, *cells = row_of("dialects.md", id)
+    for code in re.findall(r"`(\w+)`", codes):
+        for name, cell in zip(COLUMNS, [*cells, cells[0]], strict=True):
+            words = words_of(error_of(code), DIALECTS[name])
+            has_code = "code" in DIALECTS[name].error_members
+            expected = f"{words.status} {words.type}" + (f" / {words.code or 'null'}" if has_code else "")
+            assert cell.replace("its code", code) == expected, (code, name)
+
+
+def test_a_code_is_in_one_row_of_the_errors_before_the_stream() -> None:
+    codes = [
+        code
+        for id in IDS["dialects.md"]
+        if id[0] == "E"
+        for code in re.findall(r"`(\w+)`", row_of("dialects.md", id)[2])
+    ]
+    assert len(codes) == len(set(codes))
+    assert {code for code, facts in CODES.items() if facts.status == 400} <= set(codes)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sse")), ids=lambda path: path.stem)
+def test_an_example_breaks_no_rule_of_its_dialect(path: Path) -> None:
+    report = check(Recording(body=path.read_bytes()), DIALECTS[path.stem.partition("-")[0]])
+    assert [f"{finding.rule}: {finding.message}" for finding in report.findings] == []
+
+
+def test_every_dialect_has_an_example_of_each_kind() -> None:
+    kinds = ("text", "tool-call", "error")
+    assert {path.stem for path in EXAMPLES.iterdir()} == {f"{name}-{kind}" for name in DIALECTS for kind in kinds}
+
+
+# Failures.
+
+
+def test_the_table_of_codes_is_the_one_in_the_code() -> None:
+    own_reasons = {"key_revoked", "budget_exceeded"}
+    expected = {
+        code_of(code): [
+            str(facts.status),
+            code_of(facts.type),
+            "yes" if facts.may_retry else "no",
+            "yes" if code in STREAM_CODES | GATEWAY_CODES.keys() | own_reasons else "no",
+        ]
+        for code, facts in CODES.items()
+    }
+    _, _, table = PAGES["failures.md"].partition("\n## Codes\n")
+    shown = [row for row in rows_of("failures.md") if f"| {row[0]} | {row[1]} |" in table and len(row) == 5]
+    assert {code: cells for code, *cells in shown} == expected
+    assert len(shown) == len(expected) == len(CALLER_CODES) + len(UPSTREAM_CODES) + len(GATEWAY_CODES)
+
+
+FAILURES = [id for id in IDS["failures.md"] if id[0] in "UCG"]
+
+
+@pytest.mark.parametrize("id", FAILURES)
+def test_a_failure_has_the_codes_statuses_and_verdicts_that_the_gateway_has(id: str) -> None:
+    _, _, told, record = row_of("failures.md", id)
+    with_status = re.findall(r"`(\d{3}) (\w+)`", told)
+    in_stream = re.findall(r"`E\((\w+)\)`", told)
+    for status, code in with_status:
+        assert CODES[code].status == int(status), code
+    for code in in_stream:
+        words = stream_words_of(error_of(code), DIALECTS["openai"])
+        assert words.code == code, "no code of its own in a stream"
+    codes = {code for _, code in with_status} | set(in_stream)
+    verdicts = {word for word in re.findall(r"`([a-z_]+)`", record) if word in set(Verdict)}
+    if len(codes) == 1 and len(verdicts) == 1:
+        assert {verdict_of_error(error_of(code)) for code in codes} == verdicts
+    elif verdicts and codes:
+        assert verdicts & {verdict_of_error(error_of(code)) for code in codes}
+
+
+def test_every_row_of_failures_has_its_number() -> None:
+    for letter, last in (("U", 40), ("C", 34), ("G", 32)):
+        assert [id for id in FAILURES if id[0] == letter] == [f"{letter}{n}" for n in range(1, last + 1)]
+
+
+def test_the_verdicts_are_those_in_the_code() -> None:
+    (listed,) = re.findall(r"^Verdicts: (.*?)\.$", PAGES["failures.md"], re.MULTILINE | re.DOTALL)
+    assert re.findall(r"`(\w+)`", listed) == [str(verdict) for verdict in Verdict]
+
+
+def test_timers_and_limits_are_the_defaults() -> None:
+    defaults = {name: getattr(each, name) for each in (Timeouts(), Limits()) for name in each.__struct_fields__}
+    _, _, table = PAGES["failures.md"].partition("\n## Timers and limits\n")
+    shown = re.findall(r"`(\w+)` \| (\d+)", table.partition("\n## ")[0])
+    assert len(shown) == 20
+    assert [(name, int(value)) for name, value in shown] == [(name, defaults[name]) for name, _ in shown]
+
+
+# Security and quirks.
+
+
+def test_the_headers_of_the_console_are_those_that_are_sent() -> None:
+    shown = [tuple(cell.strip("`") for cell in row) for row in rows_of("security.md") if len(row) == 2]
+    assert [row for row in shown if row[0] not in EVERY_ID] == list(SEAL)
+
+
+def test_every_fixture_that_is_named_exists() -> None:
+    named = set(re.findall(r"`([a-z-]+/[a-z0-9_]+)`", PAGES["quirks.md"])) - {"application/json"}
+    assert [name for name in sorted(named) if not (ROOT / "tests" / "fixtures" / name).is_dir()] == []
+    assert len(named) > 50
