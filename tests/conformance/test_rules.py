@@ -1,7 +1,7 @@
 """Every rule finds what it is there for, and nothing else does; right answers break none."""
 
-import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +11,8 @@ from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.dialects.table import DIALECTS
 from support import rightanswers as right
 from support.defects import DEFECTS, Defect
-from support.seeds import SEEDS, WHY_NO_SEEDS
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "spec" / "examples"
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
@@ -99,52 +100,7 @@ def test_every_rule_is_looked_at_by_some_right_answer() -> None:
     assert {rule.id for rule in RULES} - looked == {"whole.never"}
 
 
-def seed(name: str) -> str:
-    path = SEEDS / f"{name}.txt"
-    if not path.exists():
-        pytest.skip(WHY_NO_SEEDS)
-    return path.read_text()
-
-
-def frames_in(page: str) -> list[str]:
-    """Raw frames as a page shows them. Blank lines are not always kept there."""
-    return [line for line in page.splitlines() if re.fullmatch(r'data: (\{"(id|error)":(?!.*\.\.\.).*|\[DONE\])', line)]
-
-
-def chunks_in(page: str) -> right.Documents:
-    """Whole chunks that a page shows as indented JSON."""
-    starts = [found.start() for found in re.finditer(r'^\{\n  "id"', page, re.MULTILINE)]
-    return [json.JSONDecoder().raw_decode(page[start:])[0] for start in starts]
-
-
-def broken_by(frames: list[str], name: str) -> list[str]:
-    body = "".join(f"{frame}\n\n" for frame in frames).encode()
-    return [finding.rule for finding in check(Recording(body=body), DIALECTS[name]).findings]
-
-
-@pytest.mark.parametrize("page", ["opentoken-streaming-guide", "opentoken-streaming-wire-format"])
-def test_opentokens_example_breaks_no_rule(page: str) -> None:
-    *chunks, done = frames_in(seed(page))
-    (usage,) = chunks_in(seed(page))  # shown apart, and said to come always
-    assert broken_by([*chunks, f"data: {json.dumps(usage)}", done], "opentoken") == []
-    assert broken_by([*chunks, done], "opentoken") == ["usage.present"]
-
-
-def test_bitseeks_examples_break_no_rule() -> None:
-    frames = frames_in(seed("bitseek-sse-response-format"))
-    assert (broken_by(frames[:3], "bitseek"), broken_by(frames[3:], "bitseek")) == ([], [])
-
-
-def test_aivenes_examples_break_no_rule() -> None:
-    page = seed("aivene-streaming-events")
-    chunks = [f"data: {json.dumps(chunk)}" for chunk in chunks_in(page)]
-    assert len(chunks) == 5
-    assert broken_by([*chunks, "data: [DONE]"], "aivene") == []
-    assert broken_by(frames_in(page)[-2:], "aivene") == []
-
-
-def test_openais_examples_break_no_rule() -> None:
-    _every_member, role, text, usage = chunks_in(seed("openai-chat-streaming-structure"))
-    finish = {**text, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}  # the page shows none
-    chunks = [f"data: {json.dumps(chunk)}" for chunk in (role, text, finish, usage)]
-    assert broken_by([*chunks, "data: [DONE]"], "openai") == []
+def test_an_example_without_its_usage_breaks_the_rule_that_asks_for_it() -> None:
+    *chunks, _usage, done = re.findall(r"data: .*\n\n", (EXAMPLES / "opentoken-text.sse").read_text())
+    report = check(Recording(body="".join([*chunks, done]).encode()), DIALECTS["opentoken"])
+    assert [finding.rule for finding in report.findings] == ["usage.present"]

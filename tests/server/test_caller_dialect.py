@@ -1,14 +1,14 @@
-"""The dialect of an answer: chosen by path, key or default, and the frames that its service's document shows.
+"""The dialect of an answer: chosen by path, key or default, and written as docs/spec/examples show it.
 
-The example streams of the four documents are read from the documents themselves, played by an upstream
-of each protocol, and come out of the gateway byte for byte, but for the ids and times that the
-document's service makes itself. Where the documents are is said in `SEEDS`.
+The examples are played by an upstream of each protocol, and come out of the gateway byte for byte, but for the ids
+and times that the gateway makes itself.
 """
 
 import json
 import re
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,35 +20,21 @@ from support.answers import (
     USAGE,
     anthropic_stream,
     gemini_stream,
-    openai_frames,
     openai_stream,
     openai_whole,
 )
 from support.gateway import KEY, Gate, frames_of, gateway_to
 from support.rawclient import Reply
-from support.script import Fin, Head, Send, in_turn, stream, whole
-from support.seeds import SEEDS, WHY_NO_SEEDS
+from support.script import in_turn, stream, whole
 
-needs_seeds = pytest.mark.skipif(not SEEDS.is_dir(), reason=WHY_NO_SEEDS)
+EXAMPLES = Path(__file__).parents[2] / "docs" / "spec" / "examples"
 DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
 DONE = b"data: [DONE]\n\n"
 ASKED: dict[str, Any] = {"stream_options": {"include_usage": True}}
 
 
-def documents(name: str) -> list[dict[str, Any]]:
-    """Every JSON object of a document, as it is shown: with its own lines, or behind `data: `."""
-    text = (SEEDS / name).read_text()
-    found = []
-    for match in re.finditer(r"^(?:data: )?(?=\{)", text, re.MULTILINE):
-        try:
-            found.append(json.JSONDecoder().raw_decode(text, match.end())[0])
-        except ValueError:  # a piece of a program
-            continue
-    return [each for each in found if isinstance(each, dict)]
-
-
-def chunks(name: str) -> list[dict[str, Any]]:
-    return [each for each in documents(name) if "object" in each]
+def example(dialect: str, case: str) -> bytes:
+    return (EXAMPLES / f"{dialect}-{case}.sse").read_bytes()
 
 
 def frame(document: dict[str, Any]) -> bytes:
@@ -63,168 +49,84 @@ OWN_IDS = {
 }
 
 
-def with_own_id(body: bytes, dialect: str, shown: str) -> bytes:
-    """The id that the gateway made replaced by the document's: it is of the service's form, and one for all frames."""
-    (own,) = set(re.findall(OWN_IDS[dialect], body))
-    return body.replace(own, shown.encode())
+def without_own(body: bytes, dialect: str) -> bytes:
+    """Without the id and the time that the gateway makes itself. The id is one for all frames, and of its form."""
+    (own,) = set(re.findall(rb'"id":"(%b)"' % OWN_IDS[dialect], body))
+    return re.sub(rb'"created":\d{10}\b', b'"created":0', body.replace(own, b"ID"))
 
 
-def without_time(body: bytes) -> bytes:
-    return re.sub(rb'"created":\d{10}\b', b'"created":0', body)
-
-
-def text_in(chunk: dict[str, Any]) -> str:
-    return chunk["choices"][0]["delta"].get("content") or "" if chunk["choices"] else ""
-
-
-def openai_upstream(texts: list[str], head: dict[str, Any], usage: tuple[int, int] | None, cached: int = 0) -> bytes:
-    """An OpenAI stream with the document's own id, time and model."""
-    frames = frames_of(openai_stream(texts, usage=usage, done=False))
-    details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
-    for document in frames:
-        document.update({name: head[name] for name in ("id", "created", "model")})
-        for label in ("service_tier", "system_fingerprint"):
-            del document[label]
-        if document.get("usage"):
-            document["usage"].update(details)
-    return b"".join(map(frame, frames)) + DONE
-
-
-async def ask(gate: Gate, dialect: str, model: str | None, **members: Any) -> Reply:
-    named = {} if model is None else {"model": model}
-    return await gate.ask(path=f"/{dialect}/v1/chat/completions", stream=True, **named, **members)
+def upstream_of(case: str) -> bytes:
+    """The example of `openai`, as OpenAI sends it when it is asked for usage; one that is cut has no end."""
+    *usages, end = frames_of(example("openai", "text"))
+    *chunks, last = frames_of(example("openai", case))
+    if case == "error":
+        return b"".join(map(frame, chunks[:-1]))
+    assert last == end == "[DONE]"
+    if case != "text":
+        chunks = [*({**chunk, "usage": None} for chunk in chunks), usages[-1]]
+    return b"".join(map(frame, chunks)) + DONE
 
 
 def alias(name: str) -> str:
     return f'[[models]]\nid = "{name}"\ntargets = [{{ provider = "up", model = "m" }}]\n'
 
 
-# The frames of the documents.
+async def ask(gate: Gate, dialect: str, model: str, **members: Any) -> Reply:
+    return await gate.ask(path=f"/{dialect}/v1/chat/completions", stream=True, model=model, **members)
 
 
-@needs_seeds
-@pytest.mark.parametrize("name", ["opentoken-streaming-guide.txt", "opentoken-streaming-wire-format.txt"])
-async def test_opentoken_frames(name: str) -> None:
-    shown = chunks(name)
-    texts = list(filter(None, map(text_in, shown)))
-    usage = shown[-1]["usage"]
-    upstream = openai_upstream(texts, shown[0], (usage["prompt_tokens"], usage["completion_tokens"]))
-    async with gateway_to(stream(upstream), alias(shown[0]["model"])) as (gate, _):
-        reply = await ask(gate, "opentoken", shown[0]["model"])
-        assert reply.body == b"".join(map(frame, shown)) + DONE
+# The frames of the examples.
+
+NAME = "openai/gpt-4.1-mini"
+
+
+@pytest.mark.parametrize("kind", ["openai", "together"])  # passed on, and written by us
+@pytest.mark.parametrize("case", ["text", "tool-call", "error"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_answer_is_the_example_of_its_dialect(dialect: str, case: str, kind: str) -> None:
+    asked = ASKED if case == "text" else {}
+    async with gateway_to(stream(upstream_of(case)), alias(NAME), kind=kind) as (gate, _):
+        body = (await ask(gate, dialect, NAME, **asked)).body
+        if dialect in ("openai", "opentoken"):  # the id and the time are the upstream's
+            assert body == example(dialect, case)
+        else:
+            assert without_own(body, dialect) == without_own(example(dialect, case), dialect)
         await gate.settled()
 
 
-@needs_seeds
-async def test_aivene_frames() -> None:
-    shown = chunks("aivene-streaming-events.txt")
-    texts = ["Hello", " there!"]
-    usage = shown[-1]["usage"]
-    counts = usage["prompt_tokens"], usage["completion_tokens"]
-    head = {**shown[0], "id": "chatcmpl-other"}
-    upstream = openai_upstream(texts, head, counts, usage["prompt_tokens_details"]["cached_tokens"])
-    async with gateway_to(stream(upstream), alias("gpt-4o")) as (gate, _):
-        for asked, count in ((ASKED, None), ({}, -1)):
-            body = (await ask(gate, "aivene", "gpt-4o", **asked)).body
-            body = with_own_id(body, "aivene", shown[0]["id"])
-            assert body == b"".join(map(frame, shown[:count])) + DONE
-        await gate.settled(2)
+def without_usage(dialect: str, body: bytes) -> bytes:
+    """What a caller gets who did not ask for it."""
+    frames = [each for each in frames_of(body) if each != "[DONE]"]
+    if dialect != "bitseek":
+        frames.pop()
+    kept = [{name: value for name, value in each.items() if name != "usage"} for each in frames]
+    return b"".join(map(frame, kept)) + (b"" if dialect == "bitseek" else DONE)
 
 
-@needs_seeds
-async def test_aivene_error_frame() -> None:
-    """The service's words for what went wrong are its own; the form is the document's."""
-    (shown,) = [each for each in documents("aivene-streaming-events.txt") if "error" in each]
-    async with gateway_to([Head(), Send(b"".join(openai_frames()[:3])), Fin()]) as (gate, _):
-        *_, error, end = frames_of((await ask(gate, "aivene", "up/m")).body)
-        assert (list(error), list(error["error"])) == (list(shown), list(shown["error"]))
-        assert error["error"]["type"] == shown["error"]["type"]
-        assert end == "[DONE]"
+@pytest.mark.parametrize("dialect", ["openai", "aivene", "bitseek"])
+async def test_without_asking_for_usage_the_same_frames_come_without_it(dialect: str) -> None:
+    async with gateway_to(stream(upstream_of("text")), alias(NAME)) as (gate, _):
+        body = (await ask(gate, dialect, NAME)).body
+        expected = without_usage(dialect, example(dialect, "text"))
+        assert without_own(body, dialect) == without_own(expected, dialect)
         await gate.settled()
 
 
-def tool_call_upstream(call: dict[str, Any], pieces: list[str]) -> bytes:
-    """An OpenAI stream in which a call's arguments come in pieces."""
-    opened = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
-    deltas = [{"tool_calls": [opened]}, *({"tool_calls": [{"index": 0, "function": {"arguments": p}}]} for p in pieces)]
-    start, *_ = frames_of(openai_stream(["x"], done=False, usage=None))
-    frames = [start]
-    for delta in deltas:
-        frames.append({**start, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    frames.append({**start, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
-    return b"".join(map(frame, frames)) + DONE
+def without_details(body: bytes) -> bytes:
+    """Each provider reports others."""
+    return re.sub(rb',"(?:prompt|completion)_tokens_details":\{[^}]*\}', b"", body)
 
 
-@needs_seeds
-async def test_aivene_tool_call() -> None:
-    shown = [each["choices"][0] for each in documents("aivene-streaming-events.txt") if list(each) == ["choices"]]
-    opener, *pieces = [choice["delta"]["tool_calls"][0] for choice in shown]
-    upstream = tool_call_upstream(opener, [piece["function"]["arguments"] for piece in pieces])
-    async with gateway_to(stream(upstream)) as (gate, _):
-        _, *got, finish, end = frames_of((await ask(gate, "aivene", "up/m")).body)
-        assert [{name: each["choices"][0][name] for name in ("delta", "finish_reason")} for each in got] == shown
-        assert (finish["choices"][0], end) == ({"index": 0, "delta": {}, "finish_reason": "tool_calls"}, "[DONE]")
-        await gate.settled()
-
-
-@needs_seeds
-async def test_bitseek_frames() -> None:
-    shown = chunks("bitseek-sse-response-format.txt")
-    texts = [each for each in shown if each["id"] == "stream:chat:1"]
-    calls = [each for each in shown if each["id"] == "stream:chat:2"]
-    call = calls[0]["choices"][0]["delta"]["tool_calls"][0]
-    arguments = call["function"]["arguments"]
-    scripts = in_turn(
-        stream(openai_stream([each["choices"][0]["delta"]["content"] for each in texts[:-1]])),
-        stream(tool_call_upstream(call, [arguments[:9], arguments[9:]])),
-    )
-    async with gateway_to(scripts, '[server]\ndefault_model = "up/m"\n') as (gate, _):
-        for expected in (texts, calls):
-            body = (await ask(gate, "bitseek", None)).body
-            body = without_time(with_own_id(body, "bitseek", expected[0]["id"]))
-            assert body == b"".join(frame({**each, "created": 0}) for each in expected)
-        await gate.settled(2)
-
-
-@needs_seeds
-async def test_openai_frames() -> None:
-    """Those of the basic stream, and the usage chunk; as passed on, and as written by us for another's upstream."""
-    shown = [each for each in chunks("openai-chat-streaming-structure.txt") if "system_fingerprint" not in each]
-    role, text, usage = shown
-    finish = {**text, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    null = {"usage": None}
-    sent = [{**role, **null}, {**text, **null}, {**finish, **null}, usage]
-    with_usage = b"".join(map(frame, sent)) + DONE
-    without = b"".join(map(frame, [role, text, finish])) + DONE
-    for kind in ("openai", "together"):
-        async with gateway_to(stream(with_usage), kind=kind) as (gate, _):
-            assert (await ask(gate, "openai", "up/m", **ASKED)).body == with_usage
-            assert (await ask(gate, "openai", "up/m")).body == without
-            await gate.settled(2)
-
-
-SHOWN: dict[str, tuple[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]] = {
-    "opentoken": ("opentoken-streaming-guide.txt", lambda shown: shown),
-    "aivene": ("aivene-streaming-events.txt", lambda shown: shown[:-1]),
-    "bitseek": ("bitseek-sse-response-format.txt", lambda shown: shown[:3]),
-}
-"""For each service the document, and those of its chunks that are one answer in text."""
-
-
-@needs_seeds
 @pytest.mark.parametrize("kind", ["anthropic", "gemini"])
-@pytest.mark.parametrize("dialect", SHOWN)
+@pytest.mark.parametrize("dialect", ["opentoken", "aivene", "bitseek"])
 async def test_the_frames_are_the_same_whoever_answers(dialect: str, kind: str) -> None:
-    name, chosen = SHOWN[dialect]
-    shown = chosen(chunks(name))
-    texts = list(filter(None, map(text_in, shown)))
-    upstream = {"anthropic": anthropic_stream, "gemini": gemini_stream}[kind](texts, (12, 18))
-    model = shown[0]["model"]
-    toml = alias(model) if model else '[server]\ndefault_model = "up/m"\n'
-    async with gateway_to(stream(upstream), toml, kind=kind) as (gate, _):
-        body = without_time(with_own_id((await ask(gate, dialect, model or None)).body, dialect, shown[0]["id"]))
-        end = b"" if dialect == "bitseek" else DONE
-        assert body == b"".join(frame({**each, "created": 0}) for each in shown) + end
+    shown = example(dialect, "text")
+    chunks = [each for each in frames_of(shown) if each != "[DONE]" and each["choices"]]
+    texts = list(filter(None, (each["choices"][0]["delta"].get("content") for each in chunks)))
+    upstream = {"anthropic": anthropic_stream, "gemini": gemini_stream}[kind](texts, (11, 7))
+    async with gateway_to(stream(upstream), alias(NAME), kind=kind) as (gate, _):
+        body = (await ask(gate, dialect, NAME, **ASKED)).body
+        assert without_details(without_own(body, dialect)) == without_details(without_own(shown, dialect))
         await gate.settled()
 
 
