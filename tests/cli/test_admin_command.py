@@ -33,7 +33,7 @@ def test_the_admin_secret_is_made_anew(commands: Commands) -> None:
     first = commands("admin", "reset-secret")
     secret = first.stdout.removesuffix("\n")
     assert is_well_formed(secret, form.ADMIN), "nothing else is on the output"
-    assert "not shown again" in first.stderr
+    assert "shown again" in first.stderr
     assert commands.read(partial(is_admin_secret, secret=secret))
     assert commands.read(partial(find_session, token=token, at_ms=NOW)) is None
     second = commands.json("admin", "reset-secret")["secret"]
@@ -68,7 +68,7 @@ def test_a_log_that_was_changed(commands: Commands) -> None:
 
     commands.write(cut)
     found = commands("admin", "audit", "--verify", status=3)
-    assert found.stderr == "The audit log was changed: row 2 is the first that is not as it was written.\n"
+    assert found.stderr == "The audit log was changed: row 2 is the first one that does not match its checksum.\n"
 
 
 def test_before_the_first_start(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:
         ("[store", "not TOML"),
         ('[store]\nurk = "x"\n', "store.urk: unknown key, did you mean url?"),
         ('[store]\nurl = "mysql://x"\n', "store.url: must begin with sqlite://"),
-        ('[store]\nurl = "none"\n', "store.url is none: no books are kept"),
+        ('[store]\nurl = "none"\n', 'store.url is "none": there is no database'),
         ('[store]\nurl = "${UNSET_FOR_SURE}"\n', "UNSET_FOR_SURE is not set"),
         ('[store]\nurl = "postgresql://u:hunter2@127.0.0.1:1/db"\n', "cannot open the database"),
         ('[store]\nurl = "sqlite:////proc/nowhere.db"\n', "/proc/nowhere.db"),
@@ -126,7 +126,7 @@ def test_a_place_for_data_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")
     result = CliRunner().invoke(main, ["keys", "list", "--data-dir", str(tmp_path / "file" / "x")])
     assert result.exit_code == 1
-    assert "cannot be used for data" in result.stderr
+    assert "cannot be used as data directory" in result.stderr
 
 
 def test_on_a_terminal_a_table_is_drawn(commands: Commands) -> None:

@@ -130,8 +130,8 @@ async def test_an_answer_that_breaks_is_shown_as_far_as_it_came(gate: Gate) -> N
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("sim/hello", ""), "there is nothing to ask"),
-        (("sim/hello", "Hi", "--raw", "--json"), "--raw and --json do not go together"),
+        (("sim/hello", ""), "the prompt is empty"),
+        (("sim/hello", "Hi", "--raw", "--json"), "--raw and --json cannot be combined"),
         (("sim/hello", "Hi", "--base-url", "somewhere"), "base_url must be an address"),
         (("sim/hello", "Hi", "--base-url", "http://127.0.0.1:port"), "base_url must be an address"),
         (("sim/hello", "Hi", "--dialect", "anthropic"), "is not one of"),
@@ -164,12 +164,12 @@ def test_standard_input_that_is_closed_says_nothing() -> None:
         [sys.executable, "-c", code, "chat", "sim/hello"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "there is nothing to ask" in done.stderr
+    assert "the prompt is empty" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 async def test_standard_input_must_be_text(gate: Gate) -> None:
-    assert "not text in UTF-8" in (await chat(gate, "sim/hello", stdin=b"\xff\xfe", status=2)).stderr
+    assert "not UTF-8 text" in (await chat(gate, "sim/hello", stdin=b"\xff\xfe", status=2)).stderr
 
 
 def test_without_httpx2_it_says_what_is_missing() -> None:

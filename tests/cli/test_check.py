@@ -109,9 +109,9 @@ def test_a_head_before_the_body() -> None:
     ("arguments", "said"),
     [
         (("/nowhere/at/all",), "cannot read /nowhere/at/all: No such file or directory"),
-        (("http://127.0.0.1:1/v1",), "name one with --model"),
+        (("http://127.0.0.1:1/v1",), "add --model"),
         (("http://me:pw@host/v1", "--model", "m"), "give the key with --key"),
-        (("http://host/v1", "--model", "m", "--key", "a b"), "characters that no key can hold"),
+        (("http://host/v1", "--model", "m", "--key", "a b"), "characters that are not allowed in a key"),
         (("http://host:0x/v1", "--model", "m"), "not an address"),
         ((TEXT, "--junit", "/nowhere/report.xml"), "cannot write /nowhere/report.xml"),
     ],

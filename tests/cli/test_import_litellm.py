@@ -146,7 +146,7 @@ def test_a_file_is_written_where_there_is_none(tmp_path: Path) -> None:
     assert target.read_text() == (FOLDER / "quickstart.toml").read_text()
     again = run(FOLDER / "quickstart.yaml", "--output", target)
     assert again.exit_code == 1
-    assert again.stderr == f"Error: {target}: is there already\n"
+    assert again.stderr == f"Error: {target}: already exists\n"
     nowhere = run(FOLDER / "quickstart.yaml", "--output", tmp_path / "no" / "such" / "folder")
     assert (nowhere.exit_code, "No such file" in nowhere.stderr) == (1, True)
 
@@ -168,8 +168,8 @@ def test_it_reads_standard_input() -> None:
         ("canary", r"a LiteLLM configuration is a table with a model_list"),
         ("a: 2024-99-99", r"is not YAML"),
         ("a: &x [*x]", r"it is larger or nested deeper than any configuration"),
-        ("[" * 1000, r"is nested deeper than any configuration"),
-        ("x: canary\n" * 500_000, r"is larger than any configuration"),
+        ("[" * 1000, r"is nested too deeply for a configuration"),
+        ("x: canary\n" * 500_000, r"is too large for a configuration"),
         (
             "a: &a [x,x,x,x,x,x,x,x,x]\n"
             + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)),

@@ -16,7 +16,7 @@ from support.directory import NOW
 from support.foreign import FOREIGN
 
 HOUR_MS = 3_600_000
-ONCE = "The secret, which is not kept and not shown again:"
+ONCE = "The secret (it is not stored and will not be shown again):"
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_rotation_and_revocation(commands: Commands) -> None:
     second = rotated.stdout.strip()
     assert is_well_formed(second)
     assert second != first
-    assert "old secret   good until" in rotated.stderr
+    assert "old secret   valid until" in rotated.stderr
     key = commands.json("keys", "show", "ci")
     assert 0 <= key["old_until_ms"] - time.time_ns() // 1_000_000 + HOUR_MS < 3 * HOUR_MS
     assert commands.json("keys", "rotate", "ci", "--grace", "0")["key"]["old_until_ms"] is None
@@ -139,8 +139,8 @@ def test_what_is_refused(commands: Commands, words: list[str], told: str) -> Non
         (["create", "x", "--period", "year"], "'year' is not one of 'day', 'week', 'month', 'total'"),
         (["create", "x", "--expires", "soon"], "expected a length such as 30d or 12h, or a date"),
         (["rotate", "x", "--grace", "1 hour"], "expected a length such as 90s, 30m, 1h"),
-        (["change", "x"], "nothing to change is named"),
-        (["change", "x", "--model", "a", "--all-models"], "do not go together"),
+        (["change", "x"], "nothing to change"),
+        (["change", "x", "--model", "a", "--all-models"], "cannot be combined"),
         (["create"], "Missing argument 'NAME'"),
     ],
 )

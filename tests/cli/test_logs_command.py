@@ -134,16 +134,16 @@ def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) ->
     assert (told["flags"], told["dropped"], told["content"]) == ("usage_anomaly", "logit_bias", "not kept")
     document = commands.json("logs", id)
     assert (document["cost"], document["usage"]["cache_read"], document["flags"]) == (3_450_000, 200, ["usage_anomaly"])
-    assert commands.fails("logs", id, "--workspace", "default") == "there is no such request in the log"
+    assert commands.fails("logs", id, "--workspace", "default") == "the request is not in the log"
 
 
 def test_what_is_not_there_is_told_apart_from_what_still_runs(commands: Commands) -> None:
     commands.write(partial(insert_open, request_id="req_1"))
     assert commands.fails("logs", "req_1") == "the request is still running"
-    assert commands.fails("logs", "req_1", "--workspace", "default") == "there is no such request in the log"
+    assert commands.fails("logs", "req_1", "--workspace", "default") == "the request is not in the log"
     for text in FOREIGN:
         if text and "\0" not in text:  # no shell passes these on
-            assert commands.fails("logs", "--", text) == "there is no such request in the log"
+            assert commands.fails("logs", "--", text) == "the request is not in the log"
 
 
 def test_content_is_shown_as_text_and_the_audit_log_knows(commands: Commands) -> None:
@@ -162,7 +162,9 @@ def test_content_is_shown_as_text_and_the_audit_log_knows(commands: Commands) ->
     looked_at = [(row.actor, row.action, row.object, row.workspace_id) for row in commands.read(list_rows)]
     assert looked_at[:-1] == [("cli", "content.read", content.request_id, "one")] * 2
     nothing = commands("logs", request_row(2).request_id, "--content")
-    assert nothing.stderr == "No content is kept of this request.\n"
+    assert (
+        nothing.stderr == "No content is stored for this request. Content is stored only for keys with --log-content.\n"
+    )
     assert commands.json("logs", request_row(2).request_id, "--content")["content"] is None
     assert len(commands.read(list_rows)) == len(looked_at)
 

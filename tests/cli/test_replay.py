@@ -97,7 +97,10 @@ def test_buffered_has_usage_always() -> None:
     ("arguments", "says"),
     [
         ((TEXT, "--from", "openai", "--to", "bitseek", "--buffered"), "bitseek always streams"),
-        ((TEXT, "--from", "nobody", "--to", "openai"), "named 'nobody'; there are alibaba, anthropic, azure"),
+        (
+            (TEXT, "--from", "nobody", "--to", "openai"),
+            "unknown provider 'nobody'; use one of alibaba, anthropic, azure",
+        ),
         ((TEXT, "--from", "openai", "--to", "klingon"), "'klingon' is not one of"),
         ((TEXT, "--from", "openai"), "Missing option '--to'"),
         ((FIXTURES / "none", "--from", "openai", "--to", "openai"), "No such file or directory"),

@@ -191,8 +191,8 @@ def test_g25_an_address_for_probes_that_is_taken(tmp_path: Path) -> None:
 
 def test_g25_a_place_for_data_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    assert "cannot be used for data" in start(tmp_path).stderr
-    assert "cannot be used for data" in start(tmp_path, "--data-dir", tmp_path / "data" / "deeper").stderr
+    assert "cannot be used as data directory" in start(tmp_path).stderr
+    assert "cannot be used as data directory" in start(tmp_path, "--data-dir", tmp_path / "data" / "deeper").stderr
 
 
 def test_g25_a_key_that_cannot_be_kept(tmp_path: Path) -> None:

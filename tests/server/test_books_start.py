@@ -88,7 +88,7 @@ def a_closed_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "make", "told"),
     [
-        (".", a_closed_folder, "{data}: cannot be used for data: it is not writable"),
+        (".", a_closed_folder, "{data}: cannot be used as data directory: it is not writable"),
         ("streamweir.db", a_folder, "store.url: cannot open the database {data}/streamweir.db: Is a directory"),
         ("streamweir.db", a_file, "store.url: cannot open the database {data}/streamweir.db: the file is no SQLite"),
         ("streamweir.db", a_closed_file, "store.url: cannot open the database {data}/streamweir.db: Permission denied"),

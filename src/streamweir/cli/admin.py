@@ -17,14 +17,14 @@ BROKEN = 3
 
 @click.group("admin", short_help="The admin secret and the audit log.")
 def command() -> None:
-    """What is the operator's alone."""
+    """Manage the admin secret and read the audit log."""
 
 
 @command.command("reset-secret")
 @json_option
 @store_options
 def reset_secret(place: Place, as_json: bool) -> None:
-    """Make a new admin secret, and print it: once. The old one and all sessions end."""
+    """Create a new admin secret and print it once. The old secret and all sessions become invalid."""
     from streamweir.store.session import reset_admin_secret
 
     at_ms = now_ms()
@@ -32,23 +32,21 @@ def reset_secret(place: Place, as_json: bool) -> None:
     if as_json:
         show_json({"secret": secret})
         return
-    click.echo("The admin secret, which is not kept and not shown again:\n", err=True)
+    click.echo("The admin secret (it is not stored and will not be shown again):\n", err=True)
     click.echo(secret)
 
 
 @command.command("audit")
-@click.option(
-    "--verify", "must_verify", is_flag=True, help="Say whether the log is as it was written, and nothing else."
-)
-@click.option("--workspace", metavar="W", help="Of one workspace alone, by name or id.")
-@click.option("--before", type=SEQ, metavar="SEQ", help="Those before this row.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
+@click.option("--verify", "must_verify", is_flag=True, help="Only check that no row was changed or removed.")
+@click.option("--workspace", metavar="W", help="Only rows of this workspace (name or id).")
+@click.option("--before", type=SEQ, metavar="SEQ", help="Only rows before this one.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of rows.")
 @json_option
 @store_options
 def audit(
     place: Place, must_verify: bool, workspace: str | None, before: int | None, limit: int, as_json: bool
 ) -> None:
-    """Show who changed what, the newest first."""
+    """Show who changed what, newest first."""
     from streamweir.store.audit import list_rows
     from streamweir.store.workspace import find_workspace
 
@@ -87,9 +85,11 @@ def _verify(place: Place, as_json: bool) -> int:
     if as_json:
         show_json({"first_broken_seq": broken})
     elif broken is None:
-        click.echo("The audit log is as it was written.")
+        click.echo("The audit log is intact.")
     else:
-        click.echo(f"The audit log was changed: row {broken} is the first that is not as it was written.", err=True)
+        click.echo(
+            f"The audit log was changed: row {broken} is the first one that does not match its checksum.", err=True
+        )
     return 0 if broken is None else BROKEN
 
 

@@ -29,7 +29,7 @@ LEFT = 130
 _SAID = "Cancelled: the connection is closed."
 
 
-@click.command("chat", short_help="Ask a model, and see its answer as it comes.")
+@click.command("chat", short_help="Send a prompt to a model and stream the answer.")
 @click.argument("model")
 @click.argument("prompt", required=False)
 @click.option(
@@ -37,15 +37,15 @@ _SAID = "Cancelled: the connection is closed."
     envvar="STREAMWEIR_URL",
     default="http://127.0.0.1:8080",
     show_default=True,
-    help="The endpoint; with --dialect and without a path, of a gateway.",
+    help="Base URL of the endpoint. A bare host is a gateway: --dialect selects its path.",
 )
-@click.option("--key", envvar="STREAMWEIR_KEY", help="The API key.  [default: the local gateway's own, in ./var]")
-@click.option("--dialect", type=click.Choice(sorted(DIALECTS)), help="What the endpoint speaks.  [default: openai]")
-@click.option("--system", metavar="TEXT", help="What the model is told beforehand.")
+@click.option("--key", envvar="STREAMWEIR_KEY", help="API key.  [default: the local gateway's key in ./var]")
+@click.option("--dialect", type=click.Choice(sorted(DIALECTS)), help="Dialect of the endpoint.  [default: openai]")
+@click.option("--system", metavar="TEXT", help="System prompt.")
 @click.option("--temperature", type=click.FloatRange(0, 2))
 @click.option("--max-tokens", type=click.IntRange(1))
-@click.option("--raw", is_flag=True, help="Show the frames as they come, with their times.")
-@click.option("--json", "as_json", is_flag=True, help="The whole completion, as JSON.")
+@click.option("--raw", is_flag=True, help="Show the raw frames with their times.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole completion as JSON.")
 def command(
     model: str,
     prompt: str | None,
@@ -58,15 +58,15 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Ask MODEL, and see its answer as it comes.
+    """Send PROMPT to MODEL and stream the answer.
 
-    PROMPT is what is asked; without it standard input is, or, at a terminal, a conversation is held: an empty line or
+    Without PROMPT, the prompt is read from standard input. At a terminal this starts a conversation; an empty line or
     Ctrl-D ends it.
 
-    The exit status is 0 for a whole answer, 1 for none, 2 for wrong use, 130 after Ctrl-C.
+    Exit status: 0 complete answer, 1 no complete answer, 2 wrong usage, 130 after Ctrl-C.
     """
     if raw and as_json:
-        raise click.UsageError("--raw and --json do not go together")
+        raise click.UsageError("--raw and --json cannot be combined")
     try:
         from streamweir.client import Client
     except ImportError:
@@ -112,7 +112,7 @@ class Chat(Struct):
         from streamweir.client import ClientError
 
         if not prompt.strip():
-            raise click.UsageError("there is nothing to ask: the prompt is empty")
+            raise click.UsageError("the prompt is empty")
         try:
             self._ask(prompt)
         except ClientError as error:
@@ -200,7 +200,7 @@ def _read_all() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError:
-        raise click.UsageError("standard input is not text in UTF-8") from None
+        raise click.UsageError("standard input is not UTF-8 text") from None
     except KeyboardInterrupt:
         sys.exit(LEFT)
 

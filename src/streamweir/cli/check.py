@@ -45,18 +45,30 @@ class NotChecked(click.ClickException):
         super().__init__(f"could not check: {reason}")
 
 
-@click.command("check", short_help="Does an endpoint, or a recorded stream, keep its dialect's promises?")
+@click.command("check", short_help="Check an endpoint or a recorded stream against the rules of its dialect.")
 @click.argument("target", metavar="URL|FILE")
-@click.option("--model", metavar="M", help="The model to ask; for a file, the one that was asked.")
-@click.option("--dialect", "name", type=click.Choice(sorted(DIALECTS)), help="Without it the nearest one is found.")
+@click.option("--model", metavar="M", help="The model to request; for a file, the model that was requested.")
 @click.option(
-    "--key", metavar="K", envvar="STREAMWEIR_KEY", help="The key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
+    "--dialect", "name", type=click.Choice(sorted(DIALECTS)), help="Dialect to check.  [default: the closest one]"
 )
-@click.option("--usage/--no-usage", default=None, help="For a file: usage was asked for, or not.")
-@click.option("--requests", type=click.IntRange(1, 1000), default=32, show_default=True, help="At most so many.")
-@click.option("--timeout", type=click.FloatRange(1, 3600), default=180, show_default=True, help="Seconds, for all.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.option("--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="JUnit XML, for CI.")
+@click.option(
+    "--key", metavar="K", envvar="STREAMWEIR_KEY", help="API key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
+)
+@click.option("--usage/--no-usage", default=None, help="For a file: whether usage was requested.")
+@click.option(
+    "--requests", type=click.IntRange(1, 1000), default=32, show_default=True, help="Maximum number of requests."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    default=180,
+    show_default=True,
+    help="Time limit in seconds for all requests.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Also write the report as JUnit XML."
+)
 def command(
     target: str,
     model: str | None,
@@ -68,14 +80,12 @@ def command(
     as_json: bool,
     junit_file: Path | None,
 ) -> NoReturn:
-    """Hold an endpoint at URL, or the recorded answer in FILE, to every rule of a dialect.
+    """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect.
 
-    URL is that of the endpoint itself or of what it is below (https://host/v1); it is sent some two dozen small
-    requests, which cost what they cost there. FILE (- is standard input) holds the body of an answer, or the body
-    with its head before it, as `curl -i` writes it.
+    URL is the endpoint or its base URL (https://host/v1). It gets about two dozen small requests, at its usual prices.
+    FILE (- is standard input) holds the body of an answer, with or without its head, as `curl -i` writes it.
 
-    The exit status is 0 where every rule holds, 1 where something was found, 2 where it could not be checked, 130 after
-    Ctrl-C.
+    Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be checked, 130 after Ctrl-C.
     """
     dialect = DIALECTS[name] if name is not None else None
     facts: dict[str, Any]
@@ -119,10 +129,10 @@ def _check_endpoint(
     from streamweir.conformance.examine import examine, nearest_to
 
     if model is None:
-        raise click.UsageError("an endpoint is asked for a model: name one with --model")
+        raise click.UsageError("checking an endpoint needs a model: add --model")
     key = key if key is not None else development_key(target)
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise click.UsageError("the key holds characters that no key can hold")
+        raise click.UsageError("the key contains characters that are not allowed in a key")
     try:
         endpoint = find_endpoint(target)
     except WrongAddress as reason:

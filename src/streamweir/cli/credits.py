@@ -22,19 +22,19 @@ WRONG = 3
 _MONEY = ("granted", "spent", "held", "balance")
 
 
-@click.group("credits", short_help="Credit: add, show, check the books.")
+@click.group("credits", short_help="Grant credit, show balances, check the ledger.")
 def command() -> None:
-    """Give workspaces credit and see what is left. It bounds those that are prepaid."""
+    """Grant credit to workspaces and show balances. Prepaid workspaces can spend only their credit."""
 
 
 @command.command("add", context_settings={"ignore_unknown_options": True})
 @click.argument("workspace")
 @click.argument("amount", type=DOLLARS, metavar="USD")
-@click.option("--note", default="", metavar="TEXT", help="What it is for.")
+@click.option("--note", default="", metavar="TEXT", help="Note for the ledger row.")
 @json_option
 @store_options
 def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> None:
-    """Give WORKSPACE, by name or id, credit of so many dollars. A negative amount corrects an earlier one."""
+    """Grant WORKSPACE (name or id) a credit in US dollars. A negative amount corrects an earlier one."""
     from streamweir.store.credit import add_credit
 
     at_ms = now_ms()
@@ -51,12 +51,12 @@ def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> 
 
 @command.command("show")
 @click.argument("workspace", required=False)
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many ledger rows.")
-@click.option("--before", type=SEQ, metavar="SEQ", help="Those before this row.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of ledger rows.")
+@click.option("--before", type=SEQ, metavar="SEQ", help="Only rows before this one.")
 @json_option
 @store_options
 def show(place: Place, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
-    """Show the balance of every workspace, or that of WORKSPACE with its latest ledger rows."""
+    """Show the balance of every workspace, or of WORKSPACE with its latest ledger rows."""
     from streamweir.store.credit import list_balances, list_ledger, show_balance
 
     if workspace is None:
@@ -94,18 +94,20 @@ def show(place: Place, workspace: str | None, limit: int, before: int | None, as
 @json_option
 @store_options
 def check(place: Place, as_json: bool) -> None:
-    """Make every sum anew from the rows, and say which of those that are kept differ."""
+    """Recompute every total from the ledger rows and report the stored totals that differ."""
     from streamweir.store.sumcheck import check_sums
 
     report = place.read(check_sums, timeout_s=CHECKING_S)
     if as_json:
         show_json(report)
     elif not report.faults:
-        click.echo(f"The books agree ({number(report.rows)} ledger rows, {number(report.workspaces)} workspaces).")
+        click.echo(
+            f"The ledger is consistent ({number(report.rows)} ledger rows, {number(report.workspaces)} workspaces)."
+        )
     else:
         rows = [(each.object, each.what, dollars(each.kept), dollars(each.found)) for each in report.faults]
         show_table(("object", "what", "kept", "by the rows"), rows, right=("kept", "by the rows"), none="")
-        click.echo("The books do not agree with themselves.", err=True)
+        click.echo("The ledger is not consistent.", err=True)
     sys.exit(WRONG if report.faults else 0)
 
 

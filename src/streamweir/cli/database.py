@@ -62,7 +62,7 @@ class Place(Struct, frozen=True):
         from streamweir.store.workspace import has_default_workspace, open_default_workspace
 
         def slow(where: str, seconds: float) -> None:
-            click.echo(f"The database {where} is slow: still waiting for it after {seconds:.0f} s.", err=True)
+            click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
         store = await open_store(_store_url(self.config_file), _made(self.data_dir), slow=slow)
         try:
@@ -76,12 +76,12 @@ class Place(Struct, frozen=True):
 def store_options(command: Callable[..., None]) -> Callable[..., None]:
     """Hands the command a `place`, by the same options and defaults as `streamweir serve` has."""
 
-    @click.option("--config", "config_file", type=click.Path(path_type=Path), help="The configuration, in TOML.")
+    @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
     @click.option(
         "--data-dir",
         type=click.Path(path_type=Path),
         envvar="STREAMWEIR_DATA",
-        help="Where the gateway keeps what it must remember.  [default: the user's data directory]",
+        help="The gateway's data directory.  [default: the user's data directory]",
     )
     @functools.wraps(command)
     def placed(config_file: Path | None, data_dir: Path | None, **more: Any) -> None:
@@ -91,7 +91,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     return placed
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def user_data_dir() -> Path:
@@ -104,7 +104,7 @@ def _made(data_dir: Path) -> Path:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
-        raise click.ClickException(f"{data_dir}: cannot be used for data: {reason.strerror}") from None
+        raise click.ClickException(f"{data_dir}: cannot be used as data directory: {reason.strerror}") from None
     return data_dir
 
 
@@ -127,5 +127,6 @@ def _store_url(config_file: Path | None) -> str:
     assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
     raise_all(check(config), str(config_file))
     if config.store.is_none:
-        raise click.ClickException(f"{config_file}: store.url is none: no books are kept")
+        why = "there is no database. Set store.url to use this command"
+        raise click.ClickException(f'{config_file}: store.url is "none": {why}')
     return config.store.url

@@ -48,7 +48,7 @@ def download(url: str, most_bytes: int, *, silence_s: float = 10.0, total_s: flo
         except URLError as error:
             raise DownloadFailed(f"{_host(url)} cannot be reached: {_reason(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
-            raise DownloadFailed(f"{_host(url)} did not answer well: {_reason(error)}") from None
+            raise DownloadFailed(f"{_host(url)} sent an invalid answer: {_reason(error)}") from None
     raise DownloadFailed("too many redirects")
 
 
@@ -62,7 +62,7 @@ def check_address(url: str) -> None:
     if host is None or not url.isprintable() or " " in url:
         raise DownloadFailed("not an address")
     if parts.scheme != "https":
-        raise DownloadFailed(f"only https is taken, not {parts.scheme}")
+        raise DownloadFailed(f"only https is supported, not {parts.scheme}")
     if parts.username is not None or parts.password is not None:
         raise DownloadFailed("an address with a name or a password in it is not taken")
 

@@ -15,20 +15,20 @@ from streamweir.config.litellm import NotATree, Note, Translation, translate
 _MOST_BYTES = 4 << 20
 
 
-@click.group("import", short_help="Another gateway's configuration as ours.")
+@click.group("import", short_help="Convert another gateway's configuration.")
 def command() -> None:
-    """Turn another gateway's configuration into a streamweir.toml."""
+    """Convert another gateway's configuration into a streamweir.toml."""
 
 
 @command.command("litellm")
 @click.argument("file", type=click.File("rb"))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write it, instead of standard output.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file.  [default: standard output]")
 def litellm(file: IO[bytes], output: Path | None) -> None:
-    """Turn FILE, the config.yaml of a LiteLLM proxy, into ours ('-' reads standard input).
+    """Convert FILE, the config.yaml of a LiteLLM proxy ('-' reads standard input).
 
-    Models with their targets, fallbacks and prices, providers, timeouts and the master key are
-    carried over. What could not be is told, line by line. Secrets are not copied: they become
-    variables of the environment.
+    Converts models with their targets, fallbacks and prices, providers, timeouts and the master key.
+    Lists each setting that it could not convert. Secrets are not copied: they become environment
+    variables.
     """
     name = getattr(file, "name", "-")
     result = _translated(file.read(_MOST_BYTES + 1), str(name))
@@ -47,7 +47,7 @@ def _translated(data: bytes, name: str) -> Translation:
     except ModuleNotFoundError:
         raise click.ClickException("reading YAML needs a library: install streamweir[import]") from None
     if len(data) > _MOST_BYTES:
-        raise click.ClickException(f"{name}: is larger than any configuration")
+        raise click.ClickException(f"{name}: is too large for a configuration")
     try:
         return translate(yaml.safe_load(data))
     except yaml.MarkedYAMLError as fault:  # its own words show the line, and what stands there may be a secret
@@ -57,7 +57,7 @@ def _translated(data: bytes, name: str) -> Translation:
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):  # a date that is none, for one
         raise click.ClickException(f"{name}: is not YAML") from None
     except RecursionError:
-        raise click.ClickException(f"{name}: is nested deeper than any configuration") from None
+        raise click.ClickException(f"{name}: is nested too deeply for a configuration") from None
     except NotATree as fault:
         raise click.ClickException(f"{name}: {fault}") from None
 
@@ -66,7 +66,7 @@ def _heading(name: str, result: Translation) -> str:
     lines = [f"Made of {name.encode('ascii', 'replace').decode()} by `streamweir import litellm`."]
     lines.append("LiteLLM listens on 0.0.0.0:4000 and this on 127.0.0.1:8080, unless server.listen says otherwise.")
     if result.variables:
-        lines += ["", "To be set in the environment:", *(f"  {variable}" for variable in result.variables)]
+        lines += ["", "Set these environment variables:", *(f"  {variable}" for variable in result.variables)]
     lines += _listed("To be looked at:", result.due)
     lines += _listed("Left out:", result.lost)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
@@ -81,6 +81,6 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise click.ClickException(f"{path}: is there already") from None
+        raise click.ClickException(f"{path}: already exists") from None
     except OSError as fault:
         raise click.ClickException(f"{path}: {fault.strerror}") from None

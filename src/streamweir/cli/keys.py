@@ -23,37 +23,41 @@ if TYPE_CHECKING:
 _LIMIT = click.IntRange(min=1)
 _EXPIRY = moment_type(now_ms)
 _PERIODS = click.Choice(["day", "week", "month", "total"])
-_workspace_option = click.option("--workspace", metavar="W", help="The workspace it is in, by name or id.")
+_workspace_option = click.option("--workspace", metavar="W", help="Workspace of the key (name or id).")
 
 
 def _repeated(name: str, metavar: str, help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(f"--{name}", f"{name}s", multiple=True, metavar=metavar, help=help)
 
 
-@click.group("keys", short_help="API keys: create, list, show, change, revoke, rotate.")
+@click.group("keys", short_help="Create, list, show, change, revoke and rotate API keys.")
 def command() -> None:
-    """Make and change API keys. A server that runs takes up a change within a second or two."""
+    """Create and change API keys. A running server applies a change within two seconds."""
 
 
 @command.command("create")
 @click.argument("name")
-@click.option("--workspace", default="default", show_default=True, metavar="W", help="Whose key it is, by name or id.")
+@click.option(
+    "--workspace", default="default", show_default=True, metavar="W", help="Workspace of the key (name or id)."
+)
 @_repeated("scope", "SCOPE", "chat, models or admin; may be repeated.  [default: chat, models]")
-@_repeated("model", "MODEL", "A model it may use, or a beginning with *; may be repeated.  [default: every model]")
-@click.option("--rpm", type=_LIMIT, metavar="N", help="Requests per minute.")
-@click.option("--tpm", type=_LIMIT, metavar="N", help="Tokens per minute.")
-@click.option("--max-streams", type=_LIMIT, metavar="N", help="Requests at the same time.")
-@click.option("--budget", "budget_nano", type=DOLLARS, help="What it may spend.")
-@click.option("--period", "budget_period", type=_PERIODS, help="In which time.  [default: total]")
-@click.option("--dialect", metavar="D", help="The dialect it is answered in.  [default: the server's]")
-@click.option("--expires", "expires_ms", type=_EXPIRY, metavar="30d|DATE", help="When it ends.  [default: never]")
-@click.option("--log-content", is_flag=True, help="Prompts and answers may be logged.")
+@_repeated("model", "MODEL", "An allowed model, or a prefix followed by *; may be repeated.  [default: every model]")
+@click.option("--rpm", type=_LIMIT, metavar="N", help="Maximum requests per minute.")
+@click.option("--tpm", type=_LIMIT, metavar="N", help="Maximum tokens per minute.")
+@click.option("--max-streams", type=_LIMIT, metavar="N", help="Maximum concurrent requests.")
+@click.option("--budget", "budget_nano", type=DOLLARS, help="Maximum spend in US dollars per --period.")
+@click.option("--period", "budget_period", type=_PERIODS, help="Budget period (UTC).  [default: total]")
+@click.option("--dialect", metavar="D", help="Dialect of the answers.  [default: the server's]")
+@click.option(
+    "--expires", "expires_ms", type=_EXPIRY, metavar="30d|DATE", help="When the key expires.  [default: never]"
+)
+@click.option("--log-content", is_flag=True, help="Store prompts and answers.")
 @json_option
 @store_options
 def create(
     place: Place, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
 ) -> None:
-    """Make the key NAME, and print its secret: once, for only its digest is kept."""
+    """Create the key NAME and print its secret once. Only a digest is stored."""
     from streamweir.store.keys import create_key
     from streamweir.store.keyspec import KeySpec
     from streamweir.store.workspace import find_workspace
@@ -72,11 +76,11 @@ def create(
 
 @command.command("list")
 @_workspace_option
-@click.option("--all", "with_revoked", is_flag=True, help="Those that were revoked too.")
+@click.option("--all", "with_revoked", is_flag=True, help="Include revoked keys.")
 @json_option
 @store_options
 def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
-    """List the keys, the oldest first."""
+    """List the keys, oldest first."""
     from streamweir.store.keys import list_keys
     from streamweir.store.workspace import list_workspaces
 
@@ -112,7 +116,7 @@ def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool
 @json_option
 @store_options
 def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
-    """Show all that is known of KEY, given by name or id."""
+    """Show the details of KEY (name or id)."""
     from streamweir.store.keys import find_key
 
     found, name = place.read(lambda conn: _with_workspace(conn, find_key(conn, key, _workspace_id(conn, workspace))))
@@ -122,27 +126,35 @@ def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
 @command.command("change")
 @click.argument("key")
 @_workspace_option
-@click.option("--name", metavar="NAME", help="Another name.")
-@_repeated("scope", "SCOPE", "The scopes from now on; may be repeated.")
-@_repeated("model", "MODEL", "The models from now on; may be repeated.")
-@click.option("--all-models", is_flag=True, help="Every model from now on.")
-@click.option("--rpm", type=OrNothing(_LIMIT), metavar="N|none", help="Requests per minute.")
-@click.option("--tpm", type=OrNothing(_LIMIT), metavar="N|none", help="Tokens per minute.")
-@click.option("--max-streams", type=OrNothing(_LIMIT), metavar="N|none", help="Requests at the same time.")
-@click.option("--budget", "budget_nano", type=OrNothing(DOLLARS), metavar="USD|none", help="What it may spend.")
-@click.option("--period", "budget_period", type=_PERIODS, help="In which time.")
-@click.option("--dialect", metavar="D|none", help="The dialect it is answered in.")
-@click.option("--expires", "expires_ms", type=OrNothing(_EXPIRY), metavar="30d|DATE|never", help="When it ends.")
-@click.option("--log-content/--no-log-content", default=None, help="Whether prompts and answers may be logged.")
+@click.option("--name", metavar="NAME", help="New name.")
+@_repeated("scope", "SCOPE", "New scopes; may be repeated.")
+@_repeated("model", "MODEL", "New allowed models; may be repeated.")
+@click.option("--all-models", is_flag=True, help="Allow every model.")
+@click.option("--rpm", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum requests per minute.")
+@click.option("--tpm", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum tokens per minute.")
+@click.option("--max-streams", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum concurrent requests.")
+@click.option(
+    "--budget",
+    "budget_nano",
+    type=OrNothing(DOLLARS),
+    metavar="USD|none",
+    help="Maximum spend in US dollars per --period.",
+)
+@click.option("--period", "budget_period", type=_PERIODS, help="Budget period (UTC).")
+@click.option("--dialect", metavar="D|none", help="Dialect of the answers.")
+@click.option(
+    "--expires", "expires_ms", type=OrNothing(_EXPIRY), metavar="30d|DATE|never", help="When the key expires."
+)
+@click.option("--log-content/--no-log-content", default=None, help="Store prompts and answers, or not.")
 @json_option
 @store_options
 def change(place: Place, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
-    """Change KEY, given by name or id. What is not named stays as it is; `none` takes a limit away."""
+    """Change KEY (name or id). Options that are not given stay as they are; `none` removes a limit."""
     from streamweir.store.keys import change_key, find_key
     from streamweir.store.keyspec import KeyChange
 
     if all_models and more["models"]:
-        raise click.UsageError("--all-models and --model do not go together")
+        raise click.UsageError("--all-models and --model cannot be combined")
     named = {name: value for name, value in more.items() if value not in (None, ())}
     wanted: dict[str, Any] = {
         name: None if value == NOTHING and name not in _TEXTS else value for name, value in named.items()
@@ -150,7 +162,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
     if all_models:
         wanted["models"] = None
     if not wanted:
-        raise click.UsageError("nothing to change is named: see `streamweir keys change --help`")
+        raise click.UsageError("nothing to change: see `streamweir keys change --help`")
     at_ms = now_ms()
 
     def work(conn: "Connection") -> "tuple[KeyRecord, str]":
@@ -167,7 +179,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
 @json_option
 @store_options
 def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
-    """Revoke KEY, given by name or id, for good: its running streams end too."""
+    """Revoke KEY (name or id) permanently. Its running streams end."""
     from streamweir.store.keys import find_key, revoke_key
 
     at_ms = now_ms()
@@ -187,12 +199,12 @@ def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None
 @click.argument("key")
 @_workspace_option
 @click.option(
-    "--grace", "grace_ms", type=LENGTH, default="1h", show_default=True, help="How long the old secret lasts."
+    "--grace", "grace_ms", type=LENGTH, default="1h", show_default=True, help="How long the old secret stays valid."
 )
 @json_option
 @store_options
 def rotate(place: Place, key: str, workspace: str | None, grace_ms: int, as_json: bool) -> None:
-    """Give KEY a new secret, and print it: once. `--grace 0` ends the old one at once."""
+    """Create a new secret for KEY and print it once. `--grace 0` ends the old one immediately."""
     from streamweir.store.keys import find_key, rotate_key
 
     at_ms = now_ms()
@@ -227,7 +239,7 @@ def _tell_secret(new: "NewSecret", workspace: str, as_json: bool) -> None:
         show_json({"key": new.key, "secret": new.secret})
     else:
         show_facts(_facts(new.key, workspace), err=True)
-        click.echo("\nThe secret, which is not kept and not shown again:\n", err=True)
+        click.echo("\nThe secret (it is not stored and will not be shown again):\n", err=True)
         click.echo(new.secret)
 
 
@@ -251,7 +263,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("expires", moment(key.expires_ms)),
     ]
     if key.old_until_ms is not None and key.old_until_ms > now_ms():
-        facts.append(("old secret", f"good until {moment(key.old_until_ms)}"))
+        facts.append(("old secret", f"valid until {moment(key.old_until_ms)}"))
     return facts
 
 

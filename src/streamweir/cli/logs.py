@@ -42,18 +42,20 @@ def _since(_: click.Context, __: click.Parameter, text: str | None) -> int | Non
     return moment
 
 
-@click.command("logs", short_help="The log of requests: the latest, one of them, or as they end.")
+@click.command("logs", short_help="Show the request log, or one request.")
 @click.argument("id", required=False)
-@click.option("--follow", "-f", is_flag=True, help="Go on with those that end from now on.")
-@click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
-@click.option("--since", "since_ms", callback=_since, metavar="1h|DATE", help="Those that came since.")
-@click.option("--workspace", metavar="W", help="Those of a workspace, by name or id.")
-@click.option("--key", metavar="K", help="Those of a key, by name or id.")
-@click.option("--model", metavar="M", help="Those that asked for a model.")
-@click.option("--target", metavar="T", help="Those that a provider, or PROVIDER/MODEL, answered.")
-@click.option("--verdict", metavar="V", help="Those that ended so: completed, client_gone, ...")
-@click.option("--failed", is_flag=True, help="Those that ended with an error.")
-@click.option("--content", "with_content", is_flag=True, help="Of one request, what was said.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new requests as they end.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of requests."
+)
+@click.option("--since", "since_ms", callback=_since, metavar="1h|DATE", help="Only requests since then.")
+@click.option("--workspace", metavar="W", help="Only this workspace (name or id).")
+@click.option("--key", metavar="K", help="Only this key (name or id).")
+@click.option("--model", metavar="M", help="Only requests for this model.")
+@click.option("--target", metavar="T", help="Only requests sent to this provider, or PROVIDER/MODEL.")
+@click.option("--verdict", metavar="V", help="Only this verdict: completed, client_gone, ...")
+@click.option("--failed", is_flag=True, help="Only requests that failed.")
+@click.option("--content", "with_content", is_flag=True, help="With ID: show the stored prompt and answer.")
 @json_option
 @store_options
 def command(
@@ -68,14 +70,14 @@ def command(
     as_json: bool,
     **more: Any,
 ) -> None:
-    """Show the latest requests, the newest last, or all that is known of the request ID.
+    """Show the latest requests, newest last, or the details of request ID.
 
-    ID is the id of a request (x-request-id) or the id that stands in the chunks of its answer.
+    ID is the request's id (x-request-id) or the id in the chunks of its answer.
     """
     if id is not None and follow:
-        raise click.UsageError("--follow shows the requests to come: it takes no ID")
+        raise click.UsageError("--follow shows new requests and cannot be combined with an ID")
     if with_content and id is None:
-        raise click.UsageError("--content shows what was said in one request: it takes an ID")
+        raise click.UsageError("--content shows one request and needs an ID")
     if id is not None:
         _show_one(place, id, workspace, with_content, as_json)
         return
@@ -173,14 +175,16 @@ def _show_one(place: Place, id: str, workspace: str | None, with_content: bool, 
     at_ms = now_ms()
     row, is_open = place.read(lambda conn: _find(conn, id, workspace))
     if row is None:
-        raise click.ClickException("the request is still running" if is_open else "there is no such request in the log")
+        raise click.ClickException("the request is still running" if is_open else "the request is not in the log")
     content = place.write(lambda conn: _read_content(conn, row, at_ms)) if with_content else None
     if as_json:
         _tell_json(row, {"content": content} if with_content else {})
         return
     show_facts(facts_of(row))
     if with_content and content is None:
-        click.echo("No content is kept of this request.", err=True)
+        click.echo(
+            "No content is stored for this request. Content is stored only for keys with --log-content.", err=True
+        )
     for line in content_lines(content) if content is not None else ():
         click.echo(line)
 

@@ -36,4 +36,4 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="streamweir %(version)s")
 def main() -> None:
-    """A streaming-first LLM gateway: exact frames in front, exact books beneath."""
+    """A streaming-first LLM gateway with exact wire formats and exact accounting."""

@@ -40,22 +40,20 @@ class Line(NamedTuple):
     context: int | None = None
 
 
-@click.group("prices", short_help="What the models cost.")
+@click.group("prices", short_help="Show and update model prices.")
 def command() -> None:
-    """What the models cost, in US dollars for a million tokens."""
+    """Show and update model prices, in US dollars per million tokens."""
 
 
-@command.command("show", short_help="The prices in force.")
+@command.command("show", short_help="Show the current prices.")
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.option(
-    "--provider", metavar="P", help="One provider alone: a kind of the configuration, or as the list names it."
-)
+@click.option("--provider", metavar="P", help="Only this provider: a kind of the configuration, or a name of the list.")
 @json_option
 @store_options
 def show(place: Place, models: tuple[str, ...], provider: str | None, as_json: bool) -> None:
-    """The prices in force, of every model, or of those whose name is or contains MODEL.
+    """Show the current prices of every model, or of those whose name contains MODEL.
 
-    With --config the aliases of the file come first, each at the dearest of its targets or at its own price.
+    With --config, the aliases of the file come first, each with its own price or that of its most expensive target.
     """
     from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
 
@@ -86,16 +84,22 @@ def show(place: Place, models: tuple[str, ...], provider: str | None, as_json: b
         return
     columns = ("provider", "model", *_NUMBERS, "source", "more")
     show_table(columns, [_cells(line) for line in lines], right=_NUMBERS, none="no such model")
-    click.echo(f"US dollars for a million tokens, by the list of {price_list.version} ({where}: {price_list.source})")
+    click.echo(f"US dollars per million tokens, price list {price_list.version} ({where}: {price_list.source})")
 
 
-@command.command("update", short_help="A newer price list.")
-@click.option("--from", "source", metavar="FILE_OR_URL", default=DATA_SET, help="Instead of the published data set.")
+@command.command("update", short_help="Fetch a newer price list.")
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE_OR_URL",
+    default=DATA_SET,
+    help="Source of the list.  [default: the published data set]",
+)
 @store_options
 def update(place: Place, source: str) -> None:
-    """Fetch the data set genai-prices as it is published now, and use it from the next start of the gateway on.
+    """Fetch the published data set genai-prices. The gateway uses it from its next start.
 
-    FILE_OR_URL may also hold a list as this program writes it.
+    FILE_OR_URL may also be a prices.json that this command has written.
     """
     from streamweir.cli.pricechange import changes
     from streamweir.policy.pricetable import PriceTable
@@ -103,9 +107,11 @@ def update(place: Place, source: str) -> None:
 
     new = _fetched(source)
     if new.version[:10] < builtin_version()[:10]:
-        raise click.ClickException(f"{source}: is of {new.version}, before the built-in list of {builtin_version()}")
+        raise click.ClickException(
+            f"{source}: version {new.version} is older than the built-in list {builtin_version()}"
+        )
     if new.version[:10] > str(datetime.now(UTC).date() + timedelta(days=1)):
-        raise click.ClickException(f"{source}: is of {new.version}, a day that is still to come")
+        raise click.ClickException(f"{source}: version {new.version} is in the future")
     old, _ = _in_force(place.data_dir, or_builtin=True)
     at_ms = now_ms()
     found = changes(PriceTable(old).rows(at_ms), PriceTable(new).rows(at_ms))
@@ -119,7 +125,7 @@ def update(place: Place, source: str) -> None:
         if len(names) > MOST_LINES:
             click.echo(f"{kind:<8}and {len(names) - MOST_LINES:,} more")
     counts = ", ".join(f"{len(names):,} {kind}" for kind, names in found.items())
-    click.echo(f"{counts}\nThe list of {new.version} is in {file}. The gateway takes it at its next start.")
+    click.echo(f"{counts}\nPrice list {new.version} is in {file}. The gateway uses it from its next start.")
 
 
 def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Path | None]":
@@ -146,7 +152,7 @@ def _fetched(source: str) -> "PriceList":
         version = f"{datetime.now(UTC).date()}.{hashlib.sha256(data).hexdigest()[:8]}"
         return read_data(data, version=version, source=source.partition("?")[0], licence=LICENCE)
     except (DownloadFailed, InvalidPrices) as error:
-        raise click.ClickException(f"{source}: {error}; the prices stay as they are") from None
+        raise click.ClickException(f"{source}: {error}; prices are unchanged") from None
     except PriceFileError as error:
         raise click.ClickException(str(error)) from None
 

@@ -33,13 +33,19 @@ class WrongUse(Exception):
     """The arguments do not go together. The text is for the person who typed them."""
 
 
-@click.command("replay", short_help="A recorded upstream body to a caller's bytes.")
+@click.command("replay", short_help="Convert a recorded upstream body into a caller's bytes.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--from", "source", required=True, metavar="PROVIDER", help="openai, anthropic, gemini or a vendor.")
-@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect to write.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="PROVIDER",
+    help="Provider of the recording: openai, anthropic, gemini or a vendor.",
+)
+@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="Dialect of the output.")
 @click.option("--model", metavar="M", help="The model as the caller named it.")
-@click.option("--usage", is_flag=True, help="The caller asked for usage (stream_options.include_usage).")
-@click.option("--buffered", is_flag=True, help="The caller did not ask for a stream.")
+@click.option("--usage", is_flag=True, help="The caller requested usage (stream_options.include_usage).")
+@click.option("--buffered", is_flag=True, help="The caller requested a whole answer.")
 @click.option("--id", "completion_id", metavar="ID", help="The id in the chunks.")
 @click.option("--created", type=int, metavar="T", help="The time in the chunks, in Unix seconds.")
 def command(
@@ -52,14 +58,14 @@ def command(
     completion_id: str | None,
     created: int | None,
 ) -> NoReturn:
-    """Turn FILE, a recorded upstream body, into the bytes that a caller would get.
+    """Convert FILE, a recorded upstream body, into the bytes that a caller would get.
 
-    FILE is an event stream, Gemini's JSON array, or a whole JSON answer. Where it reports no usage
-    and the caller is due some, the answer's tokens are estimated and the prompt, which is not
-    recorded, counts as none.
+    FILE is an event stream, Gemini's JSON array, or a whole JSON answer. If it reports no usage and
+    the caller gets some, the tokens of the answer are estimated; the prompt is not recorded and
+    counts as 0.
 
-    The exit status is 0 for a complete answer, 3 for one that ended as a failure (the output then
-    ends in the dialect's error), 2 for wrong use.
+    Exit status: 0 complete answer, 2 wrong usage, 3 failed answer (the output ends in the dialect's
+    error).
     """
     try:
         data = file.read_bytes()
@@ -98,7 +104,7 @@ def replay(
     try:
         provider = provider_named(source)
     except KeyError:
-        raise WrongUse(f"no provider is named {source!r}; there are {', '.join(provider_names())}") from None
+        raise WrongUse(f"unknown provider {source!r}; use one of {', '.join(provider_names())}") from None
     form = DIALECTS[dialect]
     if buffered and form.whole_object is None:
         raise WrongUse(f"{dialect} always streams: it has no buffered answer")

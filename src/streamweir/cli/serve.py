@@ -14,17 +14,19 @@ from streamweir.config.error import ConfigError
 
 
 @click.command("serve", short_help="Start the gateway.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="The configuration, in TOML.")
-@click.option("--listen", metavar="HOST:PORT", help="Where to listen, over what the configuration says.")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes on the one port.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; overrides the configuration.")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes on the port."
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
     envvar="STREAMWEIR_DATA",
-    help="Where the gateway keeps what it must remember.  [default: the user's data directory]",
+    help="The gateway's data directory.  [default: the user's data directory]",
 )
 def command(config_file: Path | None, listen: str | None, workers: int, data_dir: Path | None) -> None:
-    """Start the gateway, and print where it is."""
+    """Start the gateway and print its address."""
     from streamweir.server.start import StartFailed, serve
     from streamweir.server.worker import Start
 

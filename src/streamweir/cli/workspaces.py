@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from streamweir.store.workspace import Workspace
 
 
-@click.group("workspaces", short_help="Workspaces: create, list, change.")
+@click.group("workspaces", short_help="Create, list and change workspaces.")
 def command() -> None:
-    """Make and change workspaces. Each has keys and a ledger of its own."""
+    """Create and change workspaces. Each has its own keys and ledger."""
 
 
 @command.command("create")
 @click.argument("name")
-@click.option("--prepaid", is_flag=True, help="It spends only what was credited before.")
+@click.option("--prepaid", is_flag=True, help="Limit spending to granted credit.")
 @json_option
 @store_options
 def create(place: Place, name: str, prepaid: bool, as_json: bool) -> None:
-    """Make the workspace NAME."""
+    """Create the workspace NAME."""
     from streamweir.store.workspace import WorkspaceSpec, create_workspace
 
     spec, at_ms = WorkspaceSpec(name=name, prepaid=prepaid), now_ms()
@@ -50,16 +50,16 @@ def list_(place: Place, as_json: bool) -> None:
 
 @command.command("change")
 @click.argument("workspace")
-@click.option("--name", metavar="NAME", help="Another name.")
-@click.option("--prepaid/--no-prepaid", default=None, help="Whether it spends only what was credited before.")
+@click.option("--name", metavar="NAME", help="New name.")
+@click.option("--prepaid/--no-prepaid", default=None, help="Limit spending to granted credit, or not.")
 @json_option
 @store_options
 def change(place: Place, workspace: str, name: str | None, prepaid: bool | None, as_json: bool) -> None:
-    """Change WORKSPACE, given by name or id. What is not named stays as it is."""
+    """Change WORKSPACE (name or id). Options that are not given stay as they are."""
     from streamweir.store.workspace import WorkspaceChange, change_workspace, find_workspace
 
     if name is None and prepaid is None:
-        raise click.UsageError("nothing to change is named: --name, --prepaid or --no-prepaid")
+        raise click.UsageError("nothing to change: give --name, --prepaid or --no-prepaid")
     wanted = WorkspaceChange(
         name=name if name is not None else UNSET, prepaid=prepaid if prepaid is not None else UNSET
     )

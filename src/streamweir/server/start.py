@@ -186,9 +186,9 @@ def prepare(data_dir: Path) -> None:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
-        raise StartFailed(f"{data_dir}: cannot be used for data: {reason.strerror}") from None
+        raise StartFailed(f"{data_dir}: cannot be used as data directory: {reason.strerror}") from None
     if not os.access(data_dir, os.W_OK | os.X_OK):
-        raise StartFailed(f"{data_dir}: cannot be used for data: it is not writable")
+        raise StartFailed(f"{data_dir}: cannot be used as data directory: it is not writable")
 
 
 def _use_all_files() -> None:
