@@ -74,7 +74,7 @@ def test_a_table_with_the_version(tmp_path: Path) -> None:
         "PROVIDER", "MODEL", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "SOURCE", "MORE",
     ]  # fmt: skip
     assert re.split(r"\s{2,}", row)[:7] == ["openai", "gpt-4o", "$2.50", "$10.00", "$1.25", "-", "list"]
-    assert f"list of {builtin_version()} (built-in: genai-prices" in foot
+    assert f"price list {builtin_version()} (built-in: genai-prices" in foot
 
 
 def test_all_models_and_those_of_a_kind(tmp_path: Path) -> None:
