@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import support.watchdog
+from support.patience import PATIENCE_S
 from support.watchdog import CallbackStuck, Watchdog, WatchedLoop, watched_loop
 
 TESTS = Path(__file__).parent
@@ -131,6 +133,31 @@ def test_a_test_may_compute_in_the_loop_of_its_gateway(dog: Watchdog, monkeypatc
 
     monkeypatch.setattr(support.watchdog, "OURS", "/nowhere")
     run(main)
+
+
+def test_nothing_is_kept_of_what_ran(dog: Watchdog) -> None:  # noqa: ARG001 (it asserts that nothing is found)
+    """A test may count what is left of a connection; the second thread has looked at it meanwhile."""
+
+    class Thing:
+        def work(self) -> None:
+            burn(0.03)
+
+    def work() -> "weakref.ref[Thing]":
+        thing = Thing()
+
+        async def main() -> None:
+            asyncio.get_running_loop().call_soon(thing.work)
+            await asyncio.sleep(0)
+
+        run(main)
+        return weakref.ref(thing)
+
+    left = work()
+    gc.collect()
+    ends = time.monotonic() + PATIENCE_S
+    while left() is not None:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
 
 
 def test_a_callback_that_never_ends_is_ended(dog: Watchdog, monkeypatch: pytest.MonkeyPatch) -> None:
