@@ -1,7 +1,7 @@
 """Every recorded answer of the corpus, through every dialect, judged by a reading of the tests' own.
 
 What a recording carries (`support.reading`) and what the output carries (`support.dialect_output`,
-which also holds it to the rules of spec/dialects.md) are read with the standard json module and
+which also holds it to the rules of docs/spec/dialects.md) are read with the standard json module and
 compared. Recordings that were edited by hand only have to come out without a crash. No case here
 depends on the name of a file. `make test` takes every fifth recording, `make soak` all.
 """

@@ -2,7 +2,7 @@
 
 Where a case has a `<dialect>.sse`, these are its exact bytes (`STREAMWEIR_UPDATE_FIXTURES=1`
 writes them anew, to be read before they are kept). Every output is held to the rules of
-spec/dialects.md by the tests' own reading, and the streamed one to the buffered one.
+docs/spec/dialects.md by the tests' own reading, and the streamed one to the buffered one.
 """
 
 import os

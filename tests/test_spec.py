@@ -262,3 +262,55 @@ def test_every_fixture_that_is_named_exists() -> None:
     named = set(re.findall(r"`([a-z-]+/[a-z0-9_]+)`", PAGES["quirks.md"])) - {"application/json"}
     assert [name for name in sorted(named) if not (ROOT / "tests" / "fixtures" / name).is_dir()] == []
     assert len(named) > 50
+
+
+# What is cited.
+
+FOLDERS = ("src", "tests", "bench", "scripts", "sdks", "docs")
+SUFFIXES = {".py", ".ts", ".tsx", ".md", ".toml", ".lua"}
+SKIPPED = {"node_modules", "static", "fixtures", "__pycache__"}
+DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
+CITED = re.compile(r"docs/spec/(\w+\.md)((?:(?:,| and| to)? [A-Z]\d{1,2}\b)*)")
+BARE = re.compile(r"(?<![\w%/.\-])([UCGS]\d{1,2})(?![\w%])")
+NAMED = re.compile(r"def test_((?:[ucgs]\d{1,2}_)+)")
+NO_DOCUMENTS = {"report.md", "build/bench/console.md", "a.md", "readme.md"}
+"""Files that a program writes, and names in the texts of tests."""
+
+
+def sources() -> Iterator[tuple[Path, str]]:
+    for folder in (*(ROOT / name for name in FOLDERS), ROOT):
+        found = folder.glob("*.md") if folder == ROOT else folder.rglob("*")
+        for path in sorted(found):
+            if path == Path(__file__):
+                continue
+            if path.suffix in SUFFIXES and not SKIPPED.intersection(path.relative_to(ROOT).parts):
+                yield path, path.read_text()
+
+
+SOURCES = list(sources())
+
+
+def test_no_document_is_cited_that_is_not_in_the_repository() -> None:
+    missing = set()
+    for path, text in SOURCES:
+        for name in DOCUMENT.findall(text):
+            places = [ROOT]
+            if path.suffix == ".md":  # a link
+                places.append(path.parent)
+            elif "/" not in name:  # as in ROOT / "docs" / "api.md"
+                places.append(ROOT / "docs")
+            if name not in NO_DOCUMENTS and not any((place / name).is_file() for place in places):
+                missing.add(f"{path.relative_to(ROOT)}: {name}")
+    assert sorted(missing) == []
+
+
+def test_every_id_that_is_cited_exists() -> None:
+    missing = set()
+    for path, text in SOURCES:
+        cited = [(page, id) for page, ids in CITED.findall(text) for id in re.findall(r"[A-Z]\d+", ids)]
+        unknown = [f"{page} {id}" for page, id in cited if id not in IDS.get(page, ())]
+        if path.suffix == ".py":
+            ids = [*BARE.findall(text), *(id.upper() for ids in NAMED.findall(text) for id in ids.split("_") if id)]
+            unknown += [id for id in ids if id not in EVERY_ID]
+        missing |= {f"{path.relative_to(ROOT)}: {each}" for each in unknown}
+    assert sorted(missing) == []

@@ -1,6 +1,6 @@
 """`streamweir serve`, as a person meets it: what it prints, what it refuses to start with, and how it says so.
 
-spec/failures.md G25, as far as it needs no database. What it serves is in `tests/server/test_gateway_*`.
+docs/spec/failures.md G25, as far as it needs no database. What it serves is in `tests/server/test_gateway_*`.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ def test_a_rule_says_all_there_is_to_say(rule: Rule[Reading]) -> None:
     for sentence in (rule.text, rule.why):
         assert sentence.endswith((".", ".)"))
     assert rule.title
-    assert re.search(r"\.md|seed|-streaming-|bitseek-sse|RFC|WHATWG", rule.source)
+    assert re.search(r"docs/spec/\w+\.md [A-Z]\d|RFC|WHATWG", rule.source)
     assert any(rule.holds_for(dialect) for dialect in DIALECTS.values())
 
 

@@ -1,4 +1,4 @@
-"""The encoder's rules, dialect by dialect (spec/dialects.md, "The table")."""
+"""The encoder's rules, dialect by dialect (docs/spec/dialects.md)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The usage object of each dialect (spec/dialects.md, row "usage details")."""
+"""The usage object of each dialect (docs/spec/dialects.md D14)."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Every operation of the API for everyone who may ask it (spec/security.md S1), and what all answers have in common."""
+"""Every operation of the API for everyone who may ask it, and what all answers have in common.
+
+docs/spec/security.md S1.
+"""
 
 from pathlib import Path
 

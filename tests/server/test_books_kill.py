@@ -1,4 +1,4 @@
-"""How lives of the gateway end, and what the next one finds in the books: spec/failures.md G1, G2 and G3.
+"""How lives of the gateway end, and what the next one finds in the books: docs/spec/failures.md G1, G2 and G3.
 
 Killed at random moments under load, many times: every life is the real program on the same store
 as the one before, and a fifth of them do not even live to listen: they are killed while they put the

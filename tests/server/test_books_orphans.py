@@ -1,4 +1,4 @@
-"""Requests that are open when their process dies, as others find them: spec/failures.md G3 and G4.
+"""Requests that are open when their process dies, as others find them: docs/spec/failures.md G3 and G4.
 
 Who is dead is told by silence, and silence has other reasons too: a process that stood still, a database
 that was away. The processes here are in a hurry: what takes others twenty seconds takes them one or two.

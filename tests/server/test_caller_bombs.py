@@ -1,4 +1,4 @@
-"""Requests that are made to be expensive, and requests in a row (C10, C13, C15; spec/security.md S20).
+"""Requests that are made to be expensive, and requests in a row (C10, C13, C15; docs/spec/security.md S20).
 
 A head is bounded in bytes and in fields, a body in bytes and in depth, and a large body is read beside
 the event loop; so whoever sends such things is refused, and everybody else is served in the meantime.

@@ -1,4 +1,4 @@
-"""Where a request may go, and who may go there (C31; spec/security.md S1, S5, S17, S24).
+"""Where a request may go, and who may go there (C31; docs/spec/security.md S1, S5, S17, S24).
 
 Every route is asked for by everyone: without a key, with one of each scope, with one that is not
 good. What is not a route is answered in the envelope too. Neither the `Host`, nor a path that looks

@@ -38,7 +38,7 @@ SNAPSHOT = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
-"""To the letter (spec/security.md S13)."""
+"""To the letter (docs/spec/security.md S13)."""
 HSTS = {"strict-transport-security": "max-age=31536000"}
 ERROR = {"content-type": "application/json", "x-should-retry": "false"}
 BOOKS = '[store]\nurl = "sqlite:///streamweir.db"\n'
@@ -291,7 +291,7 @@ async def test_without_books_the_gateway_says_so() -> None:
 
 
 async def test_a_cookie_is_for_the_api_and_a_key_for_both(tmp_path: Path, page: Assets) -> None:
-    """Spec/security.md S16, on the gateway itself."""
+    """docs/spec/security.md S16, on the gateway itself."""
     async with console(tmp_path, page) as (_, client):
         origin, kind = "origin: http://gateway", "content-type: application/json"
         opened = await send(client, "POST /api/session", origin, kind, body=json.dumps({"secret": KEY}).encode())

@@ -1,6 +1,6 @@
 """When another target is tried, and the same one again: before anything was sent, and never after.
 
-spec/failures.md U10, U14 and U40. Until the commit a failure of one target is nobody's business but
+docs/spec/failures.md U10, U14 and U40. Until the commit a failure of one target is nobody's business but
 ours, within a budget; from the first byte on it is the caller's, and no other target hears of it.
 """
 

@@ -1,4 +1,4 @@
-"""A clock that jumps: spec/failures.md G16. Timers, windows and durations are of the monotonic clock alone.
+"""A clock that jumps: docs/spec/failures.md G16. Timers, windows and durations are of the monotonic clock alone.
 
 The time of day is for what is written down (dates, log lines, `created`) and for the one thing that is
 defined by it, when a key expires. Where it is read stands here; anywhere else it has no business.

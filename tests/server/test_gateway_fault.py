@@ -1,4 +1,4 @@
-"""A bug of our own, at each step of a request: spec/failures.md G5.
+"""A bug of our own, at each step of a request: docs/spec/failures.md G5.
 
 Before anything was sent it is a status 500 with the request's id, after that an error frame, in each
 dialect; nobody hangs, nothing of the inside is shown, and there is one record. The outermost pieces

@@ -1,4 +1,4 @@
-"""Too much of everything: spec/failures.md G17, G18, G19, G27, G28 and G30.
+"""Too much of everything: docs/spec/failures.md G17, G18, G19, G27, G28 and G30.
 
 What is refused is refused quickly and says when to come back, not to everybody the same; what runs
 goes on; the control routes are always answered; and when it is over, it is over. What needs a cgroup,

@@ -1,4 +1,4 @@
-"""Whatever happens at the same moment, a request leaves one record: spec/failures.md G6, G23 and G29.
+"""Whatever happens at the same moment, a request leaves one record: docs/spec/failures.md G6, G23 and G29.
 
 A request is meddled with at each of its awaits in turn, and the ways in which a stream can end are
 played in every order, without a turn of the loop between them and with one. After all of that every

@@ -1,4 +1,4 @@
-"""What the HTTP layer and the routes refuse: spec/failures.md G32. Always an envelope, never a line of text.
+"""What the HTTP layer and the routes refuse: docs/spec/failures.md G32. Always an envelope, never a line of text.
 
 How HTTP is read is held by `test_http_head`, `test_http_body` and `test_smuggling`; that a crowd is
 refused likewise, by `test_gateway_pressure`.

@@ -1,4 +1,4 @@
-"""A new configuration under running streams: spec/failures.md G20 and G21.
+"""A new configuration under running streams: docs/spec/failures.md G20 and G21.
 
 Who is being answered keeps what it began with, provider, key and connection; who comes next sees the
 new configuration; a file that cannot be read changes nothing. By `SIGHUP` to a real process, and

@@ -1,4 +1,4 @@
-"""How the gateway ends, as a real process with real streams: spec/failures.md G1, G2 and G3.
+"""How the gateway ends, as a real process with real streams: docs/spec/failures.md G1, G2 and G3.
 
 The order of the steps is held by `test_life`; here it is what callers see of it.
 """

@@ -1,4 +1,4 @@
-"""What takes a crowd, memory or a clock: spec/failures.md G18, G19, G28 and G30 against a real process.
+"""What takes a crowd, memory or a clock: docs/spec/failures.md G18, G19, G28 and G30 against a real process.
 
 `make soak` alone runs these. What they show is held step by step by `test_gateway_pressure`.
 """
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.alone]
 MEBIBYTE = 2**20
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 LONGEST_GAP_S = 0.25
-"""Spec/failures.md section 3: how long the loop may be held up under bodies of 8 MiB."""
+"""How long the loop may be held up under bodies of 8 MiB (docs/spec/failures.md G19)."""
 
 
 # G18: memory.

@@ -1,4 +1,4 @@
-"""Several workers behind one address, as the program starts them: spec/failures.md G4, and `/metrics` over all.
+"""Several workers behind one address, as the program starts them: docs/spec/failures.md G4, and `/metrics` over all.
 
 What a supervisor does is held by `test_supervisor` with tiny workers; here the workers are gateways.
 """

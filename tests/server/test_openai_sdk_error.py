@@ -1,6 +1,6 @@
 """What the official SDK for Python makes of each refusal: class, status, type, code, param, and whether it tries again.
 
-The rows are those of the error taxonomy (spec/failures.md, section 5) that a request can bring
+The rows are those of the error taxonomy (docs/spec/failures.md, Codes) that a request can bring
 about. `x-should-retry` is obeyed by the SDK, so the number of its attempts shows what was sent.
 """
 

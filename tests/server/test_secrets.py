@@ -1,4 +1,4 @@
-"""No secret and no prompt leaves by a log line, an error or a metric (spec/security.md S6, S21).
+"""No secret and no prompt leaves by a log line, an error or a metric (docs/spec/security.md S6, S21).
 
 Canaries stand wherever a secret can stand: keys of callers and of providers, passwords in addresses,
 cookies, query strings, prompts, answers, and the words of providers that quote them back. Many requests

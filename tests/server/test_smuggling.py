@@ -1,6 +1,6 @@
 """Requests that two readers could understand differently: refused and closed, or read in the one safe way.
 
-The corpus of spec/security.md S14 and S5. Behind every hostile request stands another one, for
+The corpus of docs/spec/security.md S14 and S5. Behind every hostile request stands another one, for
 `/smuggled`: it must never be seen. Each is sent whole and byte by byte.
 """
 

@@ -1,6 +1,6 @@
 """Which target a request begins with: by the route's strategy, and by how the targets have been doing.
 
-spec/failures.md U39, and the routing of the gateway's issue: ejection after five failures, one probe
+docs/spec/failures.md U39, and routing: ejection after five failures, one probe
 at a time, pauses that a provider asked for. The clock is the real one; where a wait would be long,
 its length is set to nothing, and where chance decides, the test is the chance.
 """

@@ -1,4 +1,4 @@
-"""An upstream whose answer is none: spec/failures.md U11 to U13, U27, U36 and U37.
+"""An upstream whose answer is none: docs/spec/failures.md U11 to U13, U27, U36 and U37.
 
 An error under a status of success, a page, nothing at all, something packed, a redirect, a head that
 cannot be trusted. All of it is seen before the commit, and none of it reaches the caller.

@@ -1,4 +1,4 @@
-"""An upstream that cannot be reached, or not safely: spec/failures.md U1 to U4, and the dead connection of U38.
+"""An upstream that cannot be reached, or not safely: docs/spec/failures.md U1 to U4, and the dead connection of U38.
 
 Nothing was sent to the caller yet, so every failure here has a status of its own, in each dialect,
 and another target is tried first where there is one.

@@ -1,4 +1,4 @@
-"""The upstream cut at every place: spec/failures.md U17 and U20, for each wire, each dialect, by FIN and by RST.
+"""The upstream cut at every place: docs/spec/failures.md U17 and U20, for each wire, each dialect, by FIN and by RST.
 
 An answer is laid out as it stands on the wire, head and chunk framing included, and played up to
 each offset. However much of it came, the caller gets one of three things: a status of a failure,

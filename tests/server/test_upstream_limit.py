@@ -1,4 +1,4 @@
-"""An upstream that takes too long, or sends too much: spec/failures.md U14, U15, U16, U25 and U26.
+"""An upstream that takes too long, or sends too much: docs/spec/failures.md U14, U15, U16, U25 and U26.
 
 The timers are the real ones, set to milliseconds by the configuration. No test waits for a time:
 each waits for the answer, and for the upstream to be hung up on.

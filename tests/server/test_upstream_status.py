@@ -1,4 +1,4 @@
-"""An upstream that answers with a failure's status: spec/failures.md U5 to U10.
+"""An upstream that answers with a failure's status: docs/spec/failures.md U5 to U10.
 
 All of it happens before the commit: a status of our own, our own words, nothing of the provider's
 text but what the caller must act on, and that scrubbed. The same code streamed and buffered.

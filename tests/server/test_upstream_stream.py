@@ -1,4 +1,4 @@
-"""A stream that is not as it should be: spec/failures.md U18 to U24, U28, U29, U34 and U35.
+"""A stream that is not as it should be: docs/spec/failures.md U18 to U24, U28, U29, U34 and U35.
 
 What can be read in one way only is read so; everything else ends in an error frame and the
 terminator, in each dialect, and the upstream's connection is closed. Cuts at every byte (U17) are

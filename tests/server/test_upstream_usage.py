@@ -1,4 +1,4 @@
-"""What an upstream says of its tokens, and what is made of it: spec/failures.md U30 to U33.
+"""What an upstream says of its tokens, and what is made of it: docs/spec/failures.md U30 to U33.
 
 A report that can be true is the truth, 0 included, and the newest of several. Without one the
 gateway counts by itself and says so. The caller sees the same numbers as the facts.

@@ -1,8 +1,8 @@
 """The ledger against a model of it, step by step, on both databases: entries lost, doubled, shuffled and half done.
 
 Entries wait in a journal, as they do in a process, and get into the database in batches: at once, or
-after a crash, or never. After every step the books are sound by themselves (spec/failures.md section
-3: one terminal row per request, balance = sum of the ledger, no charge without a hold, held = what is
+after a crash, or never. After every step the books are sound by themselves (docs/spec/failures.md I1
+to I4: one terminal row per request, balance = sum of the ledger, no charge without a hold, held = what is
 open) and say what the model says.
 """
 

@@ -1,4 +1,4 @@
-"""A dialect's output, read the plain way and held to every rule of spec/dialects.md on the way.
+"""A dialect's output, read the plain way and held to every rule of docs/spec/dialects.md on the way.
 
 `read_stream` takes the bytes of a streamed answer, `read_whole` those of a buffered one; both
 give an `Output`, or fail an assertion that names the rule and shows the frame. In the openai

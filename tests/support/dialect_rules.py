@@ -1,4 +1,4 @@
-"""The table of spec/dialects.md as data, written down a second time for the tests' own use.
+"""The table of docs/spec/dialects.md as data, written down a second time for the tests' own use.
 
 The engine has a table of its own, and nothing here is imported from it: a slip in one of the
 two copies shows as a difference between them.
@@ -38,7 +38,7 @@ STREAM_CODES = (
     "upstream_overloaded",
     "upstream_server_error",
 )
-"""failures.md section 5, the row "200 + E()" of an upstream's failure."""
+"""docs/spec/failures.md, Codes: an upstream's failure in a stream."""
 OPENAI_WORDS = {word: word for word in ("stop", "length", "tool_calls", "content_filter", "function_call")}
 
 

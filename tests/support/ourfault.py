@@ -1,4 +1,4 @@
-"""The gateway's own faults in each dialect's words, written down a second time from spec/dialects.md.
+"""The gateway's own faults in each dialect's words, written down a second time from docs/spec/dialects.md.
 
 `internal_error` carries the request's id as `event_id`; no other does.
 """

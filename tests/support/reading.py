@@ -6,7 +6,7 @@ from support import reading_anthropic, reading_gemini, reading_openai
 from support.expected import Expected
 
 WITHOUT_FINISH = frozenset({"snowflake"})
-"""Vendors that send no finish reason at all (spec/quirks.md 18)."""
+"""Vendors that send no finish reason at all (docs/spec/quirks.md R18)."""
 
 
 def read_recording(family: str, body: bytes, provider: str = "") -> Expected:

@@ -1,7 +1,7 @@
 """An OpenAI-style answer, streamed or whole, read the plain way into `Expected`.
 
 Complete means: `[DONE]`, or a clean end, and every choice finished. A vendor that sends no
-finish reasons at all is complete with `[DONE]` alone (spec/quirks.md 18). A frame that cannot
+finish reasons at all is complete with `[DONE]` alone (docs/spec/quirks.md R18). A frame that cannot
 be read and a frame with `error` end the stream as an error.
 """
 

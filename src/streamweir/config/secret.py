@@ -12,7 +12,7 @@ from streamweir.config.model import Config
 SHORTEST = 12
 MASK = "****"
 _SHORTEST_SHOWN = 16
-"""Of a secret of which the last four characters may be seen (spec/security.md S11)."""
+"""Of a secret of which the last four characters may be seen (docs/spec/security.md S11)."""
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
 _QUERY = re.compile(r"[?#].*=", re.DOTALL)
 

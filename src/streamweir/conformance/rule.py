@@ -56,7 +56,7 @@ class Rule(Struct, Generic[Looked], frozen=True, kw_only=True):
     """What the rule says."""
     why: str
     source: str
-    """The document that says so: a seed and its section, or a row of the dialects' table."""
+    """What says so: a rule of docs/spec, or a standard."""
     severity: Severity = Severity.BROKEN
     odd_in: Callable[[Dialect], bool] = lambda _: False
     """Where this dialect's own document is silent on it, it is odd there, not broken."""

@@ -30,7 +30,7 @@ _OF_CODE = {
     "stream_idle_timeout": Verdict.IDLE_TIMEOUT,
     "upstream_timeout": Verdict.FIRST_TOKEN_TIMEOUT,
     "stream_deadline_exceeded": Verdict.DEADLINE,
-    "no_available_deployment": Verdict.REJECTED,  # nobody was asked: spec/failures.md U39
+    "no_available_deployment": Verdict.REJECTED,  # nobody was asked: docs/spec/failures.md U39
     "key_revoked": Verdict.STOPPED,
     "budget_exceeded": Verdict.STOPPED,
     "stopped_by_operator": Verdict.STOPPED,

@@ -1,4 +1,4 @@
-"""The dialect of Aivene (seed: aivene-streaming-events). Its errors have a type and no code."""
+"""The dialect of Aivene (docs/spec/dialects.md). Its errors have a type and no code."""
 
 from streamweir.core.errors import CALLER_CODES, UPSTREAM_CODES
 from streamweir.core.events import FinishReason

@@ -1,4 +1,4 @@
-"""The dialect of Bitseek (seed: bitseek-sse-response-format). It always streams, one choice, with no sentinel."""
+"""The dialect of Bitseek (docs/spec/dialects.md). It always streams, one choice, with no sentinel."""
 
 from streamweir.core.events import FinishReason
 from streamweir.core.request import RequestRules

@@ -48,7 +48,7 @@ class _ChunkChoice(Struct, gc=False):
 
 
 class _Chunk(Struct, gc=False, kw_only=True):
-    """Members in the seeds' order."""
+    """Members in the order of docs/spec/dialects.md A3."""
 
     id: str
     object: str

@@ -2,7 +2,7 @@
 
 Before the stream starts an error has a status of its own. After that the status is gone and
 an error is one frame; which words it then carries depends on whose fault it was
-(spec/dialects.md, "its type and code").
+(docs/spec/dialects.md D23).
 """
 
 from typing import Any

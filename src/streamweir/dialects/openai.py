@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's chat completions (seed: openai-chat-streaming-structure)."""
+"""The dialect of OpenAI's chat completions (docs/spec/dialects.md)."""
 
 from streamweir.core.events import FinishReason
 from streamweir.dialects.base import Dialect, IdForm, ModelRule, UsageRule

@@ -1,4 +1,4 @@
-"""The dialect of OpenToken (seeds: opentoken-streaming-guide, opentoken-streaming-wire-format)."""
+"""The dialect of OpenToken (docs/spec/dialects.md)."""
 
 from streamweir.core.errors import CODES, UPSTREAM_CODES
 from streamweir.core.events import FinishReason

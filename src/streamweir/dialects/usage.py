@@ -19,7 +19,7 @@ def usage_object(usage: Usage, dialect: Dialect) -> dict[str, Any]:
     }
     prompt = _details(usage, dialect, dialect.prompt_details or {}, usage.prompt_details)
     completion = _details(usage, dialect, dialect.completion_details or {}, usage.completion_details)
-    if dialect.full_details:  # the seed's order
+    if dialect.full_details:  # docs/spec/dialects.md D14: its order
         details = {"completion_tokens_details": completion, "prompt_tokens_details": prompt}
     else:
         details = {"prompt_tokens_details": prompt, "completion_tokens_details": completion}

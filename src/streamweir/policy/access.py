@@ -2,7 +2,7 @@
 
 A secret is seen for one moment, in `digest_of`; what is kept is its SHA-256 and its last four
 characters. It is looked up by the whole digest and then compared in constant time, so neither a
-prefix nor the time that a lookup takes tells anything (spec/security.md S2, S8). No message holds
+prefix nor the time that a lookup takes tells anything (docs/spec/security.md S2, S8). No message holds
 any part of what was sent. Where keys come from is not known here.
 """
 

@@ -3,7 +3,7 @@
 Asked only while nothing has been sent to the caller. Two things are told apart: the same request to
 another target, which helps against anything that is one target's own trouble, and to the same
 target again, which helps only against what passes by itself. A budget over all requests bounds the
-extra load, so that retries cannot keep a struggling provider down (spec/failures.md U10).
+extra load, so that retries cannot keep a struggling provider down (docs/spec/failures.md U10).
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@
 One request at a time: what follows it is kept unparsed until it is answered, so answers leave in
 order and nothing is read under another request's rules. A body is not read before the application
 has let its head in. Reading goes on while an answer is under way, for the sake of the end of the
-stream: a caller that closes, also only its sending side, has gone (spec/failures.md C7); what was
+stream: a caller that closes, also only its sending side, has gone (docs/spec/failures.md C7); what was
 already answered is still delivered. So that it can go on, who sends more than `pipeline_bytes` of
 further requests meanwhile has the rest thrown away, and is told so after the answer. A long body in
 small chunks is parsed in parts, one in each turn of the loop, and not read on until that is done.

@@ -3,7 +3,7 @@
 httptools (llhttp) reads the fields, and a new parser for each request sees this one head and not a
 byte more: where a head ends and how its body is framed is decided here, once, by the strictest
 reading that RFC 9112 allows, so that no two readers of the same bytes can disagree about where the
-next request begins (spec/security.md S14). What is doubtful is refused, never repaired.
+next request begins (docs/spec/security.md S14). What is doubtful is refused, never repaired.
 """
 
 import re

@@ -12,7 +12,8 @@ from streamweir.dialects.base import Dialect
 from streamweir.wire.jsonio import decode_body
 
 LARGEST_ON_LOOP = 64 * 1024
-"""Bodies beyond it are parsed in a thread: 3.8 MiB of small objects take 220 ms, 140 KiB of messages 37 (G19)."""
+"""Bodies beyond it are parsed in a thread (docs/spec/failures.md G19): 3.8 MiB of small objects take 220 ms, 140 KiB of
+messages 37."""
 
 
 async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequest:

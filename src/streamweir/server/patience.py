@@ -11,7 +11,7 @@ from streamweir.core.errors import UpstreamError
 from streamweir.stages.meter import BYTES_PER_TOKEN
 
 _OVERRUN = 4
-"""How many times the limit that was asked for an answer may grow before it is cut: spec/failures.md U26."""
+"""How many times the limit that was asked for an answer may grow before it is cut: docs/spec/failures.md U26."""
 _SHORTEST_LIMIT = 64
 """In tokens: a guess at the tokens of a few words is too coarse to cut by."""
 _LEAST_STEP_BYTES = 256
@@ -123,7 +123,7 @@ class Patience:
         return max(min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s), _SHORTEST_PULSE_S)
 
     def _note_event(self, look: Look) -> None:
-        """Comments are bytes and no events: an upstream that sends nothing else has stopped (spec/failures.md, idle).
+        """An upstream that sends only comments has stopped: they are bytes and no events (docs/spec/failures.md U15).
         Before the first token they may say that it is at work; for that it has `first_event_s` and no more.
 
         When an event came is known to a tick; the last read is never before it.

@@ -2,7 +2,7 @@
 
 It knows how HTTP/1.1 frames a response and nothing of the connection's life: that is its `Carrier`,
 which it asks once whether the connection ends with this answer, and tells when the answer is over.
-What goes into a header is cleaned here, whoever made it (spec/security.md S21): a character that
+What goes into a header is cleaned here, whoever made it (docs/spec/security.md S21): a character that
 has no place there is left out. `write` is the hot path: one format, one call of the transport.
 """
 

@@ -1,4 +1,5 @@
-"""The headers that guard the console: on every answer below `/console` and `/api`, errors included (S13).
+"""The headers that guard the console (docs/spec/security.md S13): on every answer below `/console` and `/api`,
+errors included.
 
 They stand over whatever an answer says of the same names. The policy lets a page load files of this
 server alone and makes no exception for a line of script or style within it; nothing may frame it, keep

@@ -78,7 +78,7 @@ class Exchange:
 
     @property
     def has_junk(self) -> bool:
-        """More stood behind the end in the same read. It was not looked at (spec/failures.md U29)."""
+        """More stood behind the end in the same read. It was not looked at (docs/spec/failures.md U29)."""
         return self._has_junk or (self.ended and self.is_mid_event)
 
     @property

@@ -2,7 +2,7 @@
 
 `KeySpec` is everything, `KeyChange` what is to be different: UNSET stays as it is, None takes a limit
 away. Neither holds a secret, an id or a workspace, so none of those can be chosen by a caller
-(spec/security.md S19). Pure: nothing is looked up here.
+(docs/spec/security.md S19). Pure: nothing is looked up here.
 """
 
 from collections.abc import Mapping

@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
         if sender is None or receiver is None:
             self.drop()
         elif self._is_reused and not self._has_heard:
-            # failures.md U38: the peer closed what it thought unused, most likely before our request came.
+            # docs/spec/failures.md U38: the peer closed what it thought unused, most likely before our request came.
             self._owns_place = False
             self.drop()
             sender.send_again(receiver)

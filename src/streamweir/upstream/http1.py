@@ -3,7 +3,7 @@
 `open` takes a place in the pool, makes a connection where none is kept, and sends; what comes back
 goes from the connection straight to the receiver. A call outlives its connection in one case alone:
 a kept connection that turns out to have been closed before we used it is replaced by a new one,
-once, and the request is sent again (failures.md U38). Nothing here looks at what is sent or answered.
+once, and the request is sent again (docs/spec/failures.md U38). Nothing here looks at what is sent or answered.
 """
 
 import asyncio

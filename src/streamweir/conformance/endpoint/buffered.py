@@ -11,7 +11,6 @@ from streamweir.conformance.rule import Breach, Rule
 from streamweir.conformance.rules.chapter import shown
 from streamweir.dialects.base import Dialect
 
-_SOURCE = "dialects.md, rules for every dialect: concatenating the deltas gives exactly the buffered message"
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
@@ -67,7 +66,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="Deltas add up to the whole message",
         text="The deltas of a stream, put together, are exactly the message of the buffered answer.",
         why="Whoever switches between the two must not get another answer.",
-        source=_SOURCE,
+        source="docs/spec/dialects.md A6",
         needs=_why_not_equal,
         check=_check_text,
     ),
@@ -76,7 +75,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="Both finish alike",
         text="The finish reason of a stream is that of the buffered answer.",
         why="A program decides by it what to do next.",
-        source=_SOURCE,
+        source="docs/spec/dialects.md A6",
         needs=_why_not_equal,
         check=_check_finish,
     ),
@@ -85,7 +84,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="Both cost alike",
         text="The usage of a stream counts what that of the buffered answer counts.",
         why="The bill must not depend on how an answer was delivered.",
-        source="aivene-streaming-events, token usage in a streamed response; opentoken-streaming-guide",
+        source="docs/spec/dialects.md A11",
         needs=_why_no_usage,
         check=_check_usage,
     ),

@@ -17,7 +17,7 @@ from streamweir.core.errors import CallerError
 from streamweir.dialects.base import Dialect, ErrorWords
 from streamweir.dialects.failure import words_of
 
-_TABLE = "dialects.md, Errors before the stream starts"
+_TABLE = "docs/spec/dialects.md E1 to E17"
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ CASES = (
         title="A request without a model is refused",
         text="Where the model has to be named, a request that names none is refused with 400.",
         why="An answer by a model that nobody chose is paid for like any other.",
-        source="dialects.md, model in the request",
+        source="docs/spec/dialects.md D27",
         holds_for=lambda dialect: dialect.request.model_required,
     ),
     Case(
@@ -115,7 +115,7 @@ CASES = (
         title="Options of a stream without a stream are refused",
         text="stream_options without stream is refused with 400.",
         why="Who sends it believes to have asked for a stream.",
-        source="dialects.md, stream_options without stream",
+        source="docs/spec/dialects.md D26",
         holds_for=lambda dialect: dialect.request.checks_stream_options and not dialect.request.always_streams,
     ),
     Case(
@@ -125,7 +125,7 @@ CASES = (
         title="More than one choice is refused",
         text="A dialect with one choice refuses n above 1 with 400.",
         why="A client that asked for two choices waits for the second one.",
-        source="dialects.md, n above 1",
+        source="docs/spec/dialects.md D29",
         holds_for=lambda dialect: dialect.request.most_choices == 1,
     ),
     Case(
@@ -269,7 +269,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="A refusal has its code",
         text="The code of a refusal is the one of the dialect's table.",
         why="Two refusals with the same status and type are told apart by it.",
-        source=_TABLE,
+        source="docs/spec/dialects.md E1 to E17",
         severity=Severity.ODD,
         holds_for=lambda dialect: "code" in dialect.error_members,
         needs=_why_none_refused,
@@ -280,7 +280,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="A refusal names what is wrong",
         text="A refusal for one member of the request names it in param.",
         why="Without the name a client can only show the text.",
-        source=_TABLE,
+        source="docs/spec/dialects.md D22, E1",
         severity=Severity.ODD,
         holds_for=lambda dialect: "param" in dialect.error_members,
         needs=_why_none_refused,
@@ -291,7 +291,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="A refusal has a status, streamed or not",
         text="A request that asks for a stream and cannot be answered gets a status and a JSON body, not a stream.",
         why="Clients look for errors inside a stream after its status has told them that all is well; many do not.",
-        source="opentoken-streaming-guide, usage in the stream; dialects.md",
+        source="docs/spec/dialects.md E1 to E17",
         needs=_why_no_streamed,
         check=_check_before_stream,
     ),
@@ -300,7 +300,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="A refusal is the same, streamed or not",
         text="The same mistake gets the same status, type, code and param, whether or not a stream was asked for.",
         why="Else every client needs two ways to read errors.",
-        source="failures.md 5: same condition, same code",
+        source="docs/spec/failures.md K2",
         needs=_why_not_both,
         check=_check_same,
     ),
@@ -309,7 +309,7 @@ RULES: tuple[Rule[Interview], ...] = (
         title="No answer holds the key",
         text="No answer repeats the key that was sent, right or wrong.",
         why="Error texts end up in logs and on screens.",
-        source="failures.md 5: a message never contains key material",
+        source="docs/spec/failures.md K3",
         check=_check_leak,
     ),
 )

@@ -10,9 +10,6 @@ from streamweir.dialects.base import Dialect
 
 DELTA = Chapter("delta")
 
-_CHOICES = "openai-chat-streaming-structure, Choices Array"
-_ANATOMY = "aivene-streaming-events, Chunk anatomy; bitseek-sse-response-format, choices[0] fields"
-_DELTA_OBJECT = "openai-chat-streaming-structure, Delta Object"
 _SURELY_RUNNING = 3
 """Pieces, each beginning with all that came before it: no model repeats itself like that."""
 _SURELY_LONG = 8
@@ -31,7 +28,7 @@ def _parts(reading: Reading, _: Dialect) -> str | None:
     "Every chunk has choices",
     text="`choices` is a list of objects, on every chunk.",
     why="Clients go through it without asking; where it is missing they raise.",
-    source=f"{_CHOICES}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
 def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -46,7 +43,7 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Only the usage chunk has no choice",
     text="`choices` is empty on the chunk that carries the usage that is due, and on no other chunk.",
     why="Clients that read `choices[0]` raise; those that asked for usage know of that one chunk.",
-    source=f"{_CHOICES}; opentoken-streaming-guide, Usage in the stream; aivene-streaming-events, Where it shows up",
+    source="docs/spec/dialects.md D13",
     needs=_chunks,
 )
 def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
@@ -65,7 +62,7 @@ def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "Every choice has its index",
     text="`index` of a choice is an integer, 0 or more.",
     why="Deltas are joined by it; without it the choices of one answer run together.",
-    source=f"{_CHOICES}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
 def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -87,7 +84,7 @@ def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
     "No choice that was not asked for",
     text="`index` is below the number of choices that were asked for; bitseek has choice 0 alone.",
     why="Clients keep a list of that many choices, and fail at another.",
-    source=f"{_CHOICES}; bitseek-sse-response-format, choices[0] fields",
+    source="docs/spec/dialects.md A12, D29",
     needs=lambda reading, dialect: (
         "the number of choices asked for is not known"
         if _most_choices(reading, dialect) is None
@@ -106,7 +103,7 @@ def index_range(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "Every choice has a delta",
     text="`delta` of a choice is an object.",
     why="Clients read members of it without asking.",
-    source=f"{_CHOICES}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
 def delta_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -121,7 +118,7 @@ def delta_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The finish reason is a word or null",
     text="`finish_reason` is a string or null.",
     why="A typed client refuses the chunk; others take false or 0 for a finish, or a finish for none.",
-    source=f"{_CHOICES}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
 def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -137,7 +134,7 @@ def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The finish reason always stands",
     text="`finish_reason` is on every choice of every chunk: null until the end.",
     why="Clients that ask whether it is not null take a missing one for a finish.",
-    source=f"{_ANATOMY}; quirks.md, What to write",
+    source="docs/spec/dialects.md A4; docs/spec/quirks.md W4",
     severity=Severity.ODD,
     needs=_chunks,
 )
@@ -153,7 +150,7 @@ def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Content is text",
     text="`content` of a delta is a string (or null).",
     why="Clients append it to a text; a list or an object there raises, or shows as `[object Object]`.",
-    source=f"{_DELTA_OBJECT}; {_ANATOMY}",
+    source="docs/spec/dialects.md A5",
     needs=_parts,
 )
 def content(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -168,7 +165,7 @@ def content(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Null only where the document has it",
     text="A delta leaves out what it does not carry. In openai `content` and `refusal` may be null.",
     why="Where the document says `content?: string`, a client that finds the member uses it: null is no text.",
-    source=f"{_DELTA_OBJECT}; {_ANATOMY}; aivene-streaming-events, The delta object",
+    source="docs/spec/dialects.md A5, D8",
     severity=Severity.ODD,
     value=lambda dialect: words(sorted(_nullable(dialect))) if _nullable(dialect) else "no member",
     needs=_parts,
@@ -189,7 +186,7 @@ def _nullable(dialect: Dialect) -> set[str]:
     "A delta carries only what is new",
     text="`content` of a delta is a new piece, never the whole text so far.",
     why="Clients append: the answer stands on the screen many times over.",
-    source="aivene-streaming-events, The delta object; dialects.md, Rules for every dialect",
+    source="docs/spec/dialects.md A5",
     needs=_parts,
 )
 def only_new(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -210,7 +207,7 @@ def only_new(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No message beside the delta",
     text="A choice of a chunk has no `message`.",
     why="It repeats the text so far on every chunk; a client that prefers it shows the text again and again.",
-    source="aivene-streaming-events, The delta object (never the full running message)",
+    source="docs/spec/dialects.md A5",
     severity=Severity.ODD,
     needs=_chunks,
 )

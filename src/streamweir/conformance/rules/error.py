@@ -13,12 +13,6 @@ ERROR = Chapter("error")
 FAILURE = Chapter("failure", Kind.FAILURE)
 
 _HEAD = ("id", "object", "created", "model", "choices")
-_SEEDS = (
-    "openai-chat-streaming-structure, Error Handling; opentoken-streaming-wire-format, Usage chunk; "
-    "aivene-streaming-events, Error frames"
-)
-_ROW = "dialects.md, row error in the stream"
-_BEFORE = "dialects.md, Errors before the stream starts"
 
 
 def _errors(reading: Reading, _: Dialect) -> str | None:
@@ -39,7 +33,7 @@ def _members_value(dialect: Dialect) -> str:
     "An error is an object",
     text="`error` of an error frame is an object.",
     why="Clients read its message and its type; of a string they show nothing, or raise.",
-    source=f"{_SEEDS}; {_ROW}",
+    source="docs/spec/dialects.md D22; docs/spec/quirks.md W9",
     needs=_errors,
 )
 def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -57,7 +51,7 @@ def _missing(error: dict[str, Any], dialect: Dialect) -> list[str]:
     "An error has its members",
     text="`error` has the members of the dialect.",
     why="Clients choose by type and code whether to try again.",
-    source=f"{_SEEDS}; {_ROW}",
+    source="docs/spec/dialects.md D22",
     value=_members_value,
     needs=_errors,
 )
@@ -73,7 +67,7 @@ def members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "An error says what happened",
     text="`message` and `type` of an error are strings that are not empty.",
     why="It is all that a user is shown.",
-    source=f"{_SEEDS}; {_ROW}",
+    source="docs/spec/dialects.md D22",
     needs=_errors,
 )
 def message(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -92,7 +86,7 @@ def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Breach
     "The code is a word or null",
     text="`code` of an error is a string or null.",
     why="Clients compare it with words; a number is none of them.",
-    source="openai-chat-streaming-structure, Error Handling; opentoken-streaming-guide, Usage in the stream",
+    source="docs/spec/dialects.md D22",
     holds_for=lambda dialect: "code" in dialect.error_members,
     needs=_errors,
 )
@@ -108,7 +102,7 @@ def code(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The type is the dialect's word",
     text="`type` of an error inside a stream is always the same word.",
     why="Clients tell a broken stream from other errors by it.",
-    source="aivene-streaming-events, Error frames; dialects.md, row its type and code",
+    source="docs/spec/dialects.md D23",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.stream_error_always,
     value=lambda dialect: f"`{dialect.stream_error.type}`" if dialect.stream_error else "",
@@ -129,7 +123,7 @@ def type_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "An error frame is no chunk",
     text="An error frame has no `choices`.",
     why="Clients that look for choices first never see the error.",
-    source=f"opentoken-streaming-wire-format (instead of a chat.completion.chunk); {_ROW}",
+    source="docs/spec/dialects.md D24",
     holds_for=lambda dialect: not dialect.error_in_chunk,
     needs=_errors,
 )
@@ -144,7 +138,7 @@ def alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "An error frame is a chunk",
     text="An error frame has the members of a chunk, with `choices` empty.",
     why="A client of this dialect reads every frame as a chunk first.",
-    source="bitseek-sse-response-format, Chunk Schema; dialects.md, row error in the stream",
+    source="docs/spec/dialects.md D24",
     holds_for=lambda dialect: dialect.error_in_chunk,
     needs=_errors,
 )
@@ -163,7 +157,7 @@ def in_chunk(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Nothing follows an error",
     text="After an error frame comes the end, and nothing else.",
     why="Clients raise at the error: what follows is lost, and was made for nobody.",
-    source=f"{_SEEDS}; dialects.md, Rules for every dialect",
+    source="docs/spec/dialects.md A8",
     needs=_errors,
 )
 def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -177,7 +171,7 @@ def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "An error is no named event",
     text="An error is a `data:` frame; there is no `event: error` line.",
     why="Readers of data lines do not see the name, and SDKs raise something else than the error.",
-    source="opentoken-streaming-wire-format (not an SSE event: error frame); dialects.md, row never used for errors",
+    source="docs/spec/dialects.md D24",
 )
 def no_event(reading: Reading, _: Dialect) -> Iterator[Breach]:
     for frame in reading.frames:
@@ -200,7 +194,7 @@ def _failure_of(reading: Reading) -> dict[str, Any] | None:
     "A failure is JSON",
     text="The body of a failed answer is a JSON object with a member `error`, itself an object.",
     why="SDKs read the message from there; of a page of HTML a user sees the status alone.",
-    source=_BEFORE,
+    source="docs/spec/dialects.md D22",
 )
 def failure_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     if reading.body.problem is not None:
@@ -214,7 +208,7 @@ def failure_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A failure has its members",
     text="`error` has the members of the dialect.",
     why="Clients choose by type and code whether to try again.",
-    source=_BEFORE,
+    source="docs/spec/dialects.md D22",
     value=_members_value,
 )
 def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
@@ -228,7 +222,7 @@ def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "A failure says what happened",
     text="`message` and `type` of `error` are strings that are not empty.",
     why="It is all that a user is shown.",
-    source=_BEFORE,
+    source="docs/spec/dialects.md D22",
 )
 def failure_message(reading: Reading, _: Dialect) -> Iterator[Breach]:
     error = _failure_of(reading) or {}
@@ -242,7 +236,7 @@ def failure_message(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The code is a word or null",
     text="`code` of `error` is a string or null.",
     why="Clients compare it with words; a number is none of them.",
-    source=_BEFORE,
+    source="docs/spec/dialects.md D22",
     holds_for=lambda dialect: "code" in dialect.error_members,
 )
 def failure_code(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -256,7 +250,7 @@ def failure_code(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A failure has a status of its own",
     text="A failed answer has a status of 400 or more.",
     why="SDKs raise by the status; with 200 they take the error for an answer.",
-    source=_BEFORE,
+    source="docs/spec/dialects.md E1 to E17",
     needs=lambda reading, _: "the status was not recorded" if reading.recording.status is None else None,
 )
 def failure_status(reading: Reading, _: Dialect) -> Iterator[Breach]:

@@ -15,8 +15,6 @@ LARGEST_FRAME = 512 * 1024
 _PREFIX = re.compile(rb"data(:( (?! )|$)|$)")
 """An empty line of data is another rule's."""
 _FIELDS = (b"data", b"event", b"id", b"retry")
-_FRAME_ROW = "dialects.md, row `frame`"
-_WRITE = "quirks.md, What to write"
 
 
 def _frames(reading: Reading, _: Dialect) -> str | None:
@@ -32,7 +30,7 @@ def _comments(reading: Reading, _: Dialect) -> str | None:
     "The body is an event stream",
     text="A streamed answer is a sequence of `data:` lines.",
     why="A client that waits for events sees an empty answer, and no error.",
-    source=_FRAME_ROW,
+    source="docs/spec/dialects.md A1",
 )
 def event_stream(reading: Reading, _: Dialect) -> Iterator[Breach]:
     if not reading.data_frames and not reading.was_cut:
@@ -44,7 +42,7 @@ def event_stream(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "UTF-8",
     text="Every byte of the stream is part of a UTF-8 character.",
     why="A strict reader stops; a lenient one puts U+FFFD into the answer, or into a tool's arguments.",
-    source="dialects.md, Rules for every dialect; the WHATWG event-stream format",
+    source="docs/spec/dialects.md A1; the WHATWG event-stream format",
 )
 def utf_8(reading: Reading, _: Dialect) -> Iterator[Breach]:
     body = reading.recording.body
@@ -61,7 +59,7 @@ def utf_8(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No byte order mark",
     text="The stream begins with its first line, not with a byte order mark.",
     why="A reader of lines that is no event-stream parser loses the first chunk, and the role with it.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W1",
     severity=Severity.ODD,
 )
 def no_bom(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -74,8 +72,7 @@ def no_bom(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Lines end with LF",
     text="Lines end with LF alone, never with CR or CRLF.",
     why="The documents' own readers split at LF: the CR stays on `[DONE]`, which is then no terminator.",
-    source=f"{_FRAME_ROW}; opentoken-streaming-wire-format, Frame format; "
-    "aivene-streaming-events, Consuming the stream",
+    source="docs/spec/dialects.md A1; docs/spec/quirks.md W1",
 )
 def line_ends(reading: Reading, _: Dialect) -> Iterator[Breach]:
     for line in reading.lines:
@@ -88,7 +85,7 @@ def line_ends(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A blank line after each frame",
     text="Each `data:` line is followed by a blank line.",
     why="Without it two frames are one event, whose data is no JSON: both are lost.",
-    source=_FRAME_ROW,
+    source="docs/spec/dialects.md A1",
     needs=_frames,
 )
 def blank_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -102,7 +99,7 @@ def blank_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The last frame is whole",
     text="The last frame, too, ends with its blank line.",
     why="An event-stream parser drops what no blank line ends: the last frame, which may be the terminator.",
-    source=_FRAME_ROW,
+    source="docs/spec/dialects.md A1",
     needs=lambda reading, dialect: "the recording was cut" if reading.was_cut else _frames(reading, dialect),
 )
 def last_frame(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -116,7 +113,7 @@ def last_frame(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No spare blank lines",
     text="Between two frames there is one blank line and no more.",
     why="Readers that split at two line ends get an empty event, and some parse it as JSON.",
-    source=_FRAME_ROW,
+    source="docs/spec/dialects.md A1",
     severity=Severity.ODD,
 )
 def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -129,7 +126,7 @@ def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "One line per frame",
     text="A frame's JSON stands on one `data:` line.",
     why="Readers that take each line for a document fail on its parts.",
-    source="opentoken-streaming-wire-format, Frame format; aivene-streaming-events, Wire format",
+    source="docs/spec/dialects.md A1",
     needs=_frames,
 )
 def one_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -144,7 +141,7 @@ def one_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "`data: ` with one space",
     text="A data line begins with `data:` and exactly one space.",
     why="The documents' own readers compare six characters (`data: `) and pass over the line otherwise.",
-    source=f"{_FRAME_ROW}; aivene-streaming-events, Consuming the stream",
+    source="docs/spec/dialects.md A1",
     needs=_frames,
 )
 def data_prefix(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -159,7 +156,7 @@ def data_prefix(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No `event:` lines",
     text="Frames have no `event:` field. (One that says `error` breaks `errors.no-event`.)",
     why="SDKs hand a named event to other code than a chunk, and some drop it.",
-    source=f"{_FRAME_ROW}; {_WRITE}",
+    source="docs/spec/dialects.md A1; docs/spec/quirks.md W1",
     severity=Severity.ODD,
 )
 def no_event_field(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -174,7 +171,7 @@ def no_event_field(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No `id:` or `retry:` lines",
     text="Frames have neither an `id:` nor a `retry:` field.",
     why="After an `id:` line some SDKs dispatch keep-alives as events and fail on their empty data.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W1, W2",
     severity=Severity.ODD,
 )
 def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -188,7 +185,7 @@ def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No line without a field",
     text="Every line is a `data:`, `event:`, `id:` or `retry:` field, a comment, or blank.",
     why="Any other line is ignored by the rules of event streams: what it says is lost, often an error.",
-    source="the WHATWG event-stream format; dialects.md, row `frame`",
+    source="the WHATWG event-stream format; docs/spec/dialects.md A1",
 )
 def known_fields(reading: Reading, _: Dialect) -> Iterator[Breach]:
     for line in reading.lines:
@@ -201,7 +198,7 @@ def known_fields(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No empty data",
     text="No `data:` line is empty.",
     why="Clients parse the data of each event as JSON; an empty text is none, and they raise.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W1",
     needs=_frames,
 )
 def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -215,7 +212,7 @@ def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Data is JSON",
     text="The data of each frame but the terminator is one JSON document.",
     why="The client's parser raises in the middle of the answer.",
-    source="openai-chat-streaming-structure, Server-Sent Events Structure; aivene-streaming-events, Chunk anatomy",
+    source="docs/spec/dialects.md A2",
     needs=_frames,
 )
 def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -229,7 +226,7 @@ def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A document is an object",
     text="The JSON document of each frame is an object.",
     why="Clients read members of it; a string, a list or a number has none.",
-    source="opentoken-streaming-wire-format, Frame format; bitseek-sse-response-format, Chunk Schema",
+    source="docs/spec/dialects.md A2",
     needs=_frames,
 )
 def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -244,7 +241,7 @@ def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No member twice",
     text="No object of a document has the same member twice.",
     why="Two readers may believe two different values.",
-    source="quirks.md, Reading upstream; RFC 8259 section 4",
+    source="docs/spec/quirks.md W13; RFC 8259 section 4",
     severity=Severity.ODD,
     needs=_frames,
 )
@@ -260,7 +257,7 @@ def unique_members(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No half of a surrogate pair",
     text="No text holds one half of a surrogate pair (`\\ud83d` alone).",
     why="An emoji was cut in two: strict JSON readers refuse the frame, others show two broken characters.",
-    source="quirks.md, Reading upstream; RFC 8259 section 8.2",
+    source="docs/spec/quirks.md W13; RFC 8259 section 8.2",
     severity=Severity.ODD,
     needs=_frames,
 )
@@ -275,7 +272,7 @@ def whole_characters(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No giant frame",
     text=f"No frame is larger than {LARGEST_FRAME // 1024} KiB.",
     why="Line readers have limits (aiohttp's is 512 KiB) and stop the stream there.",
-    source="quirks.md, Reading upstream",
+    source="docs/spec/quirks.md W14",
     severity=Severity.ODD,
     needs=_frames,
 )
@@ -290,7 +287,7 @@ def size(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A comment ends with one newline",
     text="A keep-alive comment is one line, not followed by a blank line.",
     why="With a blank line after it openai-go before 3.43 takes it for an empty event and fails.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W3",
     severity=Severity.ODD,
     needs=_comments,
 )
@@ -305,7 +302,7 @@ def one_newline(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Comments stand between frames",
     text="A comment stands before a frame or after it, never inside.",
     why="Readers that take a frame as one text between blank lines find the comment in their JSON.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W3",
     severity=Severity.ODD,
     needs=_comments,
 )
@@ -324,7 +321,7 @@ def between_frames(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No empty chunk as a keep-alive",
     text="A chunk carries something: a delta's member, a finish reason, or usage.",
     why="It is no mistake, but work for nothing; a keep-alive is a comment, which no client parses.",
-    source="dialects.md, Rules for every dialect (`delta` carries only what is new)",
+    source="docs/spec/dialects.md A5",
     severity=Severity.ODD,
     needs=_frames,
 )

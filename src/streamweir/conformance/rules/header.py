@@ -10,8 +10,6 @@ from streamweir.dialects.base import Dialect
 
 HEADER = Chapter("header", kind=None)
 
-_WRITE = "quirks.md, What to write"
-
 
 def _headers(reading: Reading, _: Dialect) -> str | None:
     return "headers were not recorded" if reading.recording.headers is None else None
@@ -39,7 +37,7 @@ def _media_type(reading: Reading) -> str:
     "A stream says that it is one",
     text="A streamed answer has `content-type: text/event-stream`.",
     why="Browsers' readers refuse anything else; proxies buffer what is no event stream.",
-    source=f"aivene-streaming-events, Enabling streaming; {_WRITE}",
+    source="docs/spec/quirks.md W11",
     needs=_of_stream,
 )
 def stream_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -52,7 +50,7 @@ def stream_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A document says that it is one",
     text="A whole answer and a failure have `content-type: application/json`.",
     why="SDKs parse a body as JSON where its type says so, and hand it on as text otherwise.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W11",
     needs=_of_document,
 )
 def json_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -80,7 +78,7 @@ def charset(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A stream has status 200",
     text="A streamed answer has the status 200.",
     why="SDKs raise for every other status without reading the stream.",
-    source="opentoken-streaming-guide, Usage in the stream (an error can arrive after a 200 OK)",
+    source="docs/spec/dialects.md A17",
     needs=lambda reading, _: (
         "the status was not recorded"
         if reading.recording.status is None
@@ -100,7 +98,7 @@ def stream_status(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A stream is not cached",
     text="A streamed answer has `cache-control` with `no-cache` or `no-store`.",
     why="A cache between may keep it, or collect it before it sends it on.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
     needs=_of_stream,
 )
@@ -115,7 +113,7 @@ def no_cache(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A stream has no length",
     text="A streamed answer has no `content-length`.",
     why="Its length is known only at the end: it was collected before it was sent.",
-    source="RFC 9112 section 6; aivene-streaming-events (pushes tokens as they're generated)",
+    source="docs/spec/dialects.md A17; RFC 9112 section 6",
     severity=Severity.ODD,
     needs=_of_stream,
 )
@@ -129,7 +127,7 @@ def no_content_length(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A stream is not compressed",
     text="A streamed answer has no `content-encoding`.",
     why="Compressors and decompressors hold back text until they have enough of it.",
-    source=f"{_WRITE} (`no-transform`)",
+    source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
     needs=_of_stream,
 )
@@ -144,7 +142,7 @@ def no_encoding(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "An answer can be named",
     text="Every answer has an `x-request-id` that is not empty.",
     why="It is what a user tells the service when something went wrong.",
-    source=_WRITE,
+    source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
     needs=_headers,
 )

@@ -22,8 +22,6 @@ _FORM_WORDS = {
 }
 LATEST = 100_000_000_000
 """Unix seconds below this end in the year 5138; a time in milliseconds is above it."""
-_ROOT = "openai-chat-streaming-structure, Root Level Fields"
-_ANATOMY = "aivene-streaming-events, Chunk anatomy; bitseek-sse-response-format, Chunk Schema"
 
 
 def id_form(dialect: Dialect) -> re.Pattern[str]:
@@ -65,7 +63,7 @@ def _changes(reading: Reading, name: str, kind: type) -> Iterator[Breach]:
     "Every chunk has an id",
     text="`id` is a string that is not empty, on every chunk.",
     why="It is what a client correlates chunks and looks up logs by; a typed client refuses a chunk without it.",
-    source=f"{_ROOT}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4, D3",
     needs=_chunks,
 )
 def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -79,7 +77,7 @@ def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The id never changes",
     text="`id` is the same on every chunk of one answer.",
     why="A client that joins chunks by id takes one answer for several.",
-    source=f"{_ROOT}; aivene-streaming-events, Wire format",
+    source="docs/spec/dialects.md D3",
     needs=_chunks,
 )
 def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -91,7 +89,7 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The id has the dialect's form",
     text="`id` is of the form that the dialect's document shows.",
     why="Logs and tools that tell ids by their form pass over others. No document forbids another form.",
-    source="dialects.md, row `id`; bitseek-sse-response-format, Chunk Schema",
+    source="docs/spec/dialects.md D3",
     severity=Severity.ODD,
     value=id_words,
     needs=_chunks,
@@ -108,7 +106,7 @@ def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "The object is the dialect's",
     text="`object` on every chunk is the word of the dialect.",
     why="Clients tell a chunk from other documents by it.",
-    source=f"{_ROOT}; {_ANATOMY}; dialects.md, row `object` in the stream",
+    source="docs/spec/dialects.md D4",
     value=lambda dialect: f"`{dialect.chunk_object}`",
     needs=_chunks,
 )
@@ -123,7 +121,7 @@ def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "Every chunk has its time",
     text="`created` is on every chunk: an integer, or any number where the document asks for no more.",
     why="A typed client refuses a chunk without it, and a fraction where an integer is promised.",
-    source=f"{_ROOT}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4, D6",
     value=lambda dialect: "an integer" if _dates_in_integers(dialect) else "a number",
     needs=_chunks,
 )
@@ -139,7 +137,7 @@ def has_created(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "The time is in Unix seconds",
     text="`created` is a time in seconds since 1970, not in milliseconds.",
     why="Read as a date it is far off.",
-    source=f"{_ROOT}; {_ANATOMY}",
+    source="docs/spec/dialects.md D6",
     severity=Severity.ODD,
     needs=_chunks,
 )
@@ -154,7 +152,7 @@ def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The time never changes",
     text="`created` is the same on every chunk: the time of the answer.",
     why="The document promises it; what is stored with the answer depends on the chunk that is read.",
-    source=f"{_ROOT}; dialects.md, row `created`",
+    source="docs/spec/dialects.md D6",
     holds_for=lambda dialect: not dialect.created_per_chunk,
     needs=_chunks,
 )
@@ -167,7 +165,7 @@ def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The time runs forward",
     text="`created`, the time of each chunk, never goes back.",
     why="Chunks sorted by their time change their order.",
-    source="dialects.md, row `created`",
+    source="docs/spec/dialects.md D6",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.created_per_chunk,
     needs=_chunks,
@@ -186,7 +184,7 @@ def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Every chunk names its model",
     text="`model` is a string on every chunk.",
     why="Prices and limits go by it; a typed client refuses a chunk without it.",
-    source=f"{_ROOT}; {_ANATOMY}",
+    source="docs/spec/dialects.md A4, D7",
     needs=_chunks,
 )
 def has_model(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -200,7 +198,7 @@ def has_model(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The model is not empty",
     text="`model` is not the empty text.",
     why="A client cannot tell which model answered, nor what it cost.",
-    source="dialects.md, row `model`",
+    source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.request.model_required,
     needs=_chunks,
@@ -216,7 +214,7 @@ def model_is_named(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The model never changes",
     text="`model` is the same on every chunk.",
     why="What is billed depends on the chunk that is read.",
-    source="dialects.md, row `model`",
+    source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
     needs=_chunks,
 )
@@ -229,7 +227,7 @@ def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The model is the one asked for",
     text="`model` is the id that the request named.",
     why="A client that compares the two takes the answer for another model's.",
-    source="dialects.md, row `model`",
+    source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.model is ModelRule.ASKED,
     needs=lambda reading, dialect: (
@@ -249,7 +247,7 @@ def model_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Labels are texts",
     text="`system_fingerprint` and `service_tier`, where they are, are strings or null.",
     why="A typed client refuses the chunk.",
-    source=_ROOT,
+    source="docs/spec/dialects.md D21",
     holds_for=lambda dialect: dialect.labels,
     needs=_chunks,
 )
@@ -265,7 +263,7 @@ def labels(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The fingerprint never changes",
     text="`system_fingerprint`, where it is not null, is the same on every chunk.",
     why="It names the backend that answered, and one answer has one.",
-    source=_ROOT,
+    source="docs/spec/dialects.md D21",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.labels,
     needs=_chunks,
@@ -279,7 +277,7 @@ def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No labels",
     text="There is no `system_fingerprint` and no `service_tier`: this dialect has neither.",
     why="A client of this dialect does not know them; they are another dialect's.",
-    source="dialects.md, row `system_fingerprint, service_tier`",
+    source="docs/spec/dialects.md D21",
     severity=Severity.ODD,
     holds_for=lambda dialect: not dialect.labels,
     needs=_chunks,

@@ -11,7 +11,6 @@ ORDER = Chapter("order")
 FINISH = Chapter("finish")
 END = Chapter("end")
 
-_LIFECYCLE = "aivene-streaming-events, Stream lifecycle"
 _TEXT = ("content", "reasoning_content", "refusal")
 
 
@@ -46,7 +45,7 @@ def says(part: Part) -> list[str]:
     "Something is answered",
     text="A stream has a chunk with a choice, or an error, before it ends.",
     why="The client shows an empty answer, and nobody learns that something went wrong.",
-    source=f"{_LIFECYCLE}; bitseek-sse-response-format, Typical Stream Flow",
+    source="docs/spec/dialects.md A4",
     needs=lambda reading, _: (
         "the recording was cut" if reading.was_cut else None if reading.data_frames else "no frame in it"
     ),
@@ -61,7 +60,7 @@ def answer(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The role comes first",
     text="The first delta of each choice carries `role`.",
     why="Clients begin the message with it; without it some keep a message that has no role.",
-    source=f"openai-chat-streaming-structure, First Chunk; opentoken-streaming-wire-format, Frame format; {_LIFECYCLE}",
+    source="docs/spec/dialects.md D8",
     holds_for=_has_role,
     needs=_parts,
 )
@@ -76,7 +75,7 @@ def role_first(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The role comes once",
     text="`role` stands on the first delta of a choice and on no other.",
     why="Clients that join deltas member by member get `assistantassistant`.",
-    source="openai-chat-streaming-structure, Delta Object; aivene-streaming-events, The delta object",
+    source="docs/spec/dialects.md D8",
     holds_for=_has_role,
     needs=_parts,
 )
@@ -92,7 +91,7 @@ def role_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The role is `assistant`",
     text="`role` is `assistant`.",
     why="It is the only role that an answer can have; typed clients refuse another.",
-    source="aivene-streaming-events, The delta object; opentoken-streaming-wire-format, Frame format",
+    source="docs/spec/dialects.md D8",
     holds_for=_has_role,
     needs=_parts,
 )
@@ -108,7 +107,7 @@ def role_word(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No role",
     text="A delta has no `role`: this dialect's has none.",
     why="A client of this dialect does not know the member.",
-    source="bitseek-sse-response-format, choices[0] fields; dialects.md, row first delta",
+    source="docs/spec/dialects.md D8",
     severity=Severity.ODD,
     holds_for=lambda dialect: not _has_role(dialect),
     needs=_parts,
@@ -124,7 +123,7 @@ def no_role(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The first delta carries no text",
     text="The delta that carries the role carries no text yet.",
     why="Clients that take the first chunk for the announcement of the role lose its text.",
-    source=f"openai-chat-streaming-structure, First Chunk; {_LIFECYCLE}; dialects.md, row first delta",
+    source="docs/spec/dialects.md D8",
     severity=Severity.ODD,
     holds_for=_has_role,
     value=lambda dialect: "`" + repr(dict(dialect.first_delta or {})).replace("'", '"') + "`",
@@ -142,8 +141,7 @@ def role_alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Nothing after the finish",
     text="After its finish reason a choice says nothing more.",
     why="Clients stop reading a choice at its finish reason: what follows is lost.",
-    source=f"{_LIFECYCLE}; opentoken-streaming-wire-format, Frame format; "
-    "bitseek-sse-response-format, Typical Stream Flow",
+    source="docs/spec/dialects.md A7",
     needs=_finished,
 )
 def nothing_after_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -160,7 +158,7 @@ def nothing_after_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Every choice finishes",
     text="Every choice has a finish reason, unless an error ends the stream.",
     why="Without it a whole answer cannot be told from one that was cut.",
-    source=f"{_LIFECYCLE}; openai-chat-streaming-structure, Finish Reasons",
+    source="docs/spec/dialects.md A7",
     # bitseek's document lets the connection's close end an answer too ("and/or").
     holds_for=_ends_with_done,
     needs=lambda reading, dialect: "an error ended it" if reading.errors else _ended(reading, dialect),
@@ -176,7 +174,7 @@ def finish_present(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A choice finishes once",
     text="A choice has exactly one chunk with a finish reason.",
     why="Clients that act on the finish (run the tools, close the message) act twice.",
-    source=f"{_LIFECYCLE}; quirks.md, What to write",
+    source="docs/spec/dialects.md A7; docs/spec/quirks.md W7",
     needs=_finished,
 )
 def finish_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -190,8 +188,7 @@ def finish_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The finish reason is a known word",
     text="`finish_reason` is one of the dialect's words.",
     why="Clients choose what to do next by it; with an unknown word they do nothing, or raise.",
-    source="openai-chat-streaming-structure, Finish Reasons; aivene-streaming-events, Finish reasons; "
-    "bitseek-sse-response-format, choices[0] fields",
+    source="docs/spec/dialects.md D10",
     value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
     needs=_finished,
 )
@@ -207,7 +204,7 @@ def finish_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "The finish chunk's delta is empty",
     text="The chunk with the finish reason carries nothing else of the answer.",
     why="Clients that look at the finish reason first pass over the chunk's text or call.",
-    source=f"{_LIFECYCLE}; opentoken-streaming-wire-format, Frame format; dialects.md, row finish chunk's delta",
+    source="docs/spec/dialects.md D9",
     severity=Severity.ODD,
     value=lambda dialect: "`" + repr(dict(dialect.finish_delta)).replace("'", '"') + "`",
     needs=_finished,
@@ -223,7 +220,7 @@ def finish_delta(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "`tool_calls` follows calls",
     text="An answer that finishes with `tool_calls` (or `function_call`) has sent a call.",
     why="The client goes to run the tools, and there are none: the conversation is stuck.",
-    source="openai-chat-streaming-structure, Finish Reasons; aivene-streaming-events, Finish reasons",
+    source="docs/spec/dialects.md D10",
     needs=_finished,
 )
 def calls_were_sent(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -238,7 +235,7 @@ def calls_were_sent(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Calls finish with `tool_calls`",
     text="An answer that has sent a call and is complete does not finish with `stop`.",
     why="Clients look for calls when the finish says so. (Where a tool was forced, the real service says `stop`.)",
-    source="aivene-streaming-events, Tool call streaming; openai-chat-streaming-structure, Finish Reasons",
+    source="docs/spec/dialects.md D10",
     severity=Severity.ODD,
     needs=lambda reading, dialect: _finished(reading, dialect) if reading.calls else "no tool call in it",
 )
@@ -254,8 +251,7 @@ def says_calls(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The terminator comes",
     text="The stream ends with `data: [DONE]`, also after an error.",
     why="Without it a whole answer cannot be told from one whose connection broke.",
-    source="openai-chat-streaming-structure, Stream Termination; opentoken-streaming-wire-format, Frame format; "
-    "aivene-streaming-events, Wire format; dialects.md, row `end`",
+    source="docs/spec/dialects.md D25",
     holds_for=_ends_with_done,
     value=lambda _: "`data: [DONE]`",
     needs=lambda reading, _: (
@@ -272,7 +268,7 @@ def done(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The terminator is spelled as it is",
     text="The terminator is the six characters `[DONE]` and nothing else.",
     why="Clients compare it letter by letter, and parse everything else as JSON.",
-    source="aivene-streaming-events, Consuming the stream; dialects.md, row `end`",
+    source="docs/spec/dialects.md D25",
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
@@ -287,7 +283,7 @@ def done_spelling(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "One terminator",
     text="`[DONE]` comes once.",
     why="Clients that read on take the second for a frame of the next answer on the connection.",
-    source="dialects.md, Rules for every dialect",
+    source="docs/spec/dialects.md A8",
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
@@ -301,7 +297,7 @@ def done_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Nothing after the terminator",
     text="No frame follows `[DONE]`.",
     why="Clients close the connection there: what follows, usage for one, is lost to most and confuses the others.",
-    source="dialects.md, Rules for every dialect",
+    source="docs/spec/dialects.md A8",
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
@@ -316,7 +312,7 @@ def done_last(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No terminator",
     text="There is no `[DONE]`: every `data:` line is JSON, and the finish chunk or the close is the end.",
     why="A client of this dialect parses each line as JSON and raises at `[DONE]`.",
-    source="bitseek-sse-response-format, Completion Detection; dialects.md, row `end`",
+    source="docs/spec/dialects.md D25",
     holds_for=lambda dialect: not _ends_with_done(dialect),
 )
 def no_done(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -329,7 +325,7 @@ def no_done(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Nothing after the finish chunk",
     text="The chunk with the finish reason is the last frame: the close follows.",
     why="Clients of this dialect stop at the finish reason, and never see what follows it.",
-    source="bitseek-sse-response-format, Typical Stream Flow",
+    source="docs/spec/dialects.md D25",
     holds_for=lambda dialect: not _ends_with_done(dialect),
     needs=_finished,
 )

@@ -11,7 +11,6 @@ REASONING = Chapter("reasoning")
 REFUSAL = Chapter("refusal")
 LOGPROBS = Chapter("logprobs")
 
-_DELTA_OBJECT = "openai-chat-streaming-structure, Delta Object"
 _OTHER_REASONING = ("reasoning", "reasoning_text", "thinking")
 
 
@@ -38,7 +37,7 @@ def _texts(reading: Reading, name: str) -> Iterator[tuple[Part, object]]:
     "Reasoning is text",
     text="`reasoning_content` is a string.",
     why="Clients append it to a text.",
-    source="aivene-streaming-events, Chunk anatomy; dialects.md, row reasoning text",
+    source="docs/spec/dialects.md D17",
     holds_for=lambda dialect: dialect.reasoning,
     needs=_with("reasoning_content"),
 )
@@ -53,7 +52,7 @@ def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Reasoning stands in `reasoning_content`",
     text="Reasoning text stands in `reasoning_content`, under no other name.",
     why="A client of this dialect looks there, and shows no reasoning.",
-    source="aivene-streaming-events, The delta object; dialects.md, row reasoning text",
+    source="docs/spec/dialects.md D17",
     odd_in=lambda dialect: dialect.labels,  # openai's document has no reasoning at all
     holds_for=lambda dialect: dialect.reasoning,
     needs=_parts,
@@ -70,7 +69,7 @@ def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Reasoning is not in the text",
     text="`content` does not begin with `<think>`.",
     why="The user reads the model's reasoning as its answer, and it is sent back as part of the conversation.",
-    source="aivene-streaming-events, The delta object; dialects.md, row reasoning text",
+    source="docs/spec/dialects.md D17",
     severity=Severity.ODD,
     needs=_parts,
 )
@@ -90,7 +89,7 @@ def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No reasoning",
     text="A delta has no reasoning: this dialect leaves it out.",
     why="A client of this dialect does not know the member.",
-    source="bitseek-sse-response-format, choices[0] fields; dialects.md, row reasoning text",
+    source="docs/spec/dialects.md D17",
     severity=Severity.ODD,
     holds_for=lambda dialect: not dialect.reasoning,
     needs=_parts,
@@ -107,7 +106,7 @@ def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Reasoning details are a list",
     text="`reasoning_details` is a list of objects.",
     why="It is sent back as it came, with its signatures; another form is refused by the model's service.",
-    source="dialects.md, row reasoning_details",
+    source="docs/spec/dialects.md D18",
     holds_for=lambda dialect: dialect.reasoning_details,
     needs=_with("reasoning_details"),
 )
@@ -122,7 +121,7 @@ def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No reasoning details",
     text="A delta has no `reasoning_details`: this dialect has none.",
     why="A client of this dialect does not know the member.",
-    source="dialects.md, row reasoning_details",
+    source="docs/spec/dialects.md D18",
     severity=Severity.ODD,
     holds_for=lambda dialect: not dialect.reasoning_details,
     needs=_parts,
@@ -137,7 +136,7 @@ def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A refusal is text",
     text="`refusal` of a delta is a string or null.",
     why="Clients append it to a text.",
-    source=_DELTA_OBJECT,
+    source="docs/spec/dialects.md D19",
     holds_for=lambda dialect: dialect.refusal,
     needs=_with("refusal"),
 )
@@ -152,7 +151,7 @@ def refusal_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A refusal is said in the text",
     text="The text of a refusal stands in `content`: this dialect has no `refusal`.",
     why="A client of this dialect shows nothing at all.",
-    source="dialects.md, row refusal; aivene-streaming-events, Chunk anatomy",
+    source="docs/spec/dialects.md D19",
     holds_for=lambda dialect: not dialect.refusal,
     needs=_parts,
 )
@@ -168,7 +167,7 @@ def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
     text="`logprobs` is null or an object; `content` and `refusal` in it are null or lists of `token`, `logprob`, "
     "`bytes`, `top_logprobs`.",
     why="Clients go through the entries without asking.",
-    source="openai-chat-streaming-structure, LogProbs Object",
+    source="docs/spec/dialects.md D20",
     holds_for=lambda dialect: dialect.logprobs,
     needs=lambda reading, _: (
         None if any(part.choice.get("logprobs") is not None for part in reading.parts) else "no `logprobs` in it"
@@ -206,7 +205,7 @@ def _logprobs_problem(found: object) -> str | None:
     "No log probabilities",
     text="A choice has no `logprobs`: this dialect has none.",
     why="A client of this dialect does not know the member.",
-    source="dialects.md, row logprobs",
+    source="docs/spec/dialects.md D20",
     severity=Severity.ODD,
     holds_for=lambda dialect: not dialect.logprobs,
     needs=_parts,

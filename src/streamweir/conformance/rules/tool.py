@@ -9,9 +9,6 @@ from streamweir.dialects.base import Dialect
 
 TOOL = Chapter("tool")
 
-_CALLS = "openai-chat-streaming-structure, Tool Calls Array"
-_STREAMING = "aivene-streaming-events, Tool call streaming"
-_BITSEEK = "bitseek-sse-response-format, Example: Tool Call Stream"
 _CUT_SHORT = ("length", "content_filter")
 
 
@@ -47,7 +44,7 @@ def _named(call: Call) -> str:
     "Tool calls are a list",
     text="`tool_calls` of a delta is a list of objects, each with a `function` object (`custom` for a custom tool).",
     why="Clients go through it without asking.",
-    source=f"{_CALLS}; {_STREAMING}",
+    source="docs/spec/dialects.md D15",
     needs=_calls,
 )
 def is_list(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -67,7 +64,7 @@ def is_list(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Every piece has its index",
     text="`index` is on every piece of every call: an integer, 0 or more.",
     why="It is the key by which pieces are joined; without it the arguments of two calls run together.",
-    source=f"{_CALLS}; {_STREAMING}",
+    source="docs/spec/dialects.md D15; docs/spec/quirks.md W6",
     needs=_calls,
 )
 def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -83,7 +80,7 @@ def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Calls are numbered from 0",
     text="The calls of a choice begin in the order of their index: 0, 1, 2.",
     why="Clients that keep a list append a call where its index says, and fail at a gap.",
-    source=_CALLS,
+    source="docs/spec/dialects.md A18",
     severity=Severity.ODD,
     needs=_calls,
 )
@@ -101,7 +98,7 @@ def index_order(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A call opens with its id",
     text="The first piece of a call carries `id`, a string that is not empty.",
     why="The tool's result is sent back under this id; without one the next request is refused.",
-    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    source="docs/spec/dialects.md D15",
     needs=_calls,
 )
 def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -113,7 +110,7 @@ def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A call has one id",
     text="Pieces under one index never carry another id.",
     why="Two calls share an index, and their arguments are joined into one text.",
-    source=f"{_CALLS}; {_STREAMING}",
+    source="docs/spec/dialects.md D15",
     needs=_calls,
 )
 def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -129,7 +126,7 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No two calls share an id",
     text="Each call of an answer has an id of its own.",
     why="Two results go back under one id, and the model takes one for the other.",
-    source=f"{_CALLS} (unique identifier)",
+    source="docs/spec/dialects.md A18",
     needs=_calls,
 )
 def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -148,7 +145,7 @@ def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A call opens with its type",
     text="The first piece of a call carries `type`, a string (`function`).",
     why="Clients choose by it how to read the call; typed ones refuse a call without it.",
-    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    source="docs/spec/dialects.md D15",
     needs=_calls,
 )
 def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -160,7 +157,7 @@ def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A call opens with its name",
     text="The first piece of a call carries `function.name`, a string that is not empty.",
     why="No client can run a tool without its name.",
-    source=f"{_CALLS}; {_STREAMING}; {_BITSEEK}",
+    source="docs/spec/dialects.md D15",
     needs=_calls,
 )
 def has_name(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -175,7 +172,7 @@ def has_name(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The name comes once",
     text="`function.name` stands on the first piece of a call and on no other.",
     why="Clients that join deltas member by member get `get_weatherget_weather`.",
-    source=f"{_STREAMING}; quirks.md, What to write",
+    source="docs/spec/dialects.md D15; docs/spec/quirks.md W6",
     needs=_calls,
 )
 def name_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -190,7 +187,7 @@ def name_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Only the opener is labelled",
     text="`id`, `type` and an empty `name` stand on no piece after the first.",
     why="Clients that take a piece with an id for a new call begin it again and again.",
-    source=f"{_STREAMING}; quirks.md, What to write",
+    source="docs/spec/dialects.md D15; docs/spec/quirks.md W6",
     severity=Severity.ODD,
     holds_for=_in_pieces,
     needs=_calls,
@@ -210,7 +207,7 @@ def opener_only(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Arguments are text",
     text="`function.arguments` is a string.",
     why="Clients append it to a text and parse it at the end; an object cannot be appended.",
-    source="openai-chat-streaming-structure, Tool Calls Array (JSON-formatted arguments, streamed incrementally)",
+    source="docs/spec/dialects.md A18",
     needs=_calls,
 )
 def arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -226,7 +223,7 @@ def arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The opener has no arguments yet",
     text='The first piece of a call has `arguments` of `""`; the pieces follow.',
     why="Clients that take the first piece for an announcement lose the text in it.",
-    source=f"{_STREAMING}; openai-chat-streaming-structure, Initial Tool Call",
+    source="docs/spec/dialects.md D15",
     severity=Severity.ODD,
     holds_for=_in_pieces,
     needs=_calls,
@@ -244,7 +241,7 @@ def opener_arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Arguments join to JSON",
     text="The pieces of `arguments`, joined by index, are one JSON object, unless the answer was cut short.",
     why="The call cannot be run. (openai's document warns that a model may write invalid JSON.)",
-    source=f"{_STREAMING}; openai-chat-streaming-structure, Parsing Tool Calls",
+    source="docs/spec/dialects.md A18",
     odd_in=lambda dialect: dialect.labels,
     needs=lambda reading, dialect: (
         "the recording was cut"
@@ -276,7 +273,7 @@ def _has_other_types(call: Call) -> bool:
     "A call is one frame",
     text="A call stands in one frame, with all of its arguments.",
     why="A client of this dialect runs the call when it sees it, with whatever arguments are there.",
-    source=f"{_BITSEEK}; dialects.md, row tool call",
+    source="docs/spec/dialects.md D15",
     holds_for=lambda dialect: dialect.whole_tool_calls,
     needs=_calls,
 )
@@ -291,7 +288,7 @@ def whole(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "No legacy function call",
     text="A delta has no `function_call`: in this dialect every call is a tool call.",
     why="A client of this dialect never sees the call.",
-    source="dialects.md, row legacy function_call",
+    source="docs/spec/dialects.md D16",
     holds_for=lambda dialect: not dialect.legacy_function_call,
     needs=lambda reading, _: None if reading.parts else "no choice in it",
 )
@@ -306,7 +303,7 @@ def no_function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A legacy function call has its shape",
     text="`function_call` is an object; it opens with `name`; `arguments` is a string.",
     why="Clients of the old form join it like a tool call.",
-    source="openai-chat-streaming-structure, Function Call Object",
+    source="docs/spec/dialects.md D16",
     holds_for=lambda dialect: dialect.legacy_function_call,
     needs=_legacy,
 )

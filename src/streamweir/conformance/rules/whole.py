@@ -13,9 +13,6 @@ from streamweir.dialects.base import Dialect
 
 WHOLE = Chapter("whole", Kind.WHOLE)
 
-_OBJECT_ROW = "dialects.md, row `object` when buffered"
-_SAME = "dialects.md, Rules for every dialect (concatenating the deltas gives the buffered message)"
-
 
 def _is_whole(dialect: Dialect) -> bool:
     return dialect.whole_object is not None
@@ -50,7 +47,7 @@ def _messages(reading: Reading) -> Iterator[tuple[dict[str, Any], dict[str, Any]
     "Every answer is a stream",
     text="There is no whole answer: this dialect always streams.",
     why="A client of this dialect reads events, and finds none.",
-    source="dialects.md, row `stream` in the request; bitseek-sse-response-format, Event Envelope",
+    source="docs/spec/dialects.md D28",
     holds_for=lambda dialect: not _is_whole(dialect),
 )
 def never(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -62,7 +59,7 @@ def never(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A whole answer is a JSON object",
     text="The body is one JSON object.",
     why="The client's parser raises.",
-    source=_OBJECT_ROW,
+    source="docs/spec/dialects.md D5",
     holds_for=_is_whole,
 )
 def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
@@ -75,7 +72,7 @@ def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A stream that was asked for is a stream",
     text="A request with `stream: true` is not answered with a whole body.",
     why="The client reads events, finds none, and shows an empty answer.",
-    source="aivene-streaming-events, Enabling streaming; opentoken-streaming-wire-format",
+    source="docs/spec/dialects.md D28",
     holds_for=_is_whole,
     needs=lambda reading, _: "what was asked for is not known" if reading.recording.asked.stream is None else None,
 )
@@ -89,7 +86,7 @@ def not_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The object is the dialect's",
     text="`object` is the word of the dialect.",
     why="Clients tell a whole answer from a chunk by it.",
-    source=_OBJECT_ROW,
+    source="docs/spec/dialects.md D5",
     holds_for=_is_whole,
     value=lambda dialect: f"`{dialect.whole_object}`",
     needs=_read,
@@ -105,7 +102,7 @@ def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "An answer is named, dated, and names its model",
     text="`id` and `model` are strings that are not empty, `created` is an integer.",
     why="Typed clients refuse an answer without them.",
-    source="dialects.md, rows `id`, `created`, `model`",
+    source="docs/spec/dialects.md D3, D6, D7",
     holds_for=_is_whole,
     needs=_read,
 )
@@ -123,7 +120,7 @@ def identity(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "The id has the dialect's form",
     text="`id` is of the form that the dialect's document shows.",
     why="Logs and tools that tell ids by their form pass over others. No document forbids another form.",
-    source="dialects.md, row `id`",
+    source="docs/spec/dialects.md D3",
     severity=Severity.ODD,
     holds_for=_is_whole,
     value=id_words,
@@ -140,7 +137,7 @@ def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "An answer has choices",
     text="`choices` is a list of objects, at least one, each with its `index` and its `message`.",
     why="Clients read `choices[0].message` without asking.",
-    source=_SAME,
+    source="docs/spec/dialects.md A6, A16",
     holds_for=_is_whole,
     needs=_read,
 )
@@ -159,7 +156,7 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A message is the assistant's",
     text="`role` of a message is `assistant`; `content` stands in it, a string or null.",
     why="The message goes back into the conversation as it is.",
-    source=_SAME,
+    source="docs/spec/dialects.md A16",
     holds_for=_is_whole,
     needs=_read,
 )
@@ -178,7 +175,7 @@ def message(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "A message says something",
     text="A message has text, a call, a refusal or reasoning; `content` of null stands beside one of the others.",
     why="Clients that show `content` show `null`.",
-    source=_SAME,
+    source="docs/spec/dialects.md A6",
     severity=Severity.ODD,
     holds_for=_is_whole,
     needs=_read,
@@ -195,7 +192,7 @@ def says_something(reading: Reading, _: Dialect) -> Iterator[Breach]:
     "Every choice has finished",
     text="`finish_reason` is one of the dialect's words.",
     why="Clients choose what to do next by it.",
-    source="dialects.md, row finish reasons",
+    source="docs/spec/dialects.md D10",
     holds_for=_is_whole,
     value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
     needs=_read,
@@ -212,7 +209,7 @@ def finish(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     "Calls are whole",
     text="Each of `tool_calls` has `id`, `type` and `function` with `name` and `arguments`, a string of JSON.",
     why="A client runs it as it is.",
-    source="openai-chat-streaming-structure, Tool Calls Array",
+    source="docs/spec/dialects.md A18",
     holds_for=_is_whole,
     needs=lambda reading, _: (
         None if any(found.get("tool_calls") for _, found in _messages(reading)) else "no tool call in it"
@@ -253,8 +250,7 @@ def _call_problem(call: object, finish_reason: object, dialect: Dialect) -> str 
     "A whole answer has usage",
     text="`usage` stands in it, with its three counts, and the total is the sum of the other two.",
     why="Costs are counted from it.",
-    source="aivene-streaming-events, Token usage in a streamed response (always carry usage); dialects.md, "
-    "Rules for every dialect",
+    source="docs/spec/dialects.md A11, A16",
     holds_for=_is_whole,
     needs=_read,
 )

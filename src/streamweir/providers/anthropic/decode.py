@@ -9,7 +9,7 @@ frame is read from its JSON; the `event` line only helps where the JSON says not
 The terminal condition is message_stop: anything else is truncated. A stop reason comes before
 it and is held until then, so that a cut answer never shows a finish.
 Calls are counted by us. An argument-less call gets `{}` when its block ends, not before
-(spec/quirks.md part 3, rule 35). It must not know which dialect reads the events.
+(docs/spec/quirks.md Q35). It must not know which dialect reads the events.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Anthropic has two roles, which take turns: what follows itself is joined into one message of
 several blocks. System and developer texts stand apart, in `system`. Tool results are blocks
 of the user's message and come first in it. What the assistant thought goes back in blocks,
-unchanged and with its signature, for Anthropic refuses it otherwise (spec/quirks.md, rule 37).
+unchanged and with its signature, for Anthropic refuses it otherwise (docs/spec/quirks.md Q37).
 """
 
 import re

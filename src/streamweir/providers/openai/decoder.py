@@ -66,7 +66,7 @@ class OpenAIDecoder:
 
     @property
     def may_end_in_silence(self) -> bool:
-        """Every choice has finished, though the events may not say so yet (spec/quirks.md part 3, rule 16)."""
+        """Every choice has finished, though the events may not say so yet (docs/spec/quirks.md Q16)."""
         return self._lacks_none and all(state.finish is not None for state in self._choices.values())
 
     @property
@@ -245,7 +245,7 @@ class OpenAIDecoder:
         if error is not None:
             return self.fail(error)
         if not frame.terminated and not frame.raw.startswith(b":"):
-            return self._fail([], truncated())  # the beginning of a line: the body was cut (spec/failures.md, U17)
+            return self._fail([], truncated())  # the beginning of a line: the body was cut (docs/spec/failures.md U17)
         return ()
 
     def _read_unreadable(self, frame: Frame, data: bytes) -> list[Event]:

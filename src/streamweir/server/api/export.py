@@ -3,7 +3,7 @@
 It is read page by page and written as it is read, so that it takes no more memory than a page however
 long it is, and stops where the caller leaves. Where the database goes away in between the connection
 is cut: half a file must not look like a whole one. A cell that a spreadsheet would take for a formula
-begins with an apostrophe (spec/security.md S12). That somebody takes rows away is told to the audit log
+begins with an apostrophe (docs/spec/security.md S12). That somebody takes rows away is told to the audit log
 before the first of them goes out.
 """
 

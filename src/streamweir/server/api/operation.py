@@ -1,7 +1,7 @@
 """What an operation of the API is: a value that says everything about it, for the router and the document alike.
 
 A handler gets what was sent as types, already held against them: an unknown member is an error, not
-a surprise (spec/security.md S19). It gives a value, which becomes JSON, or a `Stream`, or hands the answer
+a surprise (docs/spec/security.md S19). It gives a value, which becomes JSON, or a `Stream`, or hands the answer
 over to somebody else. Who may call it stands on the operation, and has no default.
 """
 

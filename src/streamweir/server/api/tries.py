@@ -1,4 +1,4 @@
-"""Wrong secrets, counted by the address they came from (spec/security.md S9).
+"""Wrong secrets, counted by the address they came from (docs/spec/security.md S9).
 
 After five in a minute every other wrong one from there is told to wait until the first of them is a minute
 old. The right one is never counted nor kept waiting: secrets are random and too long to be guessed, and

@@ -1,4 +1,4 @@
-// What each dialect's frames amount to (spec/dialects.md), and when an answer is whole.
+// What each dialect's frames amount to (docs/spec/dialects.md), and when an answer is whole.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endingOf, fold, NOTHING, readFault, readWhole, type Answer } from "../src/lib/chat";

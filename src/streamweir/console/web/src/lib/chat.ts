@@ -1,5 +1,5 @@
 // What a streamed answer says so far: frames of any of the four dialects in, what is shown out. Pure. All dialects are
-// chunks of the same shape; where they differ (spec/dialects.md) the frames tell, so the dialect need not be known.
+// chunks of the same shape; where they differ (docs/spec/dialects.md) the frames tell, so the dialect need not be known.
 // The end of the bytes is not the end of the answer: one that was cut says so.
 import type { SseFrame } from "./sse";
 
