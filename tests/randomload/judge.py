@@ -102,7 +102,7 @@ async def _books_agree(rig: Rig) -> None:
     _each_has_its_row(rig.notes, verdicts)
     place = ("--data-dir", str(rig.folder / "data"), "--config", str(rig.folder / "streamweir.toml"))
     checked = await nursery().run("credits", "check", *place)
-    assert (checked.status, checked.output[:15]) == (0, "The books agree"), checked
+    assert (checked.status, checked.output[:24]) == (0, "The ledger is consistent"), checked
 
 
 async def _settled(rig: Rig) -> tuple[list[tuple[str, str]], list[str]]:
