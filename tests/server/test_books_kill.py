@@ -132,7 +132,7 @@ async def test_g1_a_process_that_is_stopped_leaves_nothing_to_be_done(database: 
         assert "orphaned" not in house.witness.verdicts
         place = ("--data-dir", str(tmp_path / "data"), "--config", str(tmp_path / "streamweir.toml"))
         checked = await nursery().run("credits", "check", *place)
-        assert (checked.status, checked.output[:15]) == (0, "The books agree")
+        assert (checked.status, checked.output[:24]) == (0, "The ledger is consistent")
         async with house.life() as program:
             assert program.events == []
 

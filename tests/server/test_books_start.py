@@ -202,7 +202,7 @@ async def test_g31_a_second_server_on_one_file_is_refused_and_a_command_is_not(t
         reply = await program.answer(chat_request(key=secret[0], model="sim/hello", stream=True))
         assert reply.status == 200
         assert "beside" in await command(tmp_path, "keys", "list")
-        assert "The books agree" in await command(tmp_path, "credits", "check")
+        assert "The ledger is consistent" in await command(tmp_path, "credits", "check")
 
 
 LIMITED_KEY = f'[[keys]]\nname = "ci"\nkey = "{KEY}"\n'
