@@ -29,7 +29,7 @@ EXTRAS := client import postgres shared tokens
 SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
 
 # The tests of the pure packages. Coverage is measured over these alone: to trace all the others costs minutes.
-PURE := $(addprefix tests/,core wire providers dialects stages policy test_fixtures.py) \
+PURE := $(addprefix tests/,core wire providers frontends pipeline policy test_fixtures.py) \
 	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py)) \
 	$(addprefix tests/conformance/test_,rules.py own_output.py reading.py judge.py report.py)
 # The others wait for databases and processes half of the time: two for each core, eight at most.

@@ -16,16 +16,16 @@ from typing import Any
 from sqlalchemy import Connection, delete
 
 from streamweir.policy.latency import BOUNDS_MS
-from streamweir.store.credit import add_credit
-from streamweir.store.engine import Store, open_store
-from streamweir.store.keys import create_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.ledger import apply
-from streamweir.store.record import Entry, Hold, Refused, Row, Settle
-from streamweir.store.retention import FINE_MS
-from streamweir.store.session import ensure_admin_secret
-from streamweir.store.tables import usage_minutes, usage_quarters
-from streamweir.store.workspace import WorkspaceSpec, create_workspace
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.tables import usage_minutes, usage_quarters
+from streamweir.store.journal.entries import Entry, Hold, Refused, Row, Settle
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.keys.keys import create_key
+from streamweir.store.keys.sessions import ensure_admin_secret
+from streamweir.store.keys.spec import KeySpec
+from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.retention import FINE_MS
 
 DAY_MS = 86_400_000
 DAYS = 30

@@ -55,7 +55,9 @@ MOST_NAMED, LEAST_NAMED = 12, 0.5
 
 _HERE = str(FILE.parent)
 _OURS = str(Path(streamweir.__file__).parent)
-_BACKGROUND = tuple(f"{_OURS}/{name}" for name in ("store/", "server/lag.py", "server/upkeep.py"))
+_BACKGROUND = tuple(
+    f"{_OURS}/{name}" for name in ("store/", "server/process/loop_lag.py", "server/accounting/maintenance.py")
+)
 _ROOTS = ("/streamweir/", "/site-packages/", f"/python{PYTHON}/")
 
 Parts = Mapping[str, float]

@@ -1,6 +1,6 @@
 """The engine's cost per frame, as a ratio to one untyped msgspec decode of the same frame.
 
-Every frame is fed alone, as a stream delivers it, through the whole chain of `stages.exchange`:
+Every frame is fed alone, as a stream delivers it, through the whole chain of `pipeline.exchange`:
 split, decode or tap, commit gate, meter, encode. What is measured and its yardstick alternate
 within one run, and the fastest of many rounds counts, so that a busy neighbour hits both.
 
@@ -15,12 +15,12 @@ from time import perf_counter
 
 import msgspec
 
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode
 from streamweir.providers.registry import provider_named
-from streamweir.stages.exchange import Exchange
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import Mode
 
 TEXT = (
     " A weir is a low wall across a river. It holds the water back a little, keeps its level steady, and lets it run"

@@ -24,10 +24,10 @@ from bench.system import HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, fill
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.server.app import Gateway
-from streamweir.server.facts import RequestFacts
-from streamweir.server.log import close_log, configure_log, log_request
-from streamweir.server.opening import open_books, prepare_books
+from streamweir.server.process.bootstrap import open_books, prepare_books
+from streamweir.server.process.gateway import Gateway
+from streamweir.server.telemetry.log import close_log, configure_log, log_request
+from streamweir.server.telemetry.record import RequestFacts
 from streamweir.upstream.base import Upstream
 
 PATIENCE_S = 10.0

@@ -21,7 +21,7 @@ from streamweir.conformance import Asked, Outcome, Recording, Rule, check, neare
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
 from streamweir.conformance.reading import Reading
 from streamweir.conformance.rules.table import RULES
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "conformance.md"

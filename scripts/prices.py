@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct, json, structs
 
 from streamweir.policy.pricelist import InvalidPrices, decode_list, encode_list
-from streamweir.store.pricedata import read_data
+from streamweir.store.prices.data import read_data
 
-OUT = Path(__file__).parents[1] / "src" / "streamweir" / "store" / "prices.json"
+OUT = Path(__file__).parents[1] / "src" / "streamweir" / "store" / "prices" / "prices.json"
 
 
 class _Package(Struct):

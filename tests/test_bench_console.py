@@ -11,9 +11,9 @@ from statistics import median
 from bench.console import LIMIT_MS, Client, Figure, Record, gateway_on, markdown, measure
 from bench.consoledata import DAYS, KEYS, MODELS, make_books
 
-from streamweir.store.clock import now_ms
-from streamweir.store.engine import open_store
-from streamweir.store.sumcheck import check_sums
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import open_store
+from streamweir.store.ledger.check import check_sums
 
 ROWS = 20_000
 

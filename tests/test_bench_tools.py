@@ -30,13 +30,13 @@ from streamweir.core.events import (
     TextDelta,
     UsageReported,
 )
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange
+from streamweir.pipeline.intake import Intake
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode
 from streamweir.providers.registry import provider_named
-from streamweir.stages.exchange import Exchange
-from streamweir.stages.intake import Intake
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import Mode
 
 PATIENCE_S = 10.0
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from streamweir.cli.replay import replay
 from streamweir.core.events import Event
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange
+from streamweir.pipeline.intake import Intake
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.registry import canonical_dialects, provider_named
-from streamweir.stages.exchange import Exchange
-from streamweir.stages.intake import Intake
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import Mode, plan
 from support.comparison import joined
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS as RULES

@@ -12,7 +12,7 @@ import pytest
 import streamweir
 
 PACKAGE = Path(streamweir.__file__).parent
-PURE = ("core", "wire", "providers", "dialects", "stages", "policy")
+PURE = ("core", "wire", "providers", "frontends", "pipeline", "policy")
 CLIENT = ("answer", "error", "partial", "patience", "reader", "request", "stream", "told")
 """The core of the client, beneath its sockets."""
 FILES = sorted(

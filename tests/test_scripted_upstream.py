@@ -11,8 +11,8 @@ import pytest
 
 from streamweir.core.errors import UpstreamError
 from streamweir.core.events import StreamCompleted, TextDelta, UsageReported
+from streamweir.pipeline.intake import Intake
 from streamweir.providers.registry import provider_named
-from streamweir.stages.intake import Intake
 from support.answers import (
     TEXTS,
     anthropic_error_body,

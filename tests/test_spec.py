@@ -15,10 +15,10 @@ from streamweir.core.errors import GatewayFault as Fault
 from streamweir.core.errors import UpstreamError as Upstream
 from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.dialects.base import Dialect, IdForm, ModelRule, UsageRule
-from streamweir.dialects.failure import STREAM_CODES, stream_words_of, words_of
-from streamweir.dialects.table import DIALECTS
-from streamweir.server.seal import SEAL
+from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule, UsageRule
+from streamweir.frontends.chat.errors import STREAM_CODES, stream_words_of, words_of
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.server.http.security_headers import SEAL
 
 ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "docs" / "spec"

@@ -33,14 +33,14 @@ RUNNING = re.compile(
 MAY_RUN = {
     "cli/main.py": {"import_module"},
     "providers/registry.py": {"import_module"},
-    "server/large.py": {"asyncio.create_subprocess_exec"},
-    "server/supervisor.py": {"asyncio.create_subprocess_exec"},
-    "server/worker.py": {"import_module"},
+    "server/relay/large_answer.py": {"asyncio.create_subprocess_exec"},
+    "server/process/supervisor.py": {"asyncio.create_subprocess_exec"},
+    "server/process/worker.py": {"import_module"},
     "upstream/local.py": {"asyncio.get_running_loop().subprocess_exec"},
     "upstream/local_child.py": {"import_module"},
 }
-"""Children of our own, and modules by names of our own. `server/large.py` has a child of its own read what would hold
-up the loop: the command is fixed, and what comes back is typed JSON."""
+"""Children of our own, and modules by names of our own. `server/relay/large_answer.py` has a child of its own read what
+would hold up the loop: the command is fixed, and what comes back is typed JSON."""
 
 STATEMENT = re.compile(
     r"""
@@ -52,7 +52,7 @@ STATEMENT = re.compile(
 )
 TAKES_TEXT = {"text", "literal_column", "DDL", "exec_driver_sql", "executescript"}
 """By these a text becomes a statement, or a part of one."""
-WRITES_TEXT = ("store/lane.py", "store/statement.py")
+WRITES_TEXT = ("store/db/sqlite_workers.py", "store/db/sql.py")
 """How transactions begin, and a number of milliseconds; and what SQLAlchemy has compiled."""
 
 

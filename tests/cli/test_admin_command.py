@@ -16,8 +16,8 @@ from sqlalchemy import Connection, delete
 from streamweir.cli.main import main
 from streamweir.policy import secret as form
 from streamweir.policy.secret import is_well_formed
-from streamweir.store.session import create_session, find_session, is_admin_secret
-from streamweir.store.tables import audit as log
+from streamweir.store.db.tables import audit as log
+from streamweir.store.keys.sessions import create_session, find_session, is_admin_secret
 from support.command import Commands
 from support.directory import NOW
 from support.stores import migrated_url

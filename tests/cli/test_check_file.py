@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamweir.cli.main import main
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right
 from support.defects import DEFECTS, Defect
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, update
 
-from streamweir.store.ledger import apply
-from streamweir.store.tables import accounts
+from streamweir.store.db.tables import accounts
+from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.command import Commands
 from support.foreign import FOREIGN

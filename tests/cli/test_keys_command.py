@@ -10,7 +10,7 @@ import pytest
 
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.secret import is_well_formed
-from streamweir.store.directory import changes_since, put_file_keys
+from streamweir.store.keys.changes import changes_since, put_file_keys
 from support.command import Commands
 from support.directory import NOW
 from support.foreign import FOREIGN

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from streamweir.policy.redact import Redactor
-from streamweir.store.audit import list_rows
-from streamweir.store.content import pack, write_contents
-from streamweir.store.record import plain
+from streamweir.store.journal.entries import plain
+from streamweir.store.keys.audit import list_rows
+from streamweir.store.requests.content import pack, write_contents
 from support.command import Commands
 from support.contents import make_content
 from support.foreign import FOREIGN

@@ -18,8 +18,8 @@ from streamweir.cli import prices as prices_command
 from streamweir.cli.download import DownloadFailed, check_address, download
 from streamweir.cli.main import main
 from streamweir.policy.pricelist import encode_list
-from streamweir.store.pricedata import read_data
-from streamweir.store.pricefile import builtin_version, load_prices
+from streamweir.store.prices.data import read_data
+from streamweir.store.prices.file import builtin_version, load_prices
 from support.certificate import make_certificate
 
 TODAY = str(datetime.now(UTC).date())

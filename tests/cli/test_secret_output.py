@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
-from streamweir.server.log import close_log
+from streamweir.server.telemetry.log import close_log
 from support.answers import openai_stream
 from support.canary import Aviary, C, ask, files_of
 from support.command import Commands

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamweir.client import ClientError, Completion, RequestFailed, StreamError
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support.callers import KINDS, Caller, caller
 from support.gateway import KEY, gateway
 

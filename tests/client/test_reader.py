@@ -22,7 +22,7 @@ from streamweir.client import (
     StreamTruncated,
     TextDelta,
 )
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support.clientreading import outcome
 
 DONE = b"data: [DONE]\n\n"

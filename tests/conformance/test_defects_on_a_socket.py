@@ -5,7 +5,7 @@ import pytest
 from streamweir.conformance.ask import Bounds
 from streamweir.conformance.examine import examine
 from streamweir.conformance.recording import Kind
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, Asked, BrokenEndpoint, Play
 from support.checked import ask, found
 from support.defects import DEFECTS, Defect

@@ -11,7 +11,7 @@ from streamweir.conformance.judge import apply
 from streamweir.conformance.plan import Ask
 from streamweir.conformance.recording import Asked, Piece, Recording
 from streamweir.conformance.rule import Outcome, Verdict
-from streamweir.dialects.openai import OPENAI
+from streamweir.frontends.chat.openai import OPENAI
 
 
 def heard(name: str, times: Sequence[float], *, was_cut: bool = False, status: int = 200) -> Heard:

@@ -8,7 +8,7 @@ from streamweir.conformance.endpoint.table import RULES
 from streamweir.conformance.interview import Interview
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.table import RULES as ANSWER_RULES
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, MODEL, BrokenEndpoint
 from support.checked import assert_conforms, checked, found, held
 from support.dialect_rules import DIALECTS as FORMS

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from streamweir.conformance.examine import nearest_to
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.upstream.local import LocalAddress, LocalUpstream
 from support.checked import ask, assert_conforms, checked
 from support.embedded import needs_the_model, running_model

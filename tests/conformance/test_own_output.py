@@ -6,8 +6,8 @@ import pytest
 
 from streamweir.cli.replay import replay
 from streamweir.conformance import Asked, Recording, check
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 from support.soak import one_of_each
 
 ROOT = Path(__file__).parents[1] / "fixtures"

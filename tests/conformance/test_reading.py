@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamweir.conformance import Asked, Recording, check, nearest
 from streamweir.conformance.reading import read, read_json
 from streamweir.conformance.recording import Kind, Piece
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.wire.sse import Splitter
 from support import rightanswers as right
 from support.defects import DEFECTS, Defect

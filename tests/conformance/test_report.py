@@ -10,7 +10,7 @@ from rich.console import Console
 from streamweir.conformance import Outcome, Recording, check, nearest
 from streamweir.conformance.judge import Report
 from streamweir.conformance.report import badge, document, draw, escaped, exit_status, junit, lines, place
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right
 
 OPENAI = DIALECTS["openai"]

@@ -8,7 +8,7 @@ import pytest
 from streamweir.conformance import Asked, Outcome, Recording, Rule, check
 from streamweir.conformance.reading import Reading
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right
 from support.defects import DEFECTS, Defect
 

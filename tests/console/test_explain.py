@@ -4,8 +4,8 @@ import re
 
 from streamweir.core.errors import CODES
 from streamweir.core.verdict import Verdict
-from streamweir.dialects.table import DIALECTS
-from streamweir.stages.settlement import UsageSource
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.settlement import UsageSource
 from support.web import WEB
 
 NOT_OF_CHAT = {"not_found", "conflict"}

@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 from support.console import room_of
 from support.consoled import Console
 from support.requestrows import insert_rows, request_row

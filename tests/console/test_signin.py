@@ -5,9 +5,9 @@ import re
 from playwright.sync_api import Page, expect
 from sqlalchemy import update
 
-from streamweir.store.clock import now_ms
-from streamweir.store.session import IDLE_MS
-from streamweir.store.tables import sessions
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.tables import sessions
+from streamweir.store.keys.sessions import IDLE_MS
 from support.answers import TEXTS
 from support.axe import obstacles
 from support.console import room_of

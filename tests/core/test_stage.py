@@ -2,13 +2,13 @@
 
 from streamweir.core.events import Event
 from streamweir.core.stage import Stage
-from streamweir.dialects.base import Reply
-from streamweir.dialects.chat import Encoder
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.encoder import Encoder
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.commit import CommitGate
+from streamweir.pipeline.intake import Intake
+from streamweir.pipeline.meter import Meter
 from streamweir.providers.registry import provider_named
-from streamweir.stages.commit import CommitGate
-from streamweir.stages.intake import Intake
-from streamweir.stages.meter import Meter
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.body import BodySplitter
 from streamweir.wire.sse import Frame, Splitter

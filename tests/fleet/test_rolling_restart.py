@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from streamweir.store.engine import open_store
-from streamweir.store.tables import instances, requests
+from streamweir.store.db.engine import open_store
+from streamweir.store.db.tables import instances, requests
 from support.gateway import KEY, chat_request, frames_of
 from support.haproxy import HaProxy, why_absent
 from support.nursery import nursery

@@ -18,7 +18,7 @@ from streamweir.policy.secret import (
     make_key,
     make_session_token,
 )
-from streamweir.server.clean import clean
+from streamweir.server.telemetry.sanitize import clean
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 MAKERS = {

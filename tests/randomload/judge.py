@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from randomload.callers import Notes, secret_of
 from randomload.rig import Rig
-from streamweir.store.tables import instances, open_requests, requests
+from streamweir.store.db.tables import instances, open_requests, requests
 from support.nursery import nursery
 from support.patience import PATIENCE_S
 from support.rawclient import CutShort

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture
 def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause before a retry is as short as it may be."""
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
+    monkeypatch.setattr("streamweir.server.request.request.random", lambda: 0.0)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from streamweir.server.alarm import Alarm, Clock
+from streamweir.server.http.timers import Alarm, Clock
 
 
 class Sleeper:

@@ -7,9 +7,9 @@ from typing import TypeVar
 from msgspec import structs
 from sqlalchemy import Connection
 
-from streamweir.server.api.table import OPERATIONS
-from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.session import TOUCH_MS
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.keys.sessions import TOUCH_MS
 from support.api import api_on, app_of, bearer
 from support.apicalls import make_call, name_of, named
 from support.directory import dump

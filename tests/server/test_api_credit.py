@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.health import MOST_FAILURES, TargetId
-from streamweir.store.tables import accounts, audit
+from streamweir.store.db.tables import accounts, audit
 from support.api import ADDRESSES, HIDDEN, Api, Role, api_on, bearer
 
 

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, update
 
 from streamweir.core.usage import Usage
 from streamweir.policy.prices import Quote, Rates, Service, Tier, cost_of, encode_quote
-from streamweir.store.ledger import apply
-from streamweir.store.tables import requests
+from streamweir.store.db.tables import requests
+from streamweir.store.ledger.posting import apply
 from support.api import Api, api_on
 from support.booked import hold, settle
 from support.entries import progress

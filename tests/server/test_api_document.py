@@ -16,9 +16,9 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from conftest import SOAKS
-from streamweir.server.api.openapi import document
-from streamweir.server.api.table import OPERATIONS
-from streamweir.server.control import Access
+from streamweir.server.control.api.openapi import document
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.app import Access
 from support.api import TOML, api_on
 from support.apicalls import make_id, name_of
 from support.apiserved import ServedApi, served_api

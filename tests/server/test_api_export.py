@@ -13,14 +13,14 @@ import pytest
 from msgspec import structs
 from sqlalchemy import Connection
 
-from streamweir.server.api.export import pieces_of
-from streamweir.server.api.view import RequestView
-from streamweir.server.asgi import Bridge
-from streamweir.server.message import Answer, Request, Response
-from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.ledger import apply
-from streamweir.store.record import Refused
-from streamweir.store.requests import MOST_ROWS, Page, RequestFilter, list_requests
+from streamweir.server.control.api.export import pieces_of
+from streamweir.server.control.api.view import RequestView
+from streamweir.server.http.asgi import Bridge
+from streamweir.server.http.message import Answer, Request, Response
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Refused
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, list_requests
 from support.api import Api, api_on, app_of, bearer
 from support.booked import settle
 from support.flakystore import FlakyStore

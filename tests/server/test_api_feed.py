@@ -12,15 +12,15 @@ from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
-from streamweir.server.api.actor import Actor
-from streamweir.server.api.feed import MOST_SHOWN, LiveFeed
-from streamweir.server.api.live import watch_live
-from streamweir.server.api.operation import Call, Nothing
-from streamweir.server.message import Request
-from streamweir.server.pace import Pace
-from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.live import cancel
-from streamweir.store.session import end_sessions
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.control.api.actor import Actor
+from streamweir.server.control.api.live import watch_live
+from streamweir.server.control.api.live_feed import MOST_SHOWN, LiveFeed
+from streamweir.server.control.api.operation import Call, Nothing
+from streamweir.server.http.message import Request
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.keys.sessions import end_sessions
+from streamweir.store.requests.live import cancel
 from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
 from support.gateway import until

@@ -10,12 +10,12 @@ from typing import Any
 import httpx2
 import msgspec
 
-from streamweir.server.api.gate import SAFE
-from streamweir.server.api.operation import Nothing, Operation
-from streamweir.server.api.table import OPERATIONS
-from streamweir.server.control import Access
-from streamweir.store import audit
-from streamweir.store.record import plain
+from streamweir.server.control.api.authentication import SAFE
+from streamweir.server.control.api.operation import Nothing, Operation
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.app import Access
+from streamweir.store.journal.entries import plain
+from streamweir.store.keys import audit
 from support.api import Api, api_on, bearer, in_path
 from support.apicalls import make_call, make_id, name_of
 from support.directory import dump

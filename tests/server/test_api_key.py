@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 
 from streamweir.policy.secret import is_well_formed
-from streamweir.store import audit
-from streamweir.store.ledger import apply
-from streamweir.store.record import Entry
+from streamweir.store.journal.entries import Entry
+from streamweir.store.keys import audit
+from streamweir.store.ledger.posting import apply
 from support.api import Api, Role, api_on, bearer
 from support.booked import hold, settle
 from support.directory import dump

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.api.overview import MOST_GROUPS
+from streamweir.server.control.api.overview import MOST_GROUPS
 from support.api import Api, Role, api_on, bearer
 from support.directory import HOUR
 from support.stores import each_database

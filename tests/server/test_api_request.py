@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.api.request import RequestQuery
-from streamweir.store.live import cancelled
-from streamweir.store.requests import RequestFilter
+from streamweir.server.control.api.request import RequestQuery
+from streamweir.store.requests.live import cancelled
+from streamweir.store.requests.requests import RequestFilter
 from support.api import Api, Role, api_on, bearer
 from support.booked import hold, settle
 from support.directory import HOUR

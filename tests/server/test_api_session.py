@@ -9,11 +9,11 @@ import pytest
 from streamweir import __version__
 from streamweir.policy import secret as form
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
-from streamweir.server.admit import authenticate
-from streamweir.server.api.session import Login
-from streamweir.server.api.tries import _MOST_PEERS, TRIES, WINDOW_MS, Tries
-from streamweir.server.respond import Refusal
-from streamweir.store.session import IDLE_MS, TOUCH_MS, reset_admin_secret
+from streamweir.server.control.api.failed_logins import _MOST_PEERS, TRIES, WINDOW_MS, Tries
+from streamweir.server.control.api.session import Login
+from streamweir.server.http.answers import Refusal
+from streamweir.server.request.admission import authenticate
+from streamweir.store.keys.sessions import IDLE_MS, TOUCH_MS, reset_admin_secret
 from support.api import HOST, TOML, api_on, bearer
 from support.apipage import ORIGIN, log_in, make_workspace, page, token_of
 from support.directory import dump

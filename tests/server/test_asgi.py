@@ -13,10 +13,10 @@ from starlette.responses import Response as StarletteResponse
 from starlette.routing import Route
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.server.asgi import BODY, HANDOVER, AsgiApp, Bridge
-from streamweir.server.control import Access, OpenRoute, control_app, stream_response
-from streamweir.server.message import Answer, Request, Response
-from streamweir.server.readiness import Readiness
+from streamweir.server.control.app import Access, OpenRoute, control_app, stream_response
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.asgi import BODY, HANDOVER, AsgiApp, Bridge
+from streamweir.server.http.message import Answer, Request, Response
 from support.httpapp import Serving, SmallApp, get, post, serving
 from support.patience import PATIENCE_S
 from support.rawclient import CutShort, RawClient

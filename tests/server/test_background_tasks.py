@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from streamweir.background import BackgroundTasks, Backoff
-from streamweir.server.pace import Pace
-from streamweir.store.clock import now_ms
-from streamweir.store.keys import create_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.tables import instances, sessions
+from streamweir.server.accounting.intervals import Pace
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.tables import instances, sessions
+from streamweir.store.keys.keys import create_key
+from streamweir.store.keys.spec import KeySpec
 from support.answers import openai_stream
 from support.bookkeeping import MODEL, Desk, keeping
 from support.script import stream

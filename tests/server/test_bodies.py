@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError, GatewayFault
-from streamweir.server.bodies import SMALL_BODY, BodyMemory
-from streamweir.server.bound import body_memory_bytes
-from streamweir.server.message import Request
-from streamweir.server.pressure import Level
+from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
+from streamweir.server.http.message import Request
+from streamweir.server.http.pressure import Level
+from streamweir.server.process.limits import body_memory_bytes
 from support.answers import TEXTS, openai_stream
 from support.gateway import Gate, chat_request, configured, gateway, gateway_to, text_of, until
 from support.script import End, Head, Send, Step, Wait, stream
@@ -177,7 +177,7 @@ async def test_a_body_counts_until_its_answer_is_over() -> None:
 
 async def test_no_stream_is_cut_for_what_bodies_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     used, go_on = [10], asyncio.Event()
-    monkeypatch.setattr("streamweir.server.app.used_memory_bytes", lambda: used[0] * MEBIBYTE)
+    monkeypatch.setattr("streamweir.server.process.gateway.used_memory_bytes", lambda: used[0] * MEBIBYTE)
     limits = "[server.limits]\nmemory_bytes = 104857600\nbody_memory_bytes = 67108864\n"
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with gateway_to(script, limits + KEYS_TOML) as (gate, _), await gate.connect() as client:

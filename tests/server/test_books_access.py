@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, RateLimitError
 
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 from support.answers import openai_whole
 from support.bookkeeping import (
     EACH_DIALECT,

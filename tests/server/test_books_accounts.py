@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from streamweir.core.usage import MOST_TOKENS
-from streamweir.store.requests import RequestFilter, RequestRow, list_requests
-from streamweir.store.sumcheck import check_sums
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway_to
 from support.rawclient import RawClient

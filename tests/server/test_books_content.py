@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from streamweir.store.content import MOST_BYTES, Content, find_content
-from streamweir.store.tables import contents
+from streamweir.store.db.tables import contents
+from streamweir.store.requests.content import MOST_BYTES, Content, find_content
 from support.answers import TEXTS, anthropic_frames, error_body, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import MILLI, MODEL, Desk, keeping
 from support.contents import dump

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streamweir.store.clock import now_ms
-from streamweir.store.live import cancel
-from streamweir.store.requests import RequestRow
+from streamweir.store.db.clock import now_ms
+from streamweir.store.requests.live import cancel
+from streamweir.store.requests.requests import RequestRow
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, most_prompt, path_of
 from support.gateway import chat_request, frames_of, text_of, until

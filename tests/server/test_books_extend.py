@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from streamweir.policy.claim import Claim
-from streamweir.server.arbiter import MemoryArbiter
-from streamweir.server.sharedarbiter import SharedArbiter
-from streamweir.store.record import Extend
+from streamweir.server.accounting.limiter import MemoryArbiter
+from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.store.journal.entries import Extend
 from support.answers import openai_frames, openai_stream
 from support.bookkeeping import MILLI
 from support.fleet import fleet

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from streamweir.policy.prices import Rates, decode_quote
-from streamweir.store.record import Hold
-from streamweir.store.segmentfile import SegmentFile
+from streamweir.store.journal.entries import Hold
+from streamweir.store.journal.files import SegmentFile
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, most_prompt
 from support.gateway import chat_request, frames_of, text_of, until
@@ -140,7 +140,7 @@ async def test_the_hold_is_durable_before_the_first_byte(
         locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
         try:
             locker.execute("BEGIN IMMEDIATE")
-            monkeypatch.setattr("streamweir.store.segmentfile.os.fdatasync", slow)
+            monkeypatch.setattr("streamweir.store.journal.files.os.fdatasync", slow)
             await client.send(chat_request(model="m", stream=is_streamed))
             await desk.up.played(1)
             (conversation,) = desk.gate.gateway._conversations._tasks

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from conftest import SOAKS
-from streamweir.store.engine import open_store
+from streamweir.store.db.engine import open_store
 from support.answers import openai_stream
 from support.gateway import chat_request, providers
 from support.nursery import nursery

@@ -15,10 +15,10 @@ import pytest
 
 from streamweir.core.usage import Usage
 from streamweir.policy.prices import Rates, cost_of, hold_for
-from streamweir.server.setup import built_in_prices
-from streamweir.server.tokens import choose
-from streamweir.store.clock import now_ms
-from streamweir.store.credit import add_credit
+from streamweir.server.accounting.token_count import choose
+from streamweir.server.request.runtime import built_in_prices
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.credit import add_credit
 from support.answers import (
     TEXTS,
     anthropic_frames,

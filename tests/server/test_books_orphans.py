@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import Connection, select
 
-from streamweir.store.tables import instances
+from streamweir.store.db.tables import instances
 from support import patient
 from support.answers import TEXTS, openai_stream
 from support.bookkeeping import most_prompt
@@ -272,7 +272,7 @@ def read_farewells(conn: Connection) -> list[int | None]:
 async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamweir.store.postgres._CLOSE_S", 0.1)
+    monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", 0.1)
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'

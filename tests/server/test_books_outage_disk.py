@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streamweir.store.clock import now_ms
-from streamweir.store.engine import open_store
-from streamweir.store.requests import RequestFilter, list_requests
-from streamweir.store.sumcheck import check_sums
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import open_store
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.answers import TEXTS
 from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
 from support.fleet import fleet, metric

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streamweir.store.engine import open_store
+from streamweir.store.db.engine import open_store
 from support.answers import TEXTS
 from support.bookkeeping import Desk, error_of
 from support.fleet import fleet, metric, shared_is_told

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streamweir.server.pace import USUAL
-from streamweir.server.sharedarbiter import SharedArbiter
+from streamweir.server.accounting.intervals import USUAL
+from streamweir.server.accounting.shared_limiter import SharedArbiter
 from support.answers import openai_stream
 from support.bookkeeping import PROMPT, Desk, error_of
 from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of

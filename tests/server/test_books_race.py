@@ -18,15 +18,15 @@ from sqlalchemy import Connection
 
 from conftest import SOAKS
 from streamweir.policy.budget import dollars_of
-from streamweir.server.pace import USUAL
-from streamweir.store.clock import now_ms
-from streamweir.store.credit import add_credit
-from streamweir.store.engine import open_store
-from streamweir.store.keys import create_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.requests import RequestFilter, list_requests
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.workspace import WorkspaceSpec, create_workspace
+from streamweir.server.accounting.intervals import USUAL
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import open_store
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.keys.keys import create_key
+from streamweir.store.keys.spec import KeySpec
+from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.bookkeeping import MODEL
 from support.fleet import fleet
 from support.gateway import KEY, providers

@@ -17,17 +17,17 @@ from sqlalchemy import select
 from streamweir.config.model import Key as KeyConfig
 from streamweir.core.errors import GatewayFault
 from streamweir.core.request import ChatRequest
+from streamweir.pipeline.settlement import Count
 from streamweir.policy.prices import Rates, Service
-from streamweir.server.app import Gateway
-from streamweir.server.message import Request, Response
-from streamweir.server.tokens import Tokenizer
-from streamweir.server.upkeep import bury
-from streamweir.stages.settlement import Count
-from streamweir.store.clock import now_ms
-from streamweir.store.credit import add_credit
-from streamweir.store.posting import apply
-from streamweir.store.tables import ledger, requests, workspaces
-from streamweir.store.workspace import WorkspaceChange, change_workspace
+from streamweir.server.accounting.maintenance import bury
+from streamweir.server.accounting.token_count import Tokenizer
+from streamweir.server.http.message import Request, Response
+from streamweir.server.process.gateway import Gateway
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.tables import ledger, requests, workspaces
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
+from streamweir.store.ledger.posting import apply
 from support.answers import TEXTS, openai_frames, openai_stream
 from support.bookkeeping import MILLI, MODEL, PROMPT, Desk, error_of, keeping, most_prompt, set_clock
 from support.entries import assert_sound, books_on, hold
@@ -230,7 +230,7 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
 
     pace = structs.replace(PATIENT, decision_s=0.05)
     async with keeping(stream(openai_stream()), tmp_path, pace=pace) as desk:
-        monkeypatch.setattr("streamweir.store.segmentfile.os.write", slow)
+        monkeypatch.setattr("streamweir.store.journal.files.os.write", slow)
         try:
             reply = await desk.gate.ask(model="m")
             assert (reply.status, error_of(reply)["code"]) == (503, "ledger_unavailable")

@@ -18,10 +18,10 @@ import pytest
 from msgspec import structs
 
 from streamweir.policy.secret import csrf_of
-from streamweir.server import chat
-from streamweir.server.log import close_log, configure_log
-from streamweir.server.row import row_of
-from streamweir.store.record import Refused
+from streamweir.server.accounting.request_row import row_of
+from streamweir.server.request import request as chat
+from streamweir.server.telemetry.log import close_log, configure_log
+from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
 from support.drive import KEPT, B, Drive, driving

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, func, select, text
 
-from streamweir.store.engine import open_store
-from streamweir.store.tables import accounts, contents, ledger
+from streamweir.store.db.engine import open_store
+from streamweir.store.db.tables import accounts, contents, ledger
 from support.answers import TEXTS, openai_stream
 from support.bookkeeping import MILLI, PROMPT, error_of, most_prompt
 from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of

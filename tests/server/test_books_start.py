@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.clock import now_ms
-from streamweir.store.keys import create_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.workspace import WorkspaceSpec, create_workspace, open_default_workspace
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.keys import create_key
+from streamweir.store.keys.spec import KeySpec
+from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, open_default_workspace
 from support.gateway import KEY, chat_request
 from support.nursery import nursery
 from support.onlooker import looking_at

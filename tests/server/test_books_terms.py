@@ -6,13 +6,13 @@ from msgspec import structs
 from streamweir.policy.access import Key, KeyRing
 from streamweir.policy.claim import Claim, Decision
 from streamweir.policy.prices import Quote, Rates
-from streamweir.server.arbiter import MemoryArbiter
-from streamweir.server.booking import Asked
-from streamweir.server.books import Books
-from streamweir.server.directory import Directory
-from streamweir.server.respond import Refusal
-from streamweir.store.directory import Changes, WorkspaceState
-from streamweir.store.record import Hold
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.limiter import MemoryArbiter
+from streamweir.server.accounting.reservation import Asked
+from streamweir.server.http.answers import Refusal
+from streamweir.store.journal.entries import Hold
+from streamweir.store.keys.changes import Changes, WorkspaceState
 
 KEY = Key(name="ci", digest=bytes(32), id="k", workspace_id="w", budget_nano=5, budget_period="day")
 QUOTE = Quote("v", {"p/m": Rates(input=0, output=0)})
@@ -177,7 +177,7 @@ async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
 
 
 async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.terms._MOST_TERMS", 1)
+    monkeypatch.setattr("streamweir.server.accounting.account_limits._MOST_TERMS", 1)
     asker = begun_asker()
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(structs.replace(UNLIMITED, id="l"), NOON_MS + DAY_MS)

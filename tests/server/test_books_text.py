@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import pytest
 
-from streamweir.server.log import close_log, configure_log
-from streamweir.store.record import plain
-from streamweir.store.tables import metadata
+from streamweir.server.telemetry.log import close_log, configure_log
+from streamweir.store.db.tables import metadata
+from streamweir.store.journal.entries import plain
 from support.answers import anthropic_whole, error_body, error_frame, openai_frames, openai_whole
 from support.bookkeeping import MODEL, Desk
 from support.directory import dump

@@ -10,9 +10,9 @@ from msgspec import structs
 from streamweir.core.usage import Usage
 from streamweir.policy.bill import FEMTO, bill_of
 from streamweir.policy.prices import cost_of, decode_rates
-from streamweir.server.upkeep import orphan
-from streamweir.store.live import OpenRequest, open_of
-from streamweir.store.requests import RequestRow
+from streamweir.server.accounting.maintenance import orphan
+from streamweir.store.requests.live import OpenRequest, open_of
+from streamweir.store.requests.requests import RequestRow
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.bookkeeping import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
 from support.gateway import chat_request, text_of

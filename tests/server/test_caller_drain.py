@@ -11,8 +11,8 @@ import pytest
 
 from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import RequestFacts
-from streamweir.stages.meter import UsageSource
+from streamweir.pipeline.meter import UsageSource
+from streamweir.server.telemetry.record import RequestFacts
 from support.answers import TEXTS, USAGE, gemini_frames, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, until
 from support.script import End, Flood, Head, Send, Step, Wait

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import RequestFacts
-from streamweir.stages.meter import UsageSource
+from streamweir.pipeline.meter import UsageSource
+from streamweir.server.telemetry.record import RequestFacts
 from support.answers import TEXTS, USAGE, anthropic_frames, error_body, openai_frames, openai_whole
 from support.gateway import chat_request, gateway_to, text_of, until
 from support.rawclient import RawClient

@@ -16,8 +16,8 @@ from typing import Literal
 
 from conftest import SOAKS
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import RequestFacts
-from streamweir.stages.meter import UsageSource
+from streamweir.pipeline.meter import UsageSource
+from streamweir.server.telemetry.record import RequestFacts
 from support.answers import (
     anthropic_frames,
     anthropic_whole,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.api.operation import Operation
-from streamweir.server.api.table import OPERATIONS
-from streamweir.server.asgi import Bridge
-from streamweir.server.control import Access
-from streamweir.server.message import Answer, Request, Response
+from streamweir.server.control.api.operation import Operation
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.app import Access
+from streamweir.server.http.asgi import Bridge
+from streamweir.server.http.message import Answer, Request, Response
 from support.api import Api, api_on
 from support.gateway import KEY, gateway_to
 from support.httpapp import Serving, SmallApp, serving

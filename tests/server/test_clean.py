@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.server.clean import LONGEST, clean, clean_id, clean_lines
+from streamweir.server.telemetry.sanitize import LONGEST, clean, clean_id, clean_lines
 
 SECRETS = [
     "sk-sw-0123456789abcdefghijklmnopqrstuv",

@@ -15,10 +15,10 @@ from starlette.responses import Response as HttpResponse
 
 from streamweir.console.assets import Assets
 from streamweir.policy.secret import csrf_of
-from streamweir.server.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
-from streamweir.server.control import Access, OpenRoute, control_app
-from streamweir.server.readiness import Readiness
-from streamweir.server.seal import sealed
+from streamweir.server.control.app import Access, OpenRoute, control_app
+from streamweir.server.control.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.security_headers import sealed
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
 from support.rawclient import RawClient, Reply

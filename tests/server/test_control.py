@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.control import Access, OpenRoute, control_app
-from streamweir.server.message import Request
-from streamweir.server.readiness import Readiness
+from streamweir.server.control.app import Access, OpenRoute, control_app
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.message import Request
 
 
 class Reply:

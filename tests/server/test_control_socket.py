@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server import control_socket
-from streamweir.server.control_socket import (
+from streamweir.server.process import control_socket
+from streamweir.server.process.control_socket import (
     Channel,
     ChannelError,
     ControlSocket,

@@ -3,8 +3,8 @@
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing, digest_of
-from streamweir.server.directory import Directory
-from streamweir.store.directory import Changes, KeyState
+from streamweir.server.accounting.keys import Directory
+from streamweir.store.keys.changes import Changes, KeyState
 
 OF_FILE = Key(name="filed", id="file:filed", digest=digest_of("filed"))
 STORED = Key(name="stored", id="k1", digest=digest_of("new"))

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from streamweir.server.facts import Gaps
-from streamweir.server.gap import BOUNDS_S, no_gaps, read_gaps
-from streamweir.server.relay import Relay
+from streamweir.server.relay.relay import Relay
+from streamweir.server.relay.timing import BOUNDS_S, no_gaps, read_gaps
+from streamweir.server.telemetry.record import Gaps
 from support.answers import openai_frames
 from support.attempt import attempt
 from support.script import Drip, End, Head, Step, whole

@@ -23,14 +23,14 @@ WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime
 ALLOWED = {
     "client/line.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetched", "update"},  # the day of a price list
-    "server/app.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
-    "server/attempt.py": {"_now"},  # `created`
-    "server/chance.py": {"new_id"},  # ids in the order of arrival
-    "server/log.py": {"_date", "_word_dropped", "log_request"},
-    "server/playground.py": {"admit", "_take"},  # whether a key has expired
-    "server/response.py": {"_head", "http_date"},  # the header `date`
-    "store/clock.py": {"now_ms"},  # what is written down
-    "store/segmentfile.py": {"_remove_stillborn"},  # the age of a file
+    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
+    "server/request/attempt.py": {"_now"},  # `created`
+    "server/http/ids.py": {"new_id"},  # ids in the order of arrival
+    "server/telemetry/log.py": {"_date", "_word_dropped", "log_request"},
+    "server/request/playground.py": {"admit", "_take"},  # whether a key has expired
+    "server/http/response.py": {"_head", "http_date"},  # the header `date`
+    "store/db/clock.py": {"now_ms"},  # what is written down
+    "store/journal/files.py": {"_remove_stillborn"},  # the age of a file
     "upstream/sim.py": {"__init__"},  # `created`
 }
 HOUR_S = 3600.0

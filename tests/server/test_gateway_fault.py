@@ -20,11 +20,11 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
-from streamweir.server.app import Gateway
-from streamweir.server.log import close_log, configure_log
-from streamweir.server.message import Request, Response
-from streamweir.server.response import HttpResponse
-from streamweir.server.setup import Place
+from streamweir.server.http.message import Request, Response
+from streamweir.server.http.response import HttpResponse
+from streamweir.server.process.gateway import Gateway
+from streamweir.server.request.runtime import Place
+from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
 from support.answers import TEXTS, openai_frames, openai_whole
@@ -381,7 +381,7 @@ async def test_g5_a_bug_in_the_policy(monkeypatch: pytest.MonkeyPatch, piece: st
 
 async def test_g5_a_bug_in_the_list_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with broken([]) as (gate, _), await gate.connect() as client:
-        monkeypatch.setattr("streamweir.server.app.list_models", bug)
+        monkeypatch.setattr("streamweir.server.process.gateway.list_models", bug)
         await client.send(get("/v1/models", KEY))
         assert_refused_by_us(await client.response(), "internal_error")
         await assert_record(gate, 500)

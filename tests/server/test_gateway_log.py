@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from streamweir.server.log import close_log, configure_log, dropped_lines
-from streamweir.server.sink import Sink
+from streamweir.server.telemetry.log import close_log, configure_log, dropped_lines
+from streamweir.server.telemetry.sink import Sink
 from support.gateway import KEY, gateway, until
 from support.served import get
 
@@ -16,7 +16,7 @@ ROOM = 16 * 1024
 
 
 async def test_g24_a_blocked_sink_costs_lines_and_no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.log.Sink", partial(Sink, most_bytes=ROOM, linger_s=0.0))
+    monkeypatch.setattr("streamweir.server.telemetry.log.Sink", partial(Sink, most_bytes=ROOM, linger_s=0.0))
     reading, writing = os.pipe()
     log = os.fdopen(writing, "w")
     configure_log("json", log)

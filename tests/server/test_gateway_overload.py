@@ -10,8 +10,8 @@ from math import inf
 import pytest
 
 from streamweir.policy.overload import STRANGERS_PER_S
-from streamweir.server.app import Gateway
-from streamweir.server.http import _KEPT_A_TURN
+from streamweir.server.http.listener import _KEPT_A_TURN
+from streamweir.server.process.gateway import Gateway
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, until
 from support.ourfault import assert_refused_by_us

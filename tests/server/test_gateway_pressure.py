@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.server.pressure import Level
+from streamweir.server.http.pressure import Level
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.wire.jsonio import decode_body
 from support.answers import TEXTS, openai_frames, openai_stream
@@ -36,7 +36,7 @@ class Memory:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.used = 10
         self.once: int | None = None
-        monkeypatch.setattr("streamweir.server.app.used_memory_bytes", self._read)
+        monkeypatch.setattr("streamweir.server.process.gateway.used_memory_bytes", self._read)
 
     def _read(self) -> int:
         used = self.used if self.once is None else self.once
@@ -131,7 +131,7 @@ def hold_parsing(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list
             assert go_on.wait(10)
         return decode_body(body)
 
-    monkeypatch.setattr("streamweir.server.parsing.decode_body", decode_held)
+    monkeypatch.setattr("streamweir.server.request.parsing.decode_body", decode_held)
     return go_on, threads
 
 

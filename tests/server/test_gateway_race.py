@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from conftest import SOAKS
 from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
-from streamweir.server.relay import Relay
-from streamweir.server.setup import Place
+from streamweir.server.relay.relay import Relay
+from streamweir.server.request.runtime import Place
 from streamweir.upstream.base import Call, Receiver, Upstream
 from support.answers import openai_stream, openai_whole
 from support.gateway import Gate, chat_request, gateway, gateway_to, nothing_left, providers, until
@@ -132,7 +132,7 @@ async def meddle(at: int, ways: Sequence[str], is_streamed: bool) -> bool:
 async def test_g6_one_record_wherever_it_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, ways: Sequence[str], is_streamed: bool
 ) -> None:
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.01)
+    monkeypatch.setattr("streamweir.server.request.request.random", lambda: 0.01)
     awaits = 0
     async with nothing_left():
         while await meddle(awaits + 1, ways, is_streamed):
@@ -333,7 +333,7 @@ def _no_collector() -> Iterator[None]:
 @pytest.mark.parametrize("outcome", OUTCOMES)
 async def test_g29_what_a_request_held_is_free_when_it_is_over(monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
     """And not only when the collector of cycles comes by: under memory pressure that may be never."""
-    monkeypatch.setattr("streamweir.server.chat.random", lambda: 0.0)
+    monkeypatch.setattr("streamweir.server.request.request.random", lambda: 0.0)
     async with gateway_to(OUTCOMES[outcome]) as (gate, _):
         await bring_about(gate, outcome)
         gc.collect()

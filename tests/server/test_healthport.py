@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.healthport import HealthPort
-from streamweir.server.readiness import Readiness
+from streamweir.server.control.health_port import HealthPort
+from streamweir.server.control.readiness import Readiness
 from support.gateway import gateway
 from support.rawclient import PATIENCE_S
 from support.served import served

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError
-from streamweir.server.body import CHUNKS_A_TURN, MANY_CHUNKS, SMALL_CHUNK, Body, ChunkedBody, SizedBody
+from streamweir.server.http.body import CHUNKS_A_TURN, MANY_CHUNKS, SMALL_CHUNK, Body, ChunkedBody, SizedBody
 
 MOST = 1000
 NEXT = b"GET / HTTP/1.1\r\n"

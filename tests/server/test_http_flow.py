@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from conftest import SOAKS
-from streamweir.server.connection import Connection
-from streamweir.server.message import Answer, Response
+from streamweir.server.http.connection import Connection
+from streamweir.server.http.message import Answer, Response
 from support.httpapp import Serving, chunked, get, post, serving
 from support.patience import PATIENCE_S
 from support.rawclient import CutShort, RawClient

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError
-from streamweir.server.head import Head, HeadReader
+from streamweir.server.http.head import Head, HeadReader
 
 MOST_BYTES, MOST_FIELDS = 32768, 100
 PLAIN = (

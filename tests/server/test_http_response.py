@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from streamweir.server.message import Answer, Headers
+from streamweir.server.http.message import Answer, Headers
 from support.httpapp import get, post, serving
 from support.rawclient import CutShort, RawClient
 

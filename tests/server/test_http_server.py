@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.http import HttpLimits, HttpServer
-from streamweir.server.message import Answer
-from streamweir.server.supervisor import open_listeners
+from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.message import Answer
+from streamweir.server.process.supervisor import open_listeners
 from support.certificate import make_certificate
 from support.httpapp import Serving, SmallApp, get, post, serving
 from support.patience import PATIENCE_S

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.server.message import Answer, Request, Response
+from streamweir.server.http.message import Answer, Request, Response
 from support.httpapp import Serving, SmallApp, chunked, get, post, serving
 from support.rawclient import PATIENCE_S, RawClient
 
@@ -131,7 +131,7 @@ async def test_leaving_within_a_body_that_was_asked_for(leave: Leave) -> None:
 
 
 class Hold:
-    """See `server.message.BodyHold`."""
+    """See `server.http.message.BodyHold`."""
 
     def __init__(self, room: int) -> None:
         self.room = room

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.probe import probe_answer
+from streamweir.server.control.probes import probe_answer
 from support.answers import TEXTS
 from support.gateway import chat_request, gateway_to, text_of
 from support.patience import PATIENCE_S

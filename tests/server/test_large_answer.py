@@ -12,17 +12,17 @@ import msgspec
 import pytest
 
 from streamweir.core.errors import UpstreamError
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import WholeExchange
+from streamweir.pipeline.large_answer import is_large
+from streamweir.pipeline.large_answer_wire import ORIGIN, Origin
+from streamweir.pipeline.meter import Meter, Record, Scope
+from streamweir.pipeline.plan import Mode
 from streamweir.providers.registry import provider_named
-from streamweir.server import large
-from streamweir.server.large import read_large
-from streamweir.server.large_child import SIZE
-from streamweir.stages.exchange import WholeExchange
-from streamweir.stages.large import is_large
-from streamweir.stages.largewire import ORIGIN, Origin
-from streamweir.stages.meter import Meter, Record, Scope
-from streamweir.stages.plan import Mode
+from streamweir.server.relay import large_answer
+from streamweir.server.relay.large_answer import read_large
+from streamweir.server.relay.large_answer_process import SIZE
 from support.answers import openai_stream
 from support.gateway import chat_request, gateway_to, until
 from support.script import Hang, Head, Send, Step, stream, whole
@@ -108,14 +108,14 @@ async def test_where_no_process_can_be_started_a_thread_does_it(monkeypatch: pyt
     kind, body = ANSWERS["text"]
     at_once, _ = exchange_of(kind, "openai")
     at_once.feed(body)
-    monkeypatch.setattr(large, "_COMMAND", ("/no/such/program",))
+    monkeypatch.setattr(large_answer, "_COMMAND", ("/no/such/program",))
     elsewhere, _ = exchange_of(kind, "openai")
     elsewhere.feed(body)
     assert await read_large(elsewhere, body) == at_once.finish()
 
 
 async def test_a_process_that_ends_is_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_COMMAND", ("/bin/false",))
+    monkeypatch.setattr(large_answer, "_COMMAND", ("/bin/false",))
     async with gateway_to(whole(openai())) as (gate, _):
         reply = await gate.ask(model="up/m")
         assert reply.status == 502
@@ -139,7 +139,7 @@ SAYS = "import os, sys, time; os.write(1, bytes.fromhex(sys.argv[1])); time.slee
 async def test_no_more_is_taken_from_the_process_than_it_may_say(
     monkeypatch: pytest.MonkeyPatch, said: bytes, reason: type[Exception]
 ) -> None:
-    monkeypatch.setattr(large, "_COMMAND", (sys.executable, "-c", SAYS, said.hex()))
+    monkeypatch.setattr(large_answer, "_COMMAND", (sys.executable, "-c", SAYS, said.hex()))
     exchange, _ = exchange_of("openai", "openai")
     exchange.feed(openai())
     with pytest.raises(reason):
@@ -147,8 +147,8 @@ async def test_no_more_is_taken_from_the_process_than_it_may_say(
 
 
 async def test_a_process_that_never_says_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_COMMAND", ("/bin/sleep", "600"))
-    monkeypatch.setattr(large, "_LONGEST_S", 0.0)
+    monkeypatch.setattr(large_answer, "_COMMAND", ("/bin/sleep", "600"))
+    monkeypatch.setattr(large_answer, "_LONGEST_S", 0.0)
     exchange, _ = exchange_of("openai", "openai")
     exchange.feed(openai())
     with pytest.raises(UpstreamError, match="too long"):
@@ -160,7 +160,7 @@ async def test_the_process_has_neither_secrets_nor_files_of_the_gateway(monkeypa
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         os.set_inheritable(listener.fileno(), True)
-        process = await large._start()
+        process = await large_answer._start()
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(ORIGIN_SENT + SIZE.pack(2) + b"{}")
@@ -176,7 +176,7 @@ async def test_the_process_has_neither_secrets_nor_files_of_the_gateway(monkeypa
 
 @pytest.mark.parametrize("sent", [b"", SIZE.pack(30), ORIGIN_SENT, ORIGIN_SENT + SIZE.pack(2) + b"{}"])
 async def test_the_process_ends_with_its_pipes(sent: bytes) -> None:
-    process = await large._start()
+    process = await large_answer._start()
     await process.communicate(sent)
     assert process.returncode == 1
 
@@ -196,7 +196,7 @@ async def test_nobody_waits_for_it(body: bytes) -> None:
 
 
 async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_COMMAND", ("/bin/sleep", "600"))
+    monkeypatch.setattr(large_answer, "_COMMAND", ("/bin/sleep", "600"))
     async with gateway_to(whole(openai())) as (gate, _):
         async with await gate.connect() as client:
             await client.send(chat_request(model="up/m"))

@@ -9,14 +9,14 @@ import pytest
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key, KeyRing, digest_of
 from streamweir.policy.secret import make_key
-from streamweir.server.directory import Directory
-from streamweir.server.keylookup import MOST_UNKNOWN, KeyLookup
-from streamweir.server.pace import Pace
-from streamweir.store.clock import now_ms
-from streamweir.store.directory import Changes, KeyState
-from streamweir.store.engine import StoreUnavailable
-from streamweir.store.keys import create_key
-from streamweir.store.keyspec import KeySpec
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.key_lookup import MOST_UNKNOWN, KeyLookup
+from streamweir.server.accounting.keys import Directory
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import StoreUnavailable
+from streamweir.store.keys.changes import Changes, KeyState
+from streamweir.store.keys.keys import create_key
+from streamweir.store.keys.spec import KeySpec
 from support.bookkeeping import MODEL, answers
 from support.fleet import PATIENT_S, Fleet, fleet
 from support.gateway import chat_request, until

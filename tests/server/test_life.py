@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from streamweir.config.error import Complaint, ConfigError
-from streamweir.server.life import Stop, run
-from streamweir.server.log import close_log, configure_log
+from streamweir.server.process.lifecycle import Stop, run
+from streamweir.server.telemetry.log import close_log, configure_log
 from support.patience import PATIENCE_S
 from support.tiny_gateway import TinyGateway
 

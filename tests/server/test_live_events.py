@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import structs
 from sqlalchemy import select
 
-from streamweir.server.api.feed import LiveFeed
-from streamweir.server.api.tries import TRIES
-from streamweir.server.seal import SEAL
-from streamweir.store.clock import now_ms
-from streamweir.store.session import TOUCH_MS, create_session, end_session, new_admin_secret, reset_admin_secret
-from streamweir.store.tables import sessions
+from streamweir.server.control.api.failed_logins import TRIES
+from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.http.security_headers import SEAL
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.tables import sessions
+from streamweir.store.keys.sessions import TOUCH_MS, create_session, end_session, new_admin_secret, reset_admin_secret
 from streamweir.wire.sse import Splitter
 from support.answers import TEXTS
 from support.bookkeeping import Desk, answers, keeping

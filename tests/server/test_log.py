@@ -11,10 +11,10 @@ import pytest
 
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import Attempt, RequestFacts
-from streamweir.server.log import Format, close_log, configure_log, dropped_lines, log_request, logger
-from streamweir.server.logline import written
-from streamweir.stages.meter import UsageSource
+from streamweir.pipeline.meter import UsageSource
+from streamweir.server.telemetry.log import Format, close_log, configure_log, dropped_lines, log_request, logger
+from streamweir.server.telemetry.log_line import written
+from streamweir.server.telemetry.record import Attempt, RequestFacts
 
 FACTS = RequestFacts(
     id="req_0123456789abcdef0123456789abcdef",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.server.log import close_log, configure_log, watch_loop
+from streamweir.server.telemetry.log import close_log, configure_log, watch_loop
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamweir import __version__
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import Attempt, RequestFacts
-from streamweir.server.lag import LagProbe
-from streamweir.server.metrics import CHUNK_GAP_S, MOST_HISTOGRAMS, MOST_NAMES, BookReading, Histogram, Metrics
-from streamweir.server.metricsum import merge, merge_gone
-from streamweir.server.overload import Reading
-from streamweir.stages.meter import UsageSource
+from streamweir.pipeline.meter import UsageSource
+from streamweir.server.process.loop_lag import LagProbe
+from streamweir.server.request.overload import Reading
+from streamweir.server.telemetry.metrics import (
+    CHUNK_GAP_S,
+    MOST_HISTOGRAMS,
+    MOST_NAMES,
+    BookReading,
+    Histogram,
+    Metrics,
+)
+from streamweir.server.telemetry.metrics_merge import merge, merge_gone
+from streamweir.server.telemetry.record import Attempt, RequestFacts
 
 Readings = dict[tuple[str, ...], float]
 

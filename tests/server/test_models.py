@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from streamweir.store.pricefile import builtin_version
+from streamweir.store.prices.file import builtin_version
 from support.gateway import KEY, Gate, gateway
 from support.rawclient import Reply
 

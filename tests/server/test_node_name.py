@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.live import Alive, open_of
-from streamweir.store.requests import RequestFilter, list_requests
+from streamweir.store.requests.live import Alive, open_of
+from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.gateway import chat_request, gateway, until
 from support.served import served
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.log import close_log, configure_log
-from streamweir.server.notify import Notifier, take_notifier
+from streamweir.server.process.sd_notify import Notifier, take_notifier
+from streamweir.server.telemetry.log import close_log, configure_log
 from support.gang import running
 from support.served import served
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from streamweir.server.patience import Look, Patience, Timing
+from streamweir.server.relay.deadlines import Look, Patience, Timing
 
 TIMING = Timing(
     commit_at=10.0,

@@ -15,10 +15,10 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
-from streamweir.server.seal import SEAL
-from streamweir.store.clock import now_ms
-from streamweir.store.content import find_content
-from streamweir.store.directory import Changes, KeyState
+from streamweir.server.http.security_headers import SEAL
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.changes import Changes, KeyState
+from streamweir.store.requests.content import find_content
 from support.answers import TEXTS, error_body
 from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
 from support.console import PATH, Page, played, sign_in, uses

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.pressure import Level, Pressure, memory_limit_bytes, used_memory_bytes
+from streamweir.server.http.pressure import Level, Pressure, memory_limit_bytes, used_memory_bytes
 
 
 @pytest.mark.parametrize(

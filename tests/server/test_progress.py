@@ -4,9 +4,9 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from streamweir.server.progress import SLOW_S, ProgressPace
-from streamweir.store.journal import Journal
-from streamweir.store.writer import Writer
+from streamweir.server.accounting.progress import SLOW_S, ProgressPace
+from streamweir.store.journal.journal import Journal
+from streamweir.store.ledger.writer import Writer
 from support.entries import books_on, hold, open_ids, progress
 from support.flakystore import FlakyStore
 from support.patience import PATIENCE_S

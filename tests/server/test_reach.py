@@ -1,12 +1,12 @@
 """What the models of a route read and write at the most: by all of them, and by the price table that is in force."""
 
 from streamweir.config.model import Store
+from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.route import Route, TargetId, WeightedTarget
-from streamweir.server.reach import Reaches
-from streamweir.stages.bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
+from streamweir.server.request.model_limits import Reaches
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)

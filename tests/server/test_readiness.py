@@ -1,6 +1,6 @@
 """Whether a process is ready: every part says for itself what is wrong, and takes back nothing but its own."""
 
-from streamweir.server.readiness import Readiness
+from streamweir.server.control.readiness import Readiness
 
 
 def test_it_is_ready_until_a_part_says_otherwise_and_when_it_takes_that_back() -> None:

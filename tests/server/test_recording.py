@@ -6,8 +6,8 @@ import json
 import pytest
 
 from streamweir.core.errors import CallerError
-from streamweir.server.recording import Recording, Tape
-from streamweir.server.relay import Relay
+from streamweir.server.relay.capture import Recording, Tape
+from streamweir.server.relay.relay import Relay
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
 from support.script import End, Head, Send, Step, Wait, stream, whole

@@ -7,10 +7,10 @@ import pytest
 
 from streamweir.core.errors import CallerError
 from streamweir.core.verdict import Verdict
-from streamweir.server.patience import next_weighing
-from streamweir.server.relay import Relay
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import Mode
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode
+from streamweir.server.relay.deadlines import next_weighing
+from streamweir.server.relay.relay import Relay
 from support.answers import gemini_frames, openai_frames, openai_stream, openai_whole
 from support.attempt import attempt, texts_of
 from support.script import End, Flood, Hang, Head, Send, Step, Wait, stream, whole

@@ -10,7 +10,7 @@ import pytest
 from conftest import SOAKS
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.verdict import Verdict
-from streamweir.server.relay import Relay
+from streamweir.server.relay.relay import Relay
 from support.answers import openai_frames, openai_whole
 from support.attempt import Run, attempt, texts_of
 from support.script import End, Head, Send, Step, Wait

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.facts import Attempt, RequestFacts
-from streamweir.server.row import row_of
-from streamweir.store.record import Row
+from streamweir.server.accounting.request_row import row_of
+from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.store.journal.entries import Row
 
 KEY = "sk-proj-0123456789abcdef"
 UUID = "0af7651916cd43dd8448eb211c80319c"

@@ -12,8 +12,8 @@ from typing import Literal
 
 import pytest
 
-from streamweir.server import chat
-from streamweir.server.log import close_log, configure_log
+from streamweir.server.request import request as chat
+from streamweir.server.telemetry.log import close_log, configure_log
 from support.canary import (
     ANSWERS_MAY_HOLD,
     KEYS_TOML,

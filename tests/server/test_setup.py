@@ -4,7 +4,7 @@ import pytest
 
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.server.setup import Setup, build_setup
+from streamweir.server.request.runtime import Setup, build_setup
 from streamweir.upstream.base import Upstream
 from support.gateway import configured
 

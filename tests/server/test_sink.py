@@ -5,7 +5,7 @@ import os
 import threading
 from io import StringIO
 
-from streamweir.server.sink import Sink
+from streamweir.server.telemetry.sink import Sink
 
 
 def report(count: int) -> bytes:

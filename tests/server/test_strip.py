@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.server.strip import SLOT_MS, SLOTS, SLOTS_PER_S, Strip, StripView, read_strip, strip_from
-from streamweir.stages.plan import Mode
+from streamweir.pipeline.plan import Mode
+from streamweir.server.telemetry.timeline import SLOT_MS, SLOTS, SLOTS_PER_S, Strip, StripView, read_strip, strip_from
 from support.answers import openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
 from support.script import Drip, End, Head, Step, Wait, stream, whole

@@ -51,7 +51,7 @@ class Chance:
 @pytest.fixture
 def chance(monkeypatch: pytest.MonkeyPatch) -> Chance:
     made = Chance()
-    monkeypatch.setattr("streamweir.server.chat.random", made)
+    monkeypatch.setattr("streamweir.server.request.request.random", made)
     return made
 
 

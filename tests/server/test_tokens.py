@@ -9,7 +9,8 @@ import pytest
 import splintr
 
 from streamweir.core.request import ChatRequest, read_request
-from streamweir.server.tokens import (
+from streamweir.pipeline.settlement import UsageSource, estimate
+from streamweir.server.accounting.token_count import (
     MOST_COUNTED,
     MOST_ON_LOOP,
     VOCABULARIES,
@@ -19,7 +20,6 @@ from streamweir.server.tokens import (
     choose,
     has_media,
 )
-from streamweir.stages.settlement import UsageSource, estimate
 
 TOKENIZER, ESTIMATE = UsageSource.TOKENIZER, UsageSource.ESTIMATE
 LOADED = Vocabularies()

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from conftest import SOAKS
-from streamweir.server.facts import RequestFacts
+from streamweir.server.telemetry.record import RequestFacts
 from support.answers import TEXTS, anthropic_frames, gemini_frames, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, frames_of, nothing_left
 from support.outcome import (

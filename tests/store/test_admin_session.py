@@ -10,10 +10,11 @@ from sqlalchemy import Connection, func, select
 from streamweir.policy import secret as form
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import csrf_of, is_well_formed
-from streamweir.store import audit
-from streamweir.store.base import Store
-from streamweir.store.keys import NewSecret
-from streamweir.store.session import (
+from streamweir.store.db.base import Store
+from streamweir.store.db.tables import sessions
+from streamweir.store.keys import audit
+from streamweir.store.keys.keys import NewSecret
+from streamweir.store.keys.sessions import (
     IDLE_MS,
     MOST_SESSIONS,
     TOUCH_MS,
@@ -29,7 +30,6 @@ from streamweir.store.session import (
     reset_admin_secret,
     touch_session,
 )
-from streamweir.store.tables import sessions
 from support.directory import NOW, dump, new_key
 from support.foreign import FOREIGN
 from support.stores import each_database, store_on

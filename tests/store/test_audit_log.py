@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, delete, insert, select, update
 
-from streamweir.store import audit
-from streamweir.store.base import Store
-from streamweir.store.keys import change_key, revoke_key, rotate_key
-from streamweir.store.keyspec import KeyChange
-from streamweir.store.tables import audit as log
-from streamweir.store.tables import counters
-from streamweir.store.workspace import WorkspaceChange, change_workspace
+from streamweir.store.db.base import Store
+from streamweir.store.db.tables import audit as log
+from streamweir.store.db.tables import counters
+from streamweir.store.keys import audit
+from streamweir.store.keys.keys import change_key, revoke_key, rotate_key
+from streamweir.store.keys.spec import KeyChange
+from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from support.directory import NOW, new_key, new_workspace
 from support.foreign import FOREIGN
 from support.stores import each_database, store_on

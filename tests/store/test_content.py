@@ -6,7 +6,9 @@ from pathlib import Path
 from sqlalchemy import update
 
 from streamweir.policy.redact import HIDDEN, Redactor
-from streamweir.store.content import (
+from streamweir.store.db.tables import keys
+from streamweir.store.journal.entries import plain
+from streamweir.store.requests.content import (
     MOST_BYTES,
     Content,
     PackedContent,
@@ -16,9 +18,7 @@ from streamweir.store.content import (
     pack,
     write_contents,
 )
-from streamweir.store.record import plain
-from streamweir.store.requests import find_request
-from streamweir.store.tables import keys
+from streamweir.store.requests.requests import find_request
 from support.contents import dump, make_content
 from support.foreign import FOREIGN
 from support.requestrows import NOW_MS, insert_key, insert_rows, request_row

@@ -9,10 +9,10 @@ from sqlalchemy import func, select
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.policy.redact import HIDDEN, Frame, Redactor
-from streamweir.store.content import find_content
-from streamweir.store.contentqueue import ContentQueue
-from streamweir.store.engine import Store
-from streamweir.store.tables import contents
+from streamweir.store.db.engine import Store
+from streamweir.store.db.tables import contents
+from streamweir.store.requests.content import find_content
+from streamweir.store.requests.content_queue import ContentQueue
 from support.contents import dump, make_content
 from support.requestrows import insert_key
 from support.stores import each_database, store_on

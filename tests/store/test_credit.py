@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from streamweir.store import audit
-from streamweir.store.base import Store
-from streamweir.store.credit import (
+from streamweir.store.db.base import Store
+from streamweir.store.db.errors import Conflict, Invalid, NotFound, Objection
+from streamweir.store.db.tables import accounts
+from streamweir.store.journal.entries import Hold, Settle
+from streamweir.store.keys import audit
+from streamweir.store.keys.credit import (
     LONGEST_NOTE,
     MOST_CREDIT_NANO,
     Balance,
@@ -18,13 +21,11 @@ from streamweir.store.credit import (
     list_ledger,
     show_balance,
 )
-from streamweir.store.keys import change_key
-from streamweir.store.keyspec import KeyChange
-from streamweir.store.ledger import apply, used_of
-from streamweir.store.objection import Conflict, Invalid, NotFound, Objection
-from streamweir.store.record import Hold, Settle
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.tables import accounts
+from streamweir.store.keys.keys import change_key
+from streamweir.store.keys.spec import KeyChange
+from streamweir.store.ledger.accounts import used_of
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.directory import NOW, changes, new_key, new_workspace, refused
 from support.foreign import FOREIGN

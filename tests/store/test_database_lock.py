@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.base import StoreError
-from streamweir.store.lock import lock_database
+from streamweir.store.db.base import StoreError
+from streamweir.store.db.lock import lock_database
 
 URL = "sqlite:///books.db"
 HOLD = """
 import pathlib, sys
-from streamweir.store.base import StoreError
-from streamweir.store.lock import lock_database
+from streamweir.store.db.base import StoreError
+from streamweir.store.db.lock import lock_database
 sys.stdin.readline()
 try: lock = lock_database("sqlite:///books.db", pathlib.Path(sys.argv[1]), node=sys.argv[2] or None)
 except StoreError as fault: print(f"refused: {fault}", flush=True)

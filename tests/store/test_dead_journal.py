@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.journal import dead_journals
-from streamweir.store.segment import encode_frame
-from streamweir.store.segmentfile import SegmentFile
+from streamweir.store.journal.files import SegmentFile
+from streamweir.store.journal.frames import encode_frame
+from streamweir.store.journal.journal import dead_journals
 from support.entries import hold, settle
 from support.journaled import is_locked
 

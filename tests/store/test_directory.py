@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import is_well_formed
-from streamweir.store import audit
-from streamweir.store.keys import NewSecret, change_key, create_key, find_key, list_keys, revoke_key, rotate_key
-from streamweir.store.keyspec import KeyChange, KeySpec
-from streamweir.store.objection import Conflict, Invalid, NotFound
-from streamweir.store.workspace import (
+from streamweir.store.db.errors import Conflict, Invalid, NotFound
+from streamweir.store.keys import audit
+from streamweir.store.keys.keys import NewSecret, change_key, create_key, find_key, list_keys, revoke_key, rotate_key
+from streamweir.store.keys.spec import KeyChange, KeySpec
+from streamweir.store.keys.workspaces import (
     Workspace,
     WorkspaceChange,
     WorkspaceSpec,

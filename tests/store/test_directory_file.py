@@ -4,13 +4,13 @@ from functools import partial
 from pathlib import Path
 
 from streamweir.policy.access import Key, digest_of
-from streamweir.store import audit
-from streamweir.store.base import Store
-from streamweir.store.directory import put_file_keys
-from streamweir.store.keys import change_key, create_key, find_key, list_keys, revoke_key, rotate_key
-from streamweir.store.keyspec import KeyChange, KeySpec
-from streamweir.store.objection import Conflict
-from streamweir.store.workspace import find_workspace
+from streamweir.store.db.base import Store
+from streamweir.store.db.errors import Conflict
+from streamweir.store.keys import audit
+from streamweir.store.keys.changes import put_file_keys
+from streamweir.store.keys.keys import change_key, create_key, find_key, list_keys, revoke_key, rotate_key
+from streamweir.store.keys.spec import KeyChange, KeySpec
+from streamweir.store.keys.workspaces import find_workspace
 from support.directory import NOW, changes, dump, new_key, refused
 from support.stores import each_database, store_on
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from streamweir.policy.access import Key, digest_of
-from streamweir.store import audit
-from streamweir.store.base import Store
-from streamweir.store.counter import CHANGES, advance, current
-from streamweir.store.directory import put_file_keys
-from streamweir.store.engine import open_store
-from streamweir.store.keys import list_keys, revoke_key
-from streamweir.store.objection import Conflict
-from streamweir.store.session import ensure_admin_secret, is_admin_secret
-from streamweir.store.tables import keys
-from streamweir.store.workspace import list_workspaces, open_default_workspace
+from streamweir.store.db.base import Store
+from streamweir.store.db.counter import CHANGES, advance, current
+from streamweir.store.db.engine import open_store
+from streamweir.store.db.errors import Conflict
+from streamweir.store.db.tables import keys
+from streamweir.store.keys import audit
+from streamweir.store.keys.changes import put_file_keys
+from streamweir.store.keys.keys import list_keys, revoke_key
+from streamweir.store.keys.sessions import ensure_admin_secret, is_admin_secret
+from streamweir.store.keys.workspaces import list_workspaces, open_default_workspace
 from support.directory import NOW, changes, new_key
 from support.stores import each_database, migrated_url
 

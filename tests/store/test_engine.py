@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import Connection, func, literal_column, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from streamweir.store.engine import Store, StoreError, StoreUnavailable, open_store
-from streamweir.store.tables import counters
+from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, open_store
+from streamweir.store.db.tables import counters
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
 
@@ -198,8 +198,8 @@ async def test_a_store_that_is_closed_takes_nothing_and_leaves_nothing(database:
 
 @each_database
 async def test_closing_does_not_wait_for_ever(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.store.sqlite._CLOSE_S", SOON_S)
-    monkeypatch.setattr("streamweir.store.postgres._CLOSE_S", SOON_S)
+    monkeypatch.setattr("streamweir.store.db.sqlite._CLOSE_S", SOON_S)
+    monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", SOON_S)
     async with store_on(database, tmp_path) as store:
         task = await running(store, put_and_linger)
         await store.close()
@@ -234,7 +234,7 @@ async def test_a_url_that_names_no_database_is_refused_and_not_repeated(url: str
 
 def test_parameters_are_not_shown_by_a_failure() -> None:
     """Nothing but this keeps a prompt out of a log that shows a traceback."""
-    from streamweir.store.lane import make_engine
+    from streamweir.store.db.sqlite_workers import make_engine
 
     engine = make_engine("file::memory:", "BEGIN", ())
     with engine.connect() as conn, pytest.raises(DBAPIError) as caught:

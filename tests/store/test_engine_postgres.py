@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, func, select, text
 
-from streamweir.store.engine import Store, StoreError, StoreUnavailable, open_store
-from streamweir.store.tables import counters
+from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, open_store
+from streamweir.store.db.tables import counters
 from support.postgres import PrivatePostgres, postgres_url, shared_postgres
 from support.stores import store_on
 
@@ -75,7 +75,7 @@ async def test_a_setting_of_the_url_that_means_nothing_is_one_clear_line(tmp_pat
 def test_without_the_driver_the_extra_is_named(tmp_path: Path) -> None:
     program = (
         "import asyncio, pathlib, sys; sys.modules['asyncpg'] = None\n"
-        "from streamweir.store.engine import StoreError, open_store\n"
+        "from streamweir.store.db.engine import StoreError, open_store\n"
         "try: asyncio.run(open_store('postgresql://host/db', pathlib.Path('.')))\n"
         "except StoreError as fault: print(fault)\n"
     )
@@ -220,7 +220,7 @@ async def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
 async def test_a_server_that_freezes_is_given_up_and_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamweir.store.postgres._CLOSE_S", SOON_S)
+    monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", SOON_S)
     with PrivatePostgres() as server:
         store = await open_store(server.make_database(), tmp_path)
         for number in range(2):

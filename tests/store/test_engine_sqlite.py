@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.store.engine import StoreError, StoreUnavailable, open_store
-from streamweir.store.tables import counters
+from streamweir.store.db.engine import StoreError, StoreUnavailable, open_store
+from streamweir.store.db.tables import counters
 from support.stores import store_on
 
 FULL, NORMAL = 2, 1

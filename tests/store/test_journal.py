@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.journal import Journal, JournalUnavailable, dead_journals
-from streamweir.store.record import Entry
-from streamweir.store.segment import encode_frame
+from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.frames import encode_frame
+from streamweir.store.journal.journal import Journal, JournalUnavailable, dead_journals
 from support.entries import hold, progress, refused, settle
 from support.journaled import entries_of, is_locked, segments_of
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.store import tables
-from streamweir.store.batch import Batcher
-from streamweir.store.journal import DeadJournal, dead_journals
-from streamweir.store.quarantine import Quarantine
-from streamweir.store.record import Entry, Hold
-from streamweir.store.replay import replay
+from streamweir.store.db import tables
+from streamweir.store.journal.entries import Entry, Hold
+from streamweir.store.journal.journal import DeadJournal, dead_journals
+from streamweir.store.ledger.batch import Batcher
+from streamweir.store.ledger.quarantine import Quarantine
+from streamweir.store.ledger.recovery import replay
 from support.entries import books_on
 from support.tiny_journal import entry_of, instance_of
 

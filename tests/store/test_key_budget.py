@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from streamweir.policy.budget import key_account, period_of
-from streamweir.store.account import Sums
-from streamweir.store.base import Store
-from streamweir.store.keys import KeyRecord, budget_sums
-from streamweir.store.ledger import apply, arbitrate
-from streamweir.store.record import Entry
+from streamweir.store.db.base import Store
+from streamweir.store.journal.entries import Entry
+from streamweir.store.keys.keys import KeyRecord, budget_sums
+from streamweir.store.ledger.accounts import Sums
+from streamweir.store.ledger.admission import arbitrate
+from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.directory import NOW, new_key
 from support.entries import key_draw

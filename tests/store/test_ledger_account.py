@@ -7,12 +7,13 @@ import pytest
 from sqlalchemy import Connection, delete, select
 
 from streamweir.policy.budget import MOST_NANO, PERIODS, ends_at, period_of
-from streamweir.store.account import span_of
-from streamweir.store.engine import Store
-from streamweir.store.ledger import apply, arbitrate, balance_of, credit, forget_accounts, used_of
-from streamweir.store.objection import Conflict, Invalid
-from streamweir.store.record import Entry
-from streamweir.store.tables import accounts, ledger, open_requests
+from streamweir.store.db.engine import Store
+from streamweir.store.db.errors import Conflict, Invalid
+from streamweir.store.db.tables import accounts, ledger, open_requests
+from streamweir.store.journal.entries import Entry
+from streamweir.store.ledger.accounts import balance_of, credit, forget_accounts, span_of, used_of
+from streamweir.store.ledger.admission import arbitrate
+from streamweir.store.ledger.posting import apply
 from support.entries import (
     DAY,
     NOW_MS,

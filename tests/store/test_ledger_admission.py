@@ -9,10 +9,12 @@ import pytest
 from sqlalchemy import Connection, select
 
 from streamweir.policy.claim import Draw
-from streamweir.store.engine import Store
-from streamweir.store.ledger import apply, arbitrate, credit, extend_if_fits, lock_for
-from streamweir.store.record import Entry, Hold
-from streamweir.store.tables import idempotency
+from streamweir.store.db.engine import Store
+from streamweir.store.db.tables import idempotency
+from streamweir.store.journal.entries import Entry, Hold
+from streamweir.store.ledger.accounts import credit
+from streamweir.store.ledger.admission import arbitrate, extend_if_fits
+from streamweir.store.ledger.posting import apply, lock_for
 from support.entries import (
     DAY,
     NOW_MS,

@@ -11,10 +11,8 @@ import pytest
 from sqlalchemy import Connection, Table, delete, select
 from sqlalchemy.exc import IntegrityError
 
-from streamweir.store.engine import Store
-from streamweir.store.ledger import Applied, apply, balance_of
-from streamweir.store.record import Entry, Hold, Row, Settle
-from streamweir.store.tables import (
+from streamweir.store.db.engine import Store
+from streamweir.store.db.tables import (
     accounts,
     idempotency,
     ledger,
@@ -25,6 +23,9 @@ from streamweir.store.tables import (
     usage_minutes,
     usage_quarters,
 )
+from streamweir.store.journal.entries import Entry, Hold, Row, Settle
+from streamweir.store.ledger.accounts import balance_of
+from streamweir.store.ledger.posting import Applied, apply
 from support.entries import (
     DAY,
     NOW_MS,

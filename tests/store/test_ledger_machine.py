@@ -28,12 +28,15 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.store.engine import Store, open_store
-from streamweir.store.ledger import apply, arbitrate, credit, forget_accounts, settle_orphans, used_of
-from streamweir.store.live import OpenRequest
-from streamweir.store.objection import Conflict
-from streamweir.store.record import Entry, Extend, Hold, Settle
-from streamweir.store.tables import idempotency
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.errors import Conflict
+from streamweir.store.db.tables import idempotency
+from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
+from streamweir.store.ledger.accounts import credit, forget_accounts, used_of
+from streamweir.store.ledger.admission import arbitrate
+from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.live import OpenRequest
 from support.entries import (
     NOW_MS,
     assert_sound,

@@ -7,20 +7,12 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection
 
-from streamweir.store.engine import Store
-from streamweir.store.instance import count_alive, now_of
-from streamweir.store.ledger import (
-    apply,
-    beat,
-    cancel,
-    cancelled,
-    dead_instances,
-    open_of,
-    retire,
-    settle_orphans,
-)
-from streamweir.store.live import Alive, count_open
-from streamweir.store.record import Entry
+from streamweir.store.db.engine import Store
+from streamweir.store.journal.entries import Entry
+from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
+from streamweir.store.requests.live import Alive, cancel, cancelled, count_open, open_of
 from support.entries import (
     DAY,
     NOW_MS,

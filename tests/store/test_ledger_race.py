@@ -14,9 +14,12 @@ from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
 from streamweir.policy.claim import Draw
-from streamweir.store.engine import Store, open_store
-from streamweir.store.ledger import Applied, apply, arbitrate, credit, extend_if_fits, lock_for, settle_orphans
-from streamweir.store.record import Entry, Hold
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.journal.entries import Entry, Hold
+from streamweir.store.ledger.accounts import credit
+from streamweir.store.ledger.admission import arbitrate, extend_if_fits
+from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.posting import Applied, apply, lock_for
 from support.entries import (
     DAY,
     NOW_MS,

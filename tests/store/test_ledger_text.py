@@ -9,11 +9,14 @@ import pytest
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from streamweir.store.engine import Store
-from streamweir.store.ledger import apply, balance_of, beat, cancel, credit, open_of, used_of
-from streamweir.store.record import Entry, Hold, Progress, Refused, Row, Settle, plain
-from streamweir.store.tables import ledger, open_requests, requests, usage_hours
-from streamweir.store.tidy import INDEXED
+from streamweir.store.db.engine import Store
+from streamweir.store.db.tables import ledger, open_requests, requests, usage_hours
+from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Row, Settle, plain
+from streamweir.store.ledger.accounts import balance_of, credit, used_of
+from streamweir.store.ledger.posting import apply
+from streamweir.store.ledger.text import INDEXED
+from streamweir.store.requests.instances import beat
+from streamweir.store.requests.live import cancel, open_of
 from support.entries import NOW_MS, assert_sound, books_on, hold, open_ids, refused, row, settle
 from support.stores import each_database
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list
-from streamweir.store.pricedata import read_data
+from streamweir.store.prices.data import read_data
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "pricedata"

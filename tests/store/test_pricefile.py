@@ -11,8 +11,8 @@ from streamweir.core.usage import Usage
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider, check_list, decode_list, encode_list
 from streamweir.policy.prices import Rates, cost_of, in_dollars
 from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
-from streamweir.store import pricefile
-from streamweir.store.pricefile import (
+from streamweir.store.prices import file as pricefile
+from streamweir.store.prices.file import (
     MOST_BYTES,
     PriceFileError,
     builtin_version,

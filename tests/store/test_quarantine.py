@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store import quarantine
-from streamweir.store.quarantine import Quarantine
+from streamweir.store.ledger import quarantine
+from streamweir.store.ledger.quarantine import Quarantine
 from support.entries import hold
 from support.failingdisk import FailingDisk
 

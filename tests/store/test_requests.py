@@ -8,9 +8,9 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.errors import CallerError
-from streamweir.store import requests as log
-from streamweir.store.record import Row, plain
-from streamweir.store.requests import RequestFilter, RequestRow, find_request, is_running, list_requests
+from streamweir.store.journal.entries import Row, plain
+from streamweir.store.requests import requests as log
+from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request, is_running, list_requests
 from support.foreign import FOREIGN
 from support.requestrows import NOW_MS, insert_open, insert_rows, request_row
 from support.stores import each_database, store_on

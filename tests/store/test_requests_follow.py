@@ -8,10 +8,10 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from conftest import SOAKS
-from streamweir.store.engine import Store, open_store
-from streamweir.store.follow import MOST_NEW, PATIENCE_MS, Mark, mark_now, newer_than
-from streamweir.store.requests import RequestFilter
-from streamweir.store.tables import requests
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.tables import requests
+from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, Mark, mark_now, newer_than
+from streamweir.store.requests.requests import RequestFilter
 from support.requestrows import NOW_MS, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
 

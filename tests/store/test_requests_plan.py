@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, text
 
-from streamweir.store import requests as log
-from streamweir.store.requests import RequestFilter, find_request, list_requests
-from streamweir.store.tables import requests
+from streamweir.store.db.tables import requests
+from streamweir.store.requests import requests as log
+from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
 from support.requestrows import NOW_MS, insert_rows, request_row
 from support.stores import store_on
 

@@ -13,14 +13,9 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from conftest import SOAKS
 from streamweir.policy.redact import Redactor
-from streamweir.store import retention
-from streamweir.store.content import PackedContent, pack, write_contents
-from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.instance import now_of
-from streamweir.store.lease import release_lease, take_lease
-from streamweir.store.requests import RequestFilter, list_requests
-from streamweir.store.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
-from streamweir.store.tables import (
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.lease import release_lease, take_lease
+from streamweir.store.db.tables import (
     SUMS,
     USAGE,
     audit,
@@ -35,6 +30,11 @@ from streamweir.store.tables import (
     usage_minutes,
     usage_quarters,
 )
+from streamweir.store.requests import retention
+from streamweir.store.requests.content import PackedContent, pack, write_contents
+from streamweir.store.requests.instances import now_of
+from streamweir.store.requests.requests import RequestFilter, list_requests
+from streamweir.store.requests.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from support.contents import dump, file_bytes, make_content
 from support.requestrows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
 from support.stores import each_database, store_on

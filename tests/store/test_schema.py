@@ -12,18 +12,18 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, select, text
 
-import streamweir.store.migrations
-from streamweir.store.engine import Store, StoreError, open_store
-from streamweir.store.migrations import HEAD, REVISIONS
-from streamweir.store.schema import found_revision, migrate
-from streamweir.store.statement import inserting
-from streamweir.store.tables import TTFT, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
+import streamweir.store.db.migrations
+from streamweir.store.db.engine import Store, StoreError, open_store
+from streamweir.store.db.migrations import HEAD, REVISIONS
+from streamweir.store.db.schema import found_revision, migrate
+from streamweir.store.db.sql import inserting
+from streamweir.store.db.tables import TTFT, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
 
 OPEN = """
 import asyncio, pathlib, sys
-from streamweir.store.engine import open_store
+from streamweir.store.db.engine import open_store
 async def main():
     sys.stdin.readline()
     await (await open_store(sys.argv[1], pathlib.Path(sys.argv[2]))).close()
@@ -88,7 +88,7 @@ def make_first_books(conn: Connection) -> None:
     for table in shape(conn):
         conn.execute(text(f'DROP TABLE "{table}"'))
     config = Config()
-    config.set_main_option("script_location", str(Path(streamweir.store.migrations.__file__).parent))
+    config.set_main_option("script_location", str(Path(streamweir.store.db.migrations.__file__).parent))
     config.attributes["connection"] = conn
     run_upgrade(config, "0001")
     names = [column.name for column in usage_hours.c if column.name not in TTFT]
@@ -119,7 +119,7 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
 
 def test_the_constants_name_every_revision() -> None:
     config = Config()
-    config.set_main_option("script_location", str(Path(streamweir.store.migrations.__file__).parent))
+    config.set_main_option("script_location", str(Path(streamweir.store.db.migrations.__file__).parent))
     found = ScriptDirectory.from_config(config).walk_revisions()
     assert [script.revision for script in found][::-1] == list(REVISIONS)
 

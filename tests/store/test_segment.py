@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.store.record import Entry, Extend, Hold, Progress, Refused, Row, Settle
-from streamweir.store.segment import MOST_FRAME_BYTES, encode_frame, read_frames
+from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Refused, Row, Settle
+from streamweir.store.journal.frames import MOST_FRAME_BYTES, encode_frame, read_frames
 from support.entries import extend, hold, progress, refused, settle
 
 ENTRIES: list[Entry] = [

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from streamweir.policy.claim import Claim, Draw
-from streamweir.store.shared import INSTANCE_S, SharedLimits, script
-from streamweir.store.valkey import Valkey
+from streamweir.store.limits.shared import INSTANCE_S, SharedLimits, script
+from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 
 PATIENT_S = 30.0

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from streamweir.policy.claim import Claim, Draw
 from streamweir.policy.limits import LocalLimits
-from streamweir.store.shared import SharedLimits, SharedUnavailable, script
-from streamweir.store.valkey import Valkey
+from streamweir.store.limits.shared import SharedLimits, SharedUnavailable, script
+from streamweir.store.limits.valkey import Valkey
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 from support.valkey import ValkeyServer
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from conftest import SOAKS
-from streamweir.store.shared import SharedLimits, script
-from streamweir.store.valkey import Valkey
+from streamweir.store.limits.shared import SharedLimits, script
+from streamweir.store.limits.valkey import Valkey
 from support.limit_racer import ACCOUNT, ROOM
 from support.valkey import ValkeyServer
 

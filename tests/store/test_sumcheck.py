@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, update
 
-from streamweir.store.base import Store
-from streamweir.store.credit import add_credit
-from streamweir.store.ledger import apply
-from streamweir.store.record import Entry, Refused
-from streamweir.store.sumcheck import Fault, check_sums
-from streamweir.store.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
+from streamweir.store.db.base import Store
+from streamweir.store.db.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
+from streamweir.store.journal.entries import Entry, Refused
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.ledger.check import Fault, check_sums
+from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.directory import NOW, new_key
 from support.stores import each_database, store_on

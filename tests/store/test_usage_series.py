@@ -11,9 +11,9 @@ from sqlalchemy import Table, insert
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.latency import BUCKETS
-from streamweir.store.record import plain
-from streamweir.store.tables import SUMS, TTFT, USAGE, usage_days, usage_hours, usage_minutes, usage_quarters
-from streamweir.store.usage import (
+from streamweir.store.db.tables import SUMS, TTFT, USAGE, usage_days, usage_hours, usage_minutes, usage_quarters
+from streamweir.store.journal.entries import plain
+from streamweir.store.requests.usage import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,

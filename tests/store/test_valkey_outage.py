@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from streamweir.policy.claim import Claim, Draw
-from streamweir.store.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
-from streamweir.store.valkey import Valkey
+from streamweir.store.limits.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
+from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 
 PATIENT_S = 30.0
@@ -391,7 +391,7 @@ def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> 
 
 
 def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "streamweir.store.valkey")
+    monkeypatch.delitem(sys.modules, "streamweir.store.limits.valkey")
     monkeypatch.setitem(sys.modules, "redis.asyncio.connection", None)
     with pytest.raises(SharedError, match=r"extra `shared`"):
         open_shared("redis://127.0.0.1:1/0")

@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
-from streamweir.store.engine import Store, StoreUnavailable
-from streamweir.store.journal import Journal, JournalUnavailable, dead_journals
-from streamweir.store.record import Entry
-from streamweir.store.segment import encode_frame
-from streamweir.store.segmentfile import SegmentFile
-from streamweir.store.writer import Writer
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.files import SegmentFile
+from streamweir.store.journal.frames import encode_frame
+from streamweir.store.journal.journal import Journal, JournalUnavailable, dead_journals
+from streamweir.store.ledger.writer import Writer
 from support.entries import (
     assert_sound,
     books_on,
@@ -255,7 +255,7 @@ async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_j
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "journal"
-    monkeypatch.setattr("streamweir.store.replay.retry_s", lambda _: 0.0)
+    monkeypatch.setattr("streamweir.store.ledger.recovery.retry_s", lambda _: 0.0)
     async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
         journal = Journal(folder, "dead")
         journal.open()
@@ -356,7 +356,7 @@ async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothi
         desk = Desk(store, tmp_path / "journal", pause_s=0.0)
         desk.writer.start(BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.0)))
         with monkeypatch.context() as broken:
-            broken.setattr("streamweir.store.ledger.apply", fail)
+            broken.setattr("streamweir.store.ledger.posting.apply", fail)
             desk.writer.put(hold("r1"))
             assert (await ends.get()).name == "writer"
         await desk.flush()
@@ -375,7 +375,7 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
         desk = Desk(store, folder, pause_s=0.0)
         ended = asyncio.Event()
         desk.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, longest_s=3600.0)))
-        monkeypatch.setattr("streamweir.store.ledger.apply", fail)
+        monkeypatch.setattr("streamweir.store.ledger.posting.apply", fail)
         desk.writer.put(hold("r1"))
         await ended.wait()
         assert desk.writer.is_away

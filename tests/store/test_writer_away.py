@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.engine import Store, StoreUnavailable, open_store
-from streamweir.store.record import Entry
+from streamweir.store.db.engine import Store, StoreUnavailable, open_store
+from streamweir.store.journal.entries import Entry
 from support.entries import assert_sound, books_on, hold, key_draw, ledger_rows, settle
 from support.patience import PATIENCE_S
 from support.postgres import PrivatePostgres

@@ -24,30 +24,30 @@ from starlette.routing import BaseRoute
 
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import StreamweirError
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
-from streamweir.server.admit import Admission
-from streamweir.server.api.context import Context
-from streamweir.server.api.feed import LiveFeed
-from streamweir.server.api.table import api_gates, api_routes
-from streamweir.server.control import Access, Gate, control_app
-from streamweir.server.message import Answer, Headers, Request, Response
-from streamweir.server.opening import Bookroom, open_books, prepare_books
-from streamweir.server.playground import Playground
-from streamweir.server.readiness import Readiness
-from streamweir.server.respond import failure_answer, json_answer
-from streamweir.server.setup import build_setup
-from streamweir.server.upkeep import Upkeep
-from streamweir.store.clock import now_ms
-from streamweir.store.content import pack, write_contents
-from streamweir.store.credit import add_credit
-from streamweir.store.keys import NewSecret, create_key, revoke_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.ledger import apply
-from streamweir.store.session import Holder, create_session
-from streamweir.store.workspace import Workspace, WorkspaceSpec, create_workspace
+from streamweir.server.accounting.maintenance import Upkeep
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.control.api.table import api_gates, api_routes
+from streamweir.server.control.app import Access, Gate, control_app
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.answers import failure_answer, json_answer
+from streamweir.server.http.message import Answer, Headers, Request, Response
+from streamweir.server.process.bootstrap import Bookroom, open_books, prepare_books
+from streamweir.server.request.admission import Admission
+from streamweir.server.request.playground import Playground
+from streamweir.server.request.runtime import build_setup
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.keys.keys import NewSecret, create_key, revoke_key
+from streamweir.store.keys.sessions import Holder, create_session
+from streamweir.store.keys.spec import KeySpec
+from streamweir.store.keys.workspaces import Workspace, WorkspaceSpec, create_workspace
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.content import pack, write_contents
 from streamweir.upstream.base import Upstream
 from support.booked import hold, settle
 from support.bridged import bridged

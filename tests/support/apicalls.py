@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamweir.server.api.operation import Nothing, Operation
-from streamweir.server.api.table import OPERATIONS
+from streamweir.server.control.api.operation import Nothing, Operation
+from streamweir.server.control.api.table import OPERATIONS
 from support.api import Api, Space
 
 _numbers = count(1)

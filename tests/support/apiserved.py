@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.dialects.openai import OPENAI
-from streamweir.server.asgi import Bridge
-from streamweir.server.http import HttpLimits, HttpServer
-from streamweir.server.message import Answer, Request, Response
-from streamweir.server.respond import failure_answer
-from streamweir.server.supervisor import open_listeners
+from streamweir.frontends.chat.openai import OPENAI
+from streamweir.server.http.answers import failure_answer
+from streamweir.server.http.asgi import Bridge
+from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.message import Answer, Request, Response
+from streamweir.server.process.supervisor import open_listeners
 from support.api import TOML, Api, api_on
 from support.patience import PATIENCE_S
 from support.watchdog import watched_loop
@@ -40,7 +40,7 @@ class ServedApi:
 
 
 class _Application:
-    """See `server.message.Application`: everything goes over the bridge."""
+    """See `server.http.message.Application`: everything goes over the bridge."""
 
     def __init__(self, api: Api, faults: list[BaseException]) -> None:
         self._faults = faults

@@ -21,20 +21,20 @@ from msgspec import structs
 
 from streamweir.core.errors import StreamweirError
 from streamweir.core.request import read_request
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target
 from streamweir.providers.registry import canonical_dialects, provider_named
-from streamweir.server import respond
-from streamweir.server.alarm import Clock
-from streamweir.server.ending import Parts
-from streamweir.server.patience import Timing
-from streamweir.server.recording import RecordedRelay, Recording
-from streamweir.server.relay import Relay
-from streamweir.server.response import HttpResponse
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import Mode, plan
+from streamweir.server.http import answers
+from streamweir.server.http.response import HttpResponse
+from streamweir.server.http.timers import Clock
+from streamweir.server.relay.capture import RecordedRelay, Recording
+from streamweir.server.relay.deadlines import Timing
+from streamweir.server.relay.relay import Relay
+from streamweir.server.relay.state import Parts
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from support.gateway import MESSAGES, frames_of
@@ -208,7 +208,7 @@ async def attempt(
 
 
 def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
-    return respond.EVENT_STREAM if stream else ()
+    return answers.EVENT_STREAM if stream else ()
 
 
 def _timing(changes: dict[str, float]) -> Timing:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streamweir.store.record import Hold, Row, Settle
+from streamweir.store.journal.entries import Hold, Row, Settle
 from support.directory import NOW
 
 _COMMON: dict[str, Any] = {

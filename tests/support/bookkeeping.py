@@ -20,20 +20,20 @@ import pytest
 from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import NANO
-from streamweir.server.arbiter import Arbiter, MemoryArbiter
-from streamweir.server.opening import Bookroom
-from streamweir.server.pace import Pace
-from streamweir.server.upkeep import Upkeep
-from streamweir.store.account import balance_of
-from streamweir.store.clock import now_ms
-from streamweir.store.credit import add_credit
-from streamweir.store.keys import KeyRecord, change_key, create_key, revoke_key, rotate_key
-from streamweir.store.keyspec import KeyChange, KeySpec
-from streamweir.store.requests import RequestFilter, RequestRow, list_requests
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.tables import accounts, ledger, open_requests
-from streamweir.store.workspace import WorkspaceSpec, create_workspace
-from streamweir.store.writer import Writer
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.limiter import Arbiter, MemoryArbiter
+from streamweir.server.accounting.maintenance import Upkeep
+from streamweir.server.process.bootstrap import Bookroom
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.tables import accounts, ledger, open_requests
+from streamweir.store.keys.credit import add_credit
+from streamweir.store.keys.keys import KeyRecord, change_key, create_key, revoke_key, rotate_key
+from streamweir.store.keys.spec import KeyChange, KeySpec
+from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
+from streamweir.store.ledger.accounts import balance_of
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.ledger.writer import Writer
+from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_stream, openai_whole
 from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
 from support.patient import PATIENT

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import StreamweirError
-from streamweir.server.asgi import BODY, HANDOVER, Taker
-from streamweir.server.body import too_large
-from streamweir.server.control import request_of
-from streamweir.server.message import Answer, Headers
+from streamweir.server.control.app import request_of
+from streamweir.server.http.asgi import BODY, HANDOVER, Taker
+from streamweir.server.http.body import too_large
+from streamweir.server.http.message import Answer, Headers
 
 
 class Taken:
-    """See `server.message.Response`."""
+    """See `server.http.message.Response`."""
 
     def __init__(self) -> None:
         self.on_gone: Callable[[], None] | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from streamweir.store.base import Store
+from streamweir.store.db.base import Store
 from support.answers import (
     anthropic_error_body,
     anthropic_stream,

@@ -7,7 +7,7 @@ from streamweir.conformance.examine import examine
 from streamweir.conformance.interview import Interview
 from streamweir.conformance.judge import Report
 from streamweir.conformance.rule import Outcome
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 
 USUAL = Bounds(total_s=30.0, answer_s=10.0)
 

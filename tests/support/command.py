@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Connection
 
 from streamweir.cli.main import main
-from streamweir.store.engine import open_store
+from streamweir.store.db.engine import open_store
 from support.stores import migrated_url
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from streamweir.policy.secret import csrf_of
-from streamweir.server.opening import Bookroom
-from streamweir.store.audit import AuditRow, list_rows
-from streamweir.store.clock import now_ms
-from streamweir.store.session import create_session
+from streamweir.server.process.bootstrap import Bookroom
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.audit import AuditRow, list_rows
+from streamweir.store.keys.sessions import create_session
 from support.gateway import MESSAGES, Gate, chat_request
 from support.rawclient import RawClient, Reply
 

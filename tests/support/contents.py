@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from streamweir.store.content import Content
-from streamweir.store.tables import metadata
+from streamweir.store.db.tables import metadata
+from streamweir.store.requests.content import Content
 from support.requestrows import NOW_MS, request_row
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.store.base import Store
-from streamweir.store.directory import Changes, changes_since
-from streamweir.store.keys import NewSecret, create_key
-from streamweir.store.keyspec import KeySpec
-from streamweir.store.objection import Objection
-from streamweir.store.tables import metadata
-from streamweir.store.workspace import Workspace, WorkspaceSpec, create_workspace, open_default_workspace
+from streamweir.store.db.base import Store
+from streamweir.store.db.errors import Objection
+from streamweir.store.db.tables import metadata
+from streamweir.store.keys.changes import Changes, changes_since
+from streamweir.store.keys.keys import NewSecret, create_key
+from streamweir.store.keys.spec import KeySpec
+from streamweir.store.keys.workspaces import Workspace, WorkspaceSpec, create_workspace, open_default_workspace
 
 NOW = 1_763_200_000_000
 HOUR = 3_600_000

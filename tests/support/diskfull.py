@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from streamweir.store.journal import Journal, JournalUnavailable
-from streamweir.store.record import Entry
-from streamweir.store.segment import read_frames
+from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.frames import read_frames
+from streamweir.store.journal.journal import Journal, JournalUnavailable
 from support.entries import hold, settle
 from support.journaled import segments_of
 

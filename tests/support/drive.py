@@ -19,10 +19,10 @@ import httpx2
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
-from streamweir.server.api.context import Context
-from streamweir.server.api.feed import LiveFeed
-from streamweir.server.opening import prepare_books
-from streamweir.server.pace import Pace
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.process.bootstrap import prepare_books
 from support.answers import error_body, openai_stream
 from support.api import Api, Clock
 from support.bookkeeping import Desk

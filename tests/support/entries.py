@@ -12,13 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, delete, select
 
 from streamweir.policy.claim import Draw
-from streamweir.store.account import Sums
-from streamweir.store.engine import Store, open_store
-from streamweir.store.ledger import balance_of
-from streamweir.store.live import OpenRequest
-from streamweir.store.record import Extend, Hold, Progress, Refused, Row, Settle
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.tables import accounts, ledger, metadata, open_requests, requests
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.tables import accounts, ledger, metadata, open_requests, requests
+from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Row, Settle
+from streamweir.store.ledger.accounts import Sums, balance_of
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.requests.live import OpenRequest
 from support.stores import migrated_url, store_on
 
 NOW_MS = 1_794_744_000_000

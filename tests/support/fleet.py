@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Connection, select
 
-from streamweir.server.pace import Pace
-from streamweir.server.sharedarbiter import SharedArbiter
-from streamweir.store.account import balance_of
-from streamweir.store.requests import RequestFilter, RequestRow, list_requests
-from streamweir.store.shared import SharedLimits
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.tables import accounts, open_requests
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.store.db.tables import accounts, open_requests
+from streamweir.store.ledger.accounts import balance_of
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.limits.shared import SharedLimits
+from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.bookkeeping import MODEL, Desk
 from support.gateway import Gate, gateway, nothing_left, providers
 from support.patience import PATIENT_S as PATIENT_S

@@ -27,12 +27,12 @@ from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
-from streamweir.server import tokens
-from streamweir.server.app import Gateway
-from streamweir.server.facts import RequestFacts
-from streamweir.server.log import log_request
-from streamweir.server.opening import open_books, prepare_books
-from streamweir.server.pace import Pace
+from streamweir.server.accounting import token_count
+from streamweir.server.accounting.intervals import Pace
+from streamweir.server.process.bootstrap import open_books, prepare_books
+from streamweir.server.process.gateway import Gateway
+from streamweir.server.telemetry.log import log_request
+from streamweir.server.telemetry.record import RequestFacts
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from support.patience import PATIENCE_S as PATIENCE_S
@@ -44,7 +44,7 @@ from support.watchdog import WatchedLoop
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
 be_patient()
-_load = tokens._load
+_load = token_count._load
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 
 
@@ -58,7 +58,7 @@ def _load_for_all(name: str) -> Callable[[str], int] | None:
     return _load_once(name, sys.modules.get("splintr", "not yet imported"))
 
 
-tokens._load = _load_for_all
+token_count._load = _load_for_all
 
 
 class Gate:

@@ -12,9 +12,9 @@ from ssl import SSLContext
 from typing import Any
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.server.http import HttpLimits, HttpServer
-from streamweir.server.message import Answer, Request, Response
-from streamweir.server.supervisor import open_listeners
+from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.message import Answer, Request, Response
+from streamweir.server.process.supervisor import open_listeners
 from support.patience import PATIENCE_S
 from support.rawclient import RawClient
 

@@ -4,8 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from streamweir.store.record import Entry
-from streamweir.store.segment import read_frames
+from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.frames import read_frames
 
 
 def segments_of(folder: Path) -> list[Path]:

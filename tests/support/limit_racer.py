@@ -10,8 +10,8 @@ import sys
 import uvloop
 
 from streamweir.policy.claim import Claim, Draw
-from streamweir.store.shared import SharedLimits, script
-from streamweir.store.valkey import Valkey
+from streamweir.store.limits.shared import SharedLimits, script
+from streamweir.store.limits.valkey import Valkey
 
 ACCOUNT = "ws:race"
 ROOM = 3

@@ -34,10 +34,10 @@ from support.served import Program, command_of
 _LOADED = (
     "alembic.command",
     "streamweir.cli.main",
-    "streamweir.server.start",
-    "streamweir.store.postgres",
-    "streamweir.store.shared",
-    "streamweir.store.sqlite",
+    "streamweir.server.process.start",
+    "streamweir.store.db.postgres",
+    "streamweir.store.limits.shared",
+    "streamweir.store.db.sqlite",
     "sqlalchemy.dialects.postgresql.asyncpg",
     "sqlalchemy.dialects.sqlite",
     "support.patient",
@@ -109,7 +109,7 @@ class Cradle:
     ) -> AsyncIterator[Program]:
         """As `support.served.served`, but it need not listen yet: see `Program.started`.
 
-        `pace`: members of `server.pace.Pace`, for a test that has less patience than others.
+        `pace`: members of `server.accounting.intervals.Pace`, for a test that has less patience than others.
         """
         program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], pace=pace))
         try:

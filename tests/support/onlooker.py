@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, select
 
-from streamweir.store.engine import Store, open_store
-from streamweir.store.sumcheck import check_sums
-from streamweir.store.tables import instances, ledger, open_requests, requests
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.tables import instances, ledger, open_requests, requests
+from streamweir.store.ledger.check import check_sums
 
 PATIENCE_S = 60.0
 """For an orphan, by the promise; nothing here is expected to take it."""

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from streamweir.server.facts import RequestFacts
+from streamweir.server.telemetry.record import RequestFacts
 from support.answers import TEXTS
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
 from support.rawclient import Reply

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import NamedTuple
 
-from streamweir.store.requests import RequestRow
+from streamweir.store.requests.requests import RequestRow
 from support.answers import openai_stream, openai_whole
 from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, TEMPLATE, path_of
 from support.fleet import Fleet

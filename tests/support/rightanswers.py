@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 from streamweir.conformance import Asked, Recording
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 
 Documents = list[dict[str, Any]]
 

@@ -279,5 +279,5 @@ def write_config(folder: Path, toml: str, *, keyed: bool = True) -> None:
 def _end_worker(pid: int) -> None:
     with suppress(FileNotFoundError, ProcessLookupError):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if b"streamweir.server.worker" in command:
+        if b"streamweir.server.process.worker" in command:
             os.kill(pid, signal.SIGKILL)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.engine import Store, open_store
-from streamweir.store.postgres import PostgresStore
-from streamweir.store.sqlite import SqliteStore
+from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.postgres import PostgresStore
+from streamweir.store.db.sqlite import SqliteStore
 from support.patience import PATIENT_S, replace_default
 from support.postgres import shared_postgres
 

@@ -10,11 +10,11 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from streamweir.core.errors import StreamweirError
-from streamweir.server.metrics import Metrics
+from streamweir.server.telemetry.metrics import Metrics
 
 
 class TinyGateway:
-    """See `streamweir.server.life.Gateway`. `calls` is what was asked of it, in order."""
+    """See `streamweir.server.process.lifecycle.Gateway`. `calls` is what was asked of it, in order."""
 
     def __init__(self, drain_s: float = 60.0, lame_duck_s: float = 0.0) -> None:
         self.drain_s = drain_s

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import uvloop
 
-from streamweir.store.journal import Journal, Ticket
-from streamweir.store.record import Entry
+from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.journal import Journal, Ticket
 from support.entries import hold, settle
 
 _SEGMENT_BYTES = 4_000

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import uvloop
 
-from streamweir.server.log import configure_log, logger
-from streamweir.server.notify import take_notifier
-from streamweir.server.supervisor import Plan, open_listeners, supervise
-from streamweir.server.tasks import background_tasks
+from streamweir.server.process.background import background_tasks
+from streamweir.server.process.sd_notify import take_notifier
+from streamweir.server.process.supervisor import Plan, open_listeners, supervise
+from streamweir.server.telemetry.log import configure_log, logger
 from streamweir.upstream.local import LocalAddress
 
 

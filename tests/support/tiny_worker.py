@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from streamweir.config.error import ConfigError
-from streamweir.server.log import configure_log, logger
-from streamweir.server.worker import Assembly, Start, main
+from streamweir.server.process.worker import Assembly, Start, main
+from streamweir.server.telemetry.log import configure_log, logger
 from support.tiny_gateway import TinyGateway
 
 

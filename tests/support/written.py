@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from streamweir.store.engine import Store
-from streamweir.store.journal import Journal
-from streamweir.store.record import Hold, Settle
-from streamweir.store.writer import Writer
+from streamweir.store.db.engine import Store
+from streamweir.store.journal.entries import Hold, Settle
+from streamweir.store.journal.journal import Journal
+from streamweir.store.ledger.writer import Writer
 from support.entries import settle
 from support.patience import PATIENCE_S as PATIENCE_S
 

@@ -18,13 +18,13 @@ from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.request import read_request
 from streamweir.core.verdict import Verdict
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.meter import Meter, UsageSource
+from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import canonical_dialects, provider_named
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import Meter, UsageSource
-from streamweir.stages.plan import Mode, plan
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.local import (

@@ -11,13 +11,13 @@ import pytest
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.request import read_request
-from streamweir.dialects.base import Reply
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.meter import Meter, UsageSource
+from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import canonical_dialects, provider_named
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.meter import Meter, UsageSource
-from streamweir.stages.plan import Mode, plan
 from streamweir.upstream.base import Call, Upstream
 from streamweir.upstream.script import MODELS, SCRIPTS, Step, play
 from streamweir.upstream.sim import MODELS as LISTED

@@ -10,7 +10,7 @@ import click
 from streamweir.cli.argument import SEQ
 from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
 from streamweir.cli.table import NONE, moment, show_json, show_table
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 BROKEN = 3
 
@@ -25,7 +25,7 @@ def command() -> None:
 @store_options
 def reset_secret(place: Place, as_json: bool) -> None:
     """Create a new admin secret and print it once. The old secret and all sessions become invalid."""
-    from streamweir.store.session import reset_admin_secret
+    from streamweir.store.keys.sessions import reset_admin_secret
 
     at_ms = now_ms()
     secret = place.write(lambda conn: reset_admin_secret(conn, actor=ACTOR, at_ms=at_ms))
@@ -47,8 +47,8 @@ def audit(
     place: Place, must_verify: bool, workspace: str | None, before: int | None, limit: int, as_json: bool
 ) -> None:
     """Show who changed what, newest first."""
-    from streamweir.store.audit import list_rows
-    from streamweir.store.workspace import find_workspace
+    from streamweir.store.keys.audit import list_rows
+    from streamweir.store.keys.workspaces import find_workspace
 
     if must_verify:
         sys.exit(_verify(place, as_json))
@@ -79,7 +79,7 @@ def audit(
 
 
 def _verify(place: Place, as_json: bool) -> int:
-    from streamweir.store.audit import verify
+    from streamweir.store.keys.audit import verify
 
     broken = place.read(verify, timeout_s=CHECKING_S)
     if as_json:

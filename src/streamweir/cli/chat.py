@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from streamweir.cli.localkey import development_key
 from streamweir.cli.table import clean
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
     from streamweir.cli.chatview import Timing, View

@@ -26,8 +26,8 @@ from streamweir.conformance.report import (
     nearest_line,
     plain,
 )
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
     from streamweir.conformance.interview import Interview

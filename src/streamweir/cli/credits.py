@@ -11,12 +11,12 @@ import click
 from streamweir.cli.argument import DOLLARS, SEQ
 from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
 from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.credit import Balance, LedgerRow
+    from streamweir.store.keys.credit import Balance, LedgerRow
 
 WRONG = 3
 _MONEY = ("granted", "spent", "held", "balance")
@@ -35,7 +35,7 @@ def command() -> None:
 @store_options
 def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> None:
     """Grant WORKSPACE (name or id) a credit in US dollars. A negative amount corrects an earlier one."""
-    from streamweir.store.credit import add_credit
+    from streamweir.store.keys.credit import add_credit
 
     at_ms = now_ms()
     balance = place.write(lambda conn: add_credit(conn, workspace, amount, note=note, actor=ACTOR, at_ms=at_ms))
@@ -57,7 +57,7 @@ def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> 
 @store_options
 def show(place: Place, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
     """Show the balance of every workspace, or of WORKSPACE with its latest ledger rows."""
-    from streamweir.store.credit import list_balances, list_ledger, show_balance
+    from streamweir.store.keys.credit import list_balances, list_ledger, show_balance
 
     if workspace is None:
         _show_all(place.read(list_balances), as_json)
@@ -95,7 +95,7 @@ def show(place: Place, workspace: str | None, limit: int, before: int | None, as
 @store_options
 def check(place: Place, as_json: bool) -> None:
     """Recompute every total from the ledger rows and report the stored totals that differ."""
-    from streamweir.store.sumcheck import check_sums
+    from streamweir.store.ledger.check import check_sums
 
     report = place.read(check_sums, timeout_s=CHECKING_S)
     if as_json:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.engine import Store
+    from streamweir.store.db.engine import Store
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ class Place(Struct, frozen=True):
     def run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
         """Raises `ClickException`, with one line to show, for all that is foreseen."""
         from streamweir.config.error import ConfigError
-        from streamweir.store.engine import StoreError, StoreUnavailable
-        from streamweir.store.objection import Objection
+        from streamweir.store.db.engine import StoreError, StoreUnavailable
+        from streamweir.store.db.errors import Objection
 
         try:
             return asyncio.run(self._run(work))
@@ -58,8 +58,8 @@ class Place(Struct, frozen=True):
             raise click.ClickException(str(error)) from None
 
     async def _run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
-        from streamweir.store.engine import open_store
-        from streamweir.store.workspace import has_default_workspace, open_default_workspace
+        from streamweir.store.db.engine import open_store
+        from streamweir.store.keys.workspaces import has_default_workspace, open_default_workspace
 
         def slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)

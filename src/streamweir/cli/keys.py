@@ -2,7 +2,7 @@
 
 A secret is the only thing written to the output by the commands that make one, so that it can be
 caught by a script; the words around it go to the error output. Which values make sense is
-`store.keyspec`'s to say. A key is given by its name or its id.
+`store.keys.spec`'s to say. A key is given by its name or its id.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ import click
 from streamweir.cli.argument import DOLLARS, LENGTH, NOTHING, OrNothing, moment_type
 from streamweir.cli.database import ACTOR, Place, json_option, store_options
 from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.keys import KeyRecord, NewSecret
+    from streamweir.store.keys.keys import KeyRecord, NewSecret
 
 _LIMIT = click.IntRange(min=1)
 _EXPIRY = moment_type(now_ms)
@@ -58,9 +58,9 @@ def create(
     place: Place, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
 ) -> None:
     """Create the key NAME and print its secret once. Only a digest is stored."""
-    from streamweir.store.keys import create_key
-    from streamweir.store.keyspec import KeySpec
-    from streamweir.store.workspace import find_workspace
+    from streamweir.store.keys.keys import create_key
+    from streamweir.store.keys.spec import KeySpec
+    from streamweir.store.keys.workspaces import find_workspace
 
     if scopes:
         more["scopes"] = scopes
@@ -81,8 +81,8 @@ def create(
 @store_options
 def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
     """List the keys, oldest first."""
-    from streamweir.store.keys import list_keys
-    from streamweir.store.workspace import list_workspaces
+    from streamweir.store.keys.keys import list_keys
+    from streamweir.store.keys.workspaces import list_workspaces
 
     def work(conn: "Connection") -> "tuple[list[KeyRecord], dict[str, str]]":
         names = {each.id: each.name for each in list_workspaces(conn)}
@@ -117,7 +117,7 @@ def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool
 @store_options
 def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
     """Show the details of KEY (name or id)."""
-    from streamweir.store.keys import find_key
+    from streamweir.store.keys.keys import find_key
 
     found, name = place.read(lambda conn: _with_workspace(conn, find_key(conn, key, _workspace_id(conn, workspace))))
     show_json(found) if as_json else show_facts(_facts(found, name))
@@ -150,8 +150,8 @@ def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
 @store_options
 def change(place: Place, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
     """Change KEY (name or id). Options that are not given stay as they are; `none` removes a limit."""
-    from streamweir.store.keys import change_key, find_key
-    from streamweir.store.keyspec import KeyChange
+    from streamweir.store.keys.keys import change_key, find_key
+    from streamweir.store.keys.spec import KeyChange
 
     if all_models and more["models"]:
         raise click.UsageError("--all-models and --model cannot be combined")
@@ -180,7 +180,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
 @store_options
 def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
     """Revoke KEY (name or id) permanently. Its running streams end."""
-    from streamweir.store.keys import find_key, revoke_key
+    from streamweir.store.keys.keys import find_key, revoke_key
 
     at_ms = now_ms()
 
@@ -205,7 +205,7 @@ def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None
 @store_options
 def rotate(place: Place, key: str, workspace: str | None, grace_ms: int, as_json: bool) -> None:
     """Create a new secret for KEY and print it once. `--grace 0` ends the old one immediately."""
-    from streamweir.store.keys import find_key, rotate_key
+    from streamweir.store.keys.keys import find_key, rotate_key
 
     at_ms = now_ms()
 
@@ -222,14 +222,14 @@ _TEXTS = ("name", "scopes", "models")
 
 
 def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
-    from streamweir.store.workspace import find_workspace
+    from streamweir.store.keys.workspaces import find_workspace
 
     return find_workspace(conn, workspace).id if workspace is not None else None
 
 
 def _with_workspace(conn: "Connection", key: "KeyRecord") -> "tuple[KeyRecord, str]":
     """And the name of its workspace."""
-    from streamweir.store.workspace import find_workspace
+    from streamweir.store.keys.workspaces import find_workspace
 
     return key, find_workspace(conn, key.workspace_id).name
 

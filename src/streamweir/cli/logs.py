@@ -17,15 +17,15 @@ from streamweir.cli.argument import parse_length, parse_moment
 from streamweir.cli.database import ACTOR, PATIENCE_S, Place, json_option, store_options
 from streamweir.cli.requestview import HEAD, cells_of, content_lines, facts_of, line_of, widths_of
 from streamweir.cli.table import show_facts
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.content import Content
-    from streamweir.store.engine import Store
-    from streamweir.store.follow import Mark
-    from streamweir.store.requests import RequestFilter, RequestRow
+    from streamweir.store.db.engine import Store
+    from streamweir.store.requests.content import Content
+    from streamweir.store.requests.follow import Mark
+    from streamweir.store.requests.requests import RequestFilter, RequestRow
 
 _POLL_S = 0.5
 _NONE = "There are no requests in the log."
@@ -96,8 +96,8 @@ def command(
 def _filter(
     conn: "Connection", workspace: str | None, key: str | None, failed: bool, more: dict[str, Any]
 ) -> "RequestFilter":
-    from streamweir.store.keys import find_key
-    from streamweir.store.requests import RequestFilter
+    from streamweir.store.keys.keys import find_key
+    from streamweir.store.requests.requests import RequestFilter
 
     workspace_id = _workspace_id(conn, workspace)
     key_id = find_key(conn, key, workspace_id).id if key is not None else None
@@ -105,7 +105,7 @@ def _filter(
 
 
 def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
-    from streamweir.store.workspace import find_workspace
+    from streamweir.store.keys.workspaces import find_workspace
 
     return find_workspace(conn, workspace).id if workspace is not None else None
 
@@ -129,7 +129,7 @@ async def _latest(
     store: "Store", wanted: "RequestFilter", limit: int, is_meant: "Callable[[RequestRow], bool]"
 ) -> "list[RequestRow]":
     """The newest last."""
-    from streamweir.store.requests import list_requests
+    from streamweir.store.requests.requests import list_requests
 
     rows: list[RequestRow] = []
     cursor: str | None = None
@@ -144,8 +144,8 @@ async def _latest(
 
 
 async def _follow(store: "Store", wanted: "RequestFilter", limit: int, as_json: bool) -> None:
-    from streamweir.store.engine import StoreUnavailable
-    from streamweir.store.follow import mark_now, newer_than
+    from streamweir.store.db.engine import StoreUnavailable
+    from streamweir.store.requests.follow import mark_now, newer_than
 
     tell = _tell_json if as_json else _tell_line
     mark: Mark = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=PATIENCE_S)
@@ -190,7 +190,7 @@ def _show_one(place: Place, id: str, workspace: str | None, with_content: bool, 
 
 
 def _find(conn: "Connection", id: str, workspace: str | None) -> "tuple[RequestRow | None, bool]":
-    from streamweir.store.requests import find_request, is_running
+    from streamweir.store.requests.requests import find_request, is_running
 
     workspace_id = _workspace_id(conn, workspace)
     row = find_request(conn, id, workspace_id)
@@ -198,8 +198,8 @@ def _find(conn: "Connection", id: str, workspace: str | None) -> "tuple[RequestR
 
 
 def _read_content(conn: "Connection", row: "RequestRow", at_ms: int) -> "Content | None":
-    from streamweir.store import audit
-    from streamweir.store.content import find_content
+    from streamweir.store.keys import audit
+    from streamweir.store.requests.content import find_content
 
     packed = find_content(conn, row.request_id)
     if packed is None:

@@ -16,7 +16,7 @@ import click
 
 from streamweir.cli.database import Place, json_option, store_options
 from streamweir.cli.table import NONE, dollars, number, show_json, show_table
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from streamweir.config.model import Config
@@ -103,7 +103,7 @@ def update(place: Place, source: str) -> None:
     """
     from streamweir.cli.pricechange import changes
     from streamweir.policy.pricetable import PriceTable
-    from streamweir.store.pricefile import PriceFileError, builtin_version, save_prices
+    from streamweir.store.prices.file import PriceFileError, builtin_version, save_prices
 
     new = _fetched(source)
     if new.version[:10] < builtin_version()[:10]:
@@ -129,7 +129,7 @@ def update(place: Place, source: str) -> None:
 
 
 def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Path | None]":
-    from streamweir.store.pricefile import PriceFileError, load_prices
+    from streamweir.store.prices.file import PriceFileError, load_prices
 
     try:
         return load_prices(data_dir)
@@ -142,8 +142,8 @@ def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Pat
 def _fetched(source: str) -> "PriceList":
     from streamweir.cli.download import DownloadFailed, download
     from streamweir.policy.pricelist import InvalidPrices, decode_list, is_list
-    from streamweir.store.pricedata import read_data
-    from streamweir.store.pricefile import MOST_BYTES, PriceFileError, read_bounded
+    from streamweir.store.prices.data import read_data
+    from streamweir.store.prices.file import MOST_BYTES, PriceFileError, read_bounded
 
     try:
         data = download(source, MOST_BYTES) if "://" in source else read_bounded(Path(source))

@@ -14,16 +14,16 @@ from typing import NoReturn
 import click
 
 from streamweir.core.events import Event, StreamFailed, StreamStarted
-from streamweir.dialects.base import Dialect, Reply
-from streamweir.dialects.chat import Encoder
-from streamweir.dialects.failure import envelope
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect, Reply
+from streamweir.frontends.chat.encoder import Encoder
+from streamweir.frontends.chat.errors import envelope
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.intake import Intake
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import plan
 from streamweir.providers.base import Provider
 from streamweir.providers.registry import canonical_dialects, provider_named, provider_names
-from streamweir.stages.exchange import Exchange, WholeExchange
-from streamweir.stages.intake import Intake
-from streamweir.stages.meter import Meter
-from streamweir.stages.plan import plan
 from streamweir.wire import jsonio
 
 FAILED = 3

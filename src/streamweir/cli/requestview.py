@@ -1,6 +1,6 @@
 """A request of the log as a person reads it: one line among others, or everything that is known of it.
 
-Callers and upstreams chose much of what a row holds: it passes `server.clean`, which takes out what a
+Callers and upstreams chose much of what a row holds: it passes `server.telemetry.sanitize`, which takes out what a
 terminal would obey and what is shaped like a key. Where rows come from is not known here.
 """
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from streamweir.cli.table import NONE, dollars, number
-from streamweir.server.clean import clean, clean_id
+from streamweir.server.telemetry.sanitize import clean, clean_id
 
 if TYPE_CHECKING:
-    from streamweir.store.content import Content
-    from streamweir.store.requests import RequestRow
+    from streamweir.store.requests.content import Content
+    from streamweir.store.requests.requests import RequestRow
 
 COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "cost", "id")
 _RIGHT = ("ttft", "time", "in", "out", "cost")

@@ -27,8 +27,8 @@ from streamweir.config.error import ConfigError
 )
 def command(config_file: Path | None, listen: str | None, workers: int, data_dir: Path | None) -> None:
     """Start the gateway and print its address."""
-    from streamweir.server.start import StartFailed, serve
-    from streamweir.server.worker import Start
+    from streamweir.server.process.start import StartFailed, serve
+    from streamweir.server.process.worker import Start
 
     folder = (data_dir or user_data_dir()).absolute()
     start = Start(config_path=config_file, data_dir=folder, listen=listen, workers=workers)

@@ -7,12 +7,12 @@ from msgspec import UNSET
 
 from streamweir.cli.database import ACTOR, Place, json_option, store_options
 from streamweir.cli.table import moment, show_facts, show_json, show_table
-from streamweir.store.clock import now_ms
+from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.workspace import Workspace
+    from streamweir.store.keys.workspaces import Workspace
 
 
 @click.group("workspaces", short_help="Create, list and change workspaces.")
@@ -27,7 +27,7 @@ def command() -> None:
 @store_options
 def create(place: Place, name: str, prepaid: bool, as_json: bool) -> None:
     """Create the workspace NAME."""
-    from streamweir.store.workspace import WorkspaceSpec, create_workspace
+    from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 
     spec, at_ms = WorkspaceSpec(name=name, prepaid=prepaid), now_ms()
     _tell(place.write(lambda conn: create_workspace(conn, spec, actor=ACTOR, at_ms=at_ms)), as_json)
@@ -38,7 +38,7 @@ def create(place: Place, name: str, prepaid: bool, as_json: bool) -> None:
 @store_options
 def list_(place: Place, as_json: bool) -> None:
     """List the workspaces by name."""
-    from streamweir.store.workspace import list_workspaces
+    from streamweir.store.keys.workspaces import list_workspaces
 
     found = place.read(list_workspaces)
     if as_json:
@@ -56,7 +56,7 @@ def list_(place: Place, as_json: bool) -> None:
 @store_options
 def change(place: Place, workspace: str, name: str | None, prepaid: bool | None, as_json: bool) -> None:
     """Change WORKSPACE (name or id). Options that are not given stay as they are."""
-    from streamweir.store.workspace import WorkspaceChange, change_workspace, find_workspace
+    from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace, find_workspace
 
     if name is None and prepaid is None:
         raise click.UsageError("nothing to change: give --name, --prepaid or --no-prepaid")

@@ -21,7 +21,7 @@ from streamweir.client.patience import PATIENT, SOME, Retries, Timeouts
 from streamweir.client.reader import USUAL, Limits
 from streamweir.client.request import Messages, body_of, choices_in
 from streamweir.client.stream import AsyncStream, Stream
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 

@@ -22,7 +22,7 @@ from streamweir.client.request import can_be_sent, headers_of, shown_url, url_of
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.client.told import hide, read_failure, request_id_in
 from streamweir.client.watchdog import Watchdog
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 Tap = Callable[[bytes], None]
 

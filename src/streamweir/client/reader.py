@@ -39,8 +39,8 @@ from streamweir.core.events import (
     ToolCallDelta,
     ToolCallStarted,
 )
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder
 from streamweir.providers.openai.finish import failure_of

@@ -13,7 +13,7 @@ from streamweir.client.answer import Completion, ToolCall
 from streamweir.client.reader import USUAL, Limits, Reader
 from streamweir.core.events import Event, TextDelta
 from streamweir.core.usage import Usage
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 
 class _Course:

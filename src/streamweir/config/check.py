@@ -22,7 +22,7 @@ from streamweir.config.address import (
 from streamweir.config.error import Complaint, ConfigError, entry, member
 from streamweir.config.guess import SHORTEST, is_easy_to_guess
 from streamweir.config.model import Config, Key, Model, Provider, Server
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.policy.route import LONGEST_NAME
 from streamweir.providers.registry import provider_names
 

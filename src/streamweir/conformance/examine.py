@@ -4,8 +4,8 @@ from streamweir.conformance.endpoint.table import RULES
 from streamweir.conformance.interview import Interview
 from streamweir.conformance.judge import Distance, Nearest, Report, apply, judge
 from streamweir.conformance.rule import Outcome
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 
 
 def examine(interview: Interview, dialect: Dialect) -> Report:

@@ -13,8 +13,8 @@ from streamweir.conformance.reading import Reading, read
 from streamweir.conformance.recording import Recording
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES
-from streamweir.dialects.base import Dialect
-from streamweir.dialects.table import DIALECTS
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
 
 Looked = TypeVar("Looked")
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 Looked = TypeVar("Looked")
 """What a rule looks at: a `Reading` of one recorded answer, or several exchanges together."""

@@ -1,6 +1,6 @@
 """What a request needs of the limits of its key, and what is said to that.
 
-The words of `policy.limits`, which decides in one process, and of `store.shared`, which asks Valkey:
+The words of `policy.limits`, which decides in one process, and of `store.limits.shared`, which asks Valkey:
 both say the same of the same. Holds no state.
 """
 

@@ -8,7 +8,7 @@ settling it leaves the cost alone.
 
 A reservation is a lease: not renewed for `lease_s` it lapses, and holds neither a stream nor money.
 It is remembered: renewed, extended or reserved again it is taken up again, even beyond a limit (the
-request is running), and a late settlement still counts its cost. `store/limits.lua` is the same law
+request is running), and a late settlement still counts its cost. `store/limits/limits.lua` is the same law
 for several processes, and one test holds both to it. Knows neither prices nor periods nor why.
 """
 

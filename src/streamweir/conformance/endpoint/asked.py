@@ -12,7 +12,7 @@ from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Rule, Severity
 from streamweir.conformance.rules.chapter import shown
 from streamweir.core.events import FinishReason
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 _SAME_QUESTION = ("streamed", "plain", "buffered", "after-cancel")
 """These put one question in different ways."""

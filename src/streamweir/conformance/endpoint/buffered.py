@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from streamweir.conformance.interview import Interview
 from streamweir.conformance.rule import Breach, Rule
 from streamweir.conformance.rules.chapter import shown
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 

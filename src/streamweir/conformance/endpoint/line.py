@@ -12,7 +12,7 @@ from streamweir.conformance.plan import ORIGIN
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Rule, Severity
 from streamweir.conformance.rules.chapter import shown
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 SHORTEST_S = 0.25
 """Below this the network alone may deliver everything at once."""

@@ -1,7 +1,7 @@
 """Rules for requests that must be refused: with which status, in which words, before anything else was said.
 
 What is right is read off the `Dialect` value by the function that words our own gateway's refusals
-(`dialects.failure.words_of`), so one table says what we answer and what we expect of others. Status and type are
+(`frontends.chat.errors.words_of`), so one table says what we answer and what we expect of others. Status and type are
 what clients choose their exception by; a code that differs, or a parameter that is not named, is odd.
 """
 
@@ -14,8 +14,8 @@ from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Rule, Severity
 from streamweir.conformance.rules.chapter import shown
 from streamweir.core.errors import CallerError
-from streamweir.dialects.base import Dialect, ErrorWords
-from streamweir.dialects.failure import words_of
+from streamweir.frontends.chat.dialect import Dialect, ErrorWords
+from streamweir.frontends.chat.errors import words_of
 
 _TABLE = "docs/spec/dialects.md E1 to E17"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from streamweir.conformance.reading import Frame, Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Rule, Severity
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 Check = Callable[[Reading, Dialect], Iterator[Breach]]
 Needs = Callable[[Reading, Dialect], str | None]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from streamweir.conformance.reading import Reading, choices_of
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 DELTA = Chapter("delta")
 

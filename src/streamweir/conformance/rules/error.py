@@ -7,7 +7,7 @@ from streamweir.conformance.reading import Frame, Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 ERROR = Chapter("error")
 FAILURE = Chapter("failure", Kind.FAILURE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from streamweir.conformance.reading import Reading
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 FRAMING = Chapter("framing")
 KEEPALIVE = Chapter("keepalive")

@@ -6,7 +6,7 @@ from streamweir.conformance.reading import Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, shown
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 HEADER = Chapter("header", kind=None)
 

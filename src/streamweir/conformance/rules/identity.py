@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from streamweir.conformance.reading import Frame, Reading
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown
-from streamweir.dialects.base import Dialect, IdForm, ModelRule
+from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule
 
 IDENTITY = Chapter("identity")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from streamweir.conformance.reading import Frame, Part, Reading, choices_of
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 ORDER = Chapter("order")
 FINISH = Chapter("finish")

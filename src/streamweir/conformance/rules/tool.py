@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from streamweir.conformance.reading import Call, CallPiece, Reading, call_pieces, read_json
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 TOOL = Chapter("tool")
 

@@ -6,7 +6,7 @@ from typing import Any
 from streamweir.conformance.reading import Frame, Reading, choices_of, is_count
 from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
-from streamweir.dialects.base import Dialect, UsageRule
+from streamweir.frontends.chat.dialect import Dialect, UsageRule
 
 USAGE = Chapter("usage")
 

@@ -9,7 +9,7 @@ from streamweir.conformance.rule import Breach, Severity
 from streamweir.conformance.rules.chapter import Chapter, shown, words
 from streamweir.conformance.rules.identity import id_form, id_words
 from streamweir.conformance.rules.usage import COUNTS, sums_differ
-from streamweir.dialects.base import Dialect
+from streamweir.frontends.chat.dialect import Dialect
 
 WHOLE = Chapter("whole", Kind.WHOLE)
 

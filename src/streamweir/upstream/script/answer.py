@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from streamweir.core.request import ChatRequest, Function, Message, TextPart
-from streamweir.dialects.base import call_id
+from streamweir.frontends.chat.dialect import call_id
 from streamweir.upstream.script.parameter import Options
 from streamweir.upstream.script.sample import sample
 from streamweir.upstream.script.speech import Call, Part, tokens_of

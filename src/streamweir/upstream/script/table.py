@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError
 from streamweir.core.request import RequestRules, read_request
-from streamweir.dialects.base import IdForm
+from streamweir.frontends.chat.dialect import IdForm
 from streamweir.upstream.script import answer, scene
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
 from streamweir.upstream.script.parameter import read_options, refused, shown

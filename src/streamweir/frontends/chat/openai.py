@@ -1,0 +1,40 @@
+"""The dialect of OpenAI's chat completions (docs/spec/dialects.md)."""
+
+from streamweir.core.events import FinishReason
+from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule, UsageRule
+from streamweir.wire import sse
+
+OPENAI = Dialect(
+    name="openai",
+    id_form=IdForm.CHATCMPL,
+    chunk_object="chat.completion.chunk",
+    whole_object="chat.completion",
+    model=ModelRule.ANSWERED,
+    labels=True,
+    first_delta={"role": "assistant", "content": ""},
+    finish_delta={},
+    finish_words={
+        FinishReason.STOP: "stop",
+        FinishReason.LENGTH: "length",
+        FinishReason.TOOL_CALLS: "tool_calls",
+        FinishReason.CONTENT_FILTER: "content_filter",
+        FinishReason.FUNCTION_CALL: "function_call",
+    },
+    usage=UsageRule.ON_REQUEST,
+    null_usage=True,
+    prompt_details={"cached_tokens": "cache_read", "audio_tokens": "audio_input"},
+    completion_details={
+        "reasoning_tokens": "reasoning",
+        "audio_tokens": "audio_output",
+        "accepted_prediction_tokens": "accepted_prediction",
+        "rejected_prediction_tokens": "rejected_prediction",
+    },
+    full_details=True,
+    legacy_function_call=True,
+    reasoning_details=True,
+    refusal=True,
+    logprobs=True,
+    extras=frozenset({"annotations", "audio", "images", "citations", "search_results"}),
+    error_members=("message", "type", "param", "code"),
+    terminator=sse.DONE,
+)

@@ -1,0 +1,93 @@
+"""The tokens of an answer so far, counted so that none within its limit is ever taken for longer.
+
+A provider is told the limit that is paid for. Whether an answer is beyond it all the same is counted by
+the model's own tokenizer where it is loaded, with some slack, for a model need not write the tokens
+that a tokenizer reads; else a token is taken for as long as tokens get. A provider's own report counts
+as it is. An answer that is beyond its limit once is not kept to it: from then on what more must be
+paid for is counted the other way, and without a tokenizer every byte is taken for a token.
+"""
+
+from io import StringIO
+
+from streamweir.pipeline.meter import Record
+from streamweir.pipeline.settlement import Counter, UsageSource, size_of
+
+LONGEST_TOKEN = 16
+"""Bytes, on the average of an answer: four times the rule of thumb."""
+_SLACK_TOKENS, _SLACK_PART = 16, 64
+_ANEW_PART = 8
+_PIECE = 16 * 1024
+"""Characters that are counted in one go."""
+
+
+class AnswerCount:
+    """`count` is the tokenizer of the model, on the event loop. None: there is none, or there are several choices."""
+
+    __slots__ = ("_anew_at", "_count", "_counted", "_measured", "_record", "is_beyond")
+
+    def __init__(self, record: Record, count: Counter | None) -> None:
+        self._record = record
+        self._count = count
+        self._anew_at = 0
+        """How many characters there were when all of them were counted last."""
+        self._counted = [(0, 0), (0, 0)]
+        """Of the text and of the reasoning: how many characters were counted, and their tokens."""
+        self._measured = [(0, 0), (0, 0)]
+        """The same in bytes."""
+        self.is_beyond = False
+        """It was found to be longer than its limit."""
+
+    def __call__(self) -> int:
+        record = self._record
+        told = record.usage.completion_tokens if record.usage is not None else 0
+        tokens = self._count_new(self._count) if self._count is not None else None
+        if tokens is not None:
+            return max(told, tokens if self.is_beyond else tokens - _SLACK_TOKENS - tokens // _SLACK_PART)
+        size = self._size()
+        return max(told, size if self.is_beyond else size // LONGEST_TOKEN)
+
+    def exceeds(self, allowed: int) -> bool:
+        """Counted anew: what was counted piece by piece may be a few tokens more than the whole has. Of an answer that
+        is beyond its limit anyway, not each time that more is held for it: a long one would take ever longer."""
+        if self() <= allowed:
+            return False
+        written = self._record.written
+        if self.is_beyond and written < self._anew_at + self._anew_at // _ANEW_PART:
+            return True
+        self._anew_at = written
+        self._counted = [(0, 0), (0, 0)]
+        return self() > allowed
+
+    def _count_new(self, count: Counter) -> int | None:
+        """None: the tokenizer is not loaded yet."""
+        for number, text in enumerate((self._record.delivered, self._record.reasoned)):
+            done, tokens = self._counted[number]
+            if not isinstance(text, StringIO):
+                return None
+            while done < text.tell():
+                piece = _read(text, done, _PIECE)
+                more, source = count(piece)
+                if source is not UsageSource.TOKENIZER:
+                    return None
+                done, tokens = done + len(piece), tokens + more
+            self._counted[number] = done, tokens
+        return sum(tokens for _, tokens in self._counted)
+
+    def _size(self) -> int:
+        for number, text in enumerate((self._record.delivered, self._record.reasoned)):
+            done, size = self._measured[number]
+            if isinstance(text, StringIO):
+                if done < text.tell():
+                    piece = _read(text, done, None)
+                    self._measured[number] = done + len(piece), size + size_of(piece)
+            else:
+                self._measured[number] = text.tell(), size_of(text.getvalue())
+        return sum(size for _, size in self._measured)
+
+
+def _read(text: StringIO, start: int, most: int | None) -> str:
+    """Without a copy of all that was written before; what comes next is written behind the end again."""
+    text.seek(start)
+    piece = text.read(most)
+    text.seek(0, 2)
+    return piece

@@ -1,0 +1,383 @@
+"""One answer: a provider's bytes in, the caller's bytes out. All the steps in one chain.
+
+    bytes -> intake -Frame-> decoder -Event-> commit gate -> meter -> encoder -> bytes   TRANSLATE
+                        \\--> tap ---------------------------------------------> bytes   PASS, FILTER
+
+The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `release`), whether
+anything may have been written (`committed`) and whether all is said (`ended`). A failure before
+the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
+elsewhere. Detached from its caller it reads on and writes nothing more: what is still to come is
+the usage. `WholeExchange` is the same for a caller who did not ask for a stream; its short way, where
+a stream would pass, is `pipeline.canonical`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from streamweir.core.completion import Accumulator
+from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
+from streamweir.core.usage import Usage
+from streamweir.frontends.chat.dialect import Dialect, Reply, identity_of
+from streamweir.frontends.chat.encoder import Encoder
+from streamweir.frontends.chat.whole import encode_whole
+from streamweir.pipeline.canonical import take_canonical
+from streamweir.pipeline.commit import MOST_HELD, CommitGate
+from streamweir.pipeline.intake import Intake
+from streamweir.pipeline.large_answer import LARGEST_ON_LOOP, Writing, Written, is_large, writing_of
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode
+from streamweir.pipeline.tap import Tap
+from streamweir.providers.base import Provider, truncated
+from streamweir.wire import jsonio
+from streamweir.wire.sse import EventTooLarge, Frame
+
+MOST_STREAMED_TEXT = 4 * 1024 * 1024
+"""Characters of a stream that is written as one body: joining and writing more would hold up the loop. No model writes
+as much."""
+
+
+class Exchange:
+    """A streamed answer. One per attempt."""
+
+    # What translates is made when it is needed: most streams that may pass do so to their end.
+    _decode: Callable[[Frame], Sequence[Event]]
+    _encoder: Encoder
+
+    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+        self.has_moved = False
+        """An event was read since whoever looks at this has set it back."""
+        self._is_over = False
+        self._is_flowing = False  # committed: looked up for every frame
+        self._has_junk = False
+        self._meter = meter
+        self._deliver = meter.record.delivered.write  # all that the meter does with text
+        self._reply = reply
+        self._dialect = dialect
+        self._intake = Intake(provider, reply.choices, most_whole=LARGEST_ON_LOOP)
+        self._split = self._intake.split
+        self._gate = CommitGate()
+        self._tap = None
+        if mode is not Mode.TRANSLATE:
+            self._tap = Tap(meter.record, include_usage=reply.include_usage, choices=reply.choices)
+        if self._tap is None:
+            self._begin_to_translate()
+        # Frames that may pass, with the bytes that go out for them, until the commit.
+        self._waiting: list[tuple[Frame, bytes]] = []
+
+    @property
+    def committed(self) -> bool:
+        return self._gate.committed
+
+    @property
+    def ended(self) -> bool:
+        """The terminator was written, or the stream failed before the commit: nothing more goes out."""
+        return self._is_over or (self._tap is not None and self._tap.ended)
+
+    @property
+    def has_junk(self) -> bool:
+        """More stood behind the end in the same read. It was not looked at (docs/spec/failures.md U29)."""
+        return self._has_junk or (self.ended and self.is_mid_event)
+
+    @property
+    def failure(self) -> StreamweirError | None:
+        return self._gate.failure
+
+    @property
+    def passes(self) -> bool:
+        """Frames still go out as they came."""
+        return self._tap is not None
+
+    @property
+    def may_end_in_silence(self) -> bool:
+        """Every choice that was asked for has finished: after a short silence `finish` is the right thing to call."""
+        return self._tap.has_finished if self._tap is not None else self._intake.may_end_in_silence
+
+    @property
+    def is_mid_event(self) -> bool:
+        """The upstream has begun an event and not ended it."""
+        return self._intake.is_mid_event
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        try:
+            frames = self._split(chunk)
+        except EventTooLarge as reason:
+            before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
+            return before if self.ended else before + self._write(self._intake.end_of_split())
+        if self._is_flowing and len(frames) == 1:  # nearly every read
+            if frames[0].data is not None:  # comments are no events
+                self.has_moved = True
+            tap = self._tap
+            if tap is None:
+                events = self._decode(frames[0])
+                if len(events) == 1 and type(event := events[0]) is TextDelta:
+                    self._deliver(event.text)
+                    out = self._encoder.feed(event)
+                    return out[0] if len(out) == 1 else b"".join(out)
+                return self._send(events)
+            passed = tap.feed(frames[0])
+            return passed if passed is not None else self._take_refused(tap, frames[0])
+        self._split = self._intake.split
+        for frame in frames:
+            if frame.data is not None:
+                self.has_moved = True
+                break
+        return b"".join([self._take(frame) for frame in frames])
+
+    def finish(self) -> bytes:
+        """The body ended cleanly."""
+        out = b"".join([self._take(frame) for frame in self._intake.rest()]) + self._stop_passing()
+        if not self.ended:
+            out += self._write(self._intake.end())
+            self._meter.record.missing_done = self._intake.lacks_end
+        return out
+
+    def fail(self, error: StreamweirError, /) -> bytes:
+        """The body will not go on: a reset, a timeout, an order to stop."""
+        if self.ended:
+            return b""
+        return self._stop_passing() + self._write(self._intake.fail(error))
+
+    def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None, /) -> bytes:
+        """The caller is told of this error and of nothing else, or has gone (None). What still comes is read on.
+
+        `delivered`: see `Meter.detach`. Before the commit an error is a `failure`, as by `fail`.
+        """
+        if self.ended:
+            return b""
+        if error is not None and not self.committed:
+            return self.fail(error)
+        before = self._stop_passing()
+        # Whatever it writes, the encoder is at its end with it; who has gone does not read it.
+        last = self._encoder.feed(truncated() if error is None else StreamFailed(error))
+        self._meter.detach(error, delivered)
+        self._deliver = self._meter.record.delivered.write
+        return b"" if error is None else b"".join([before, *last])
+
+    def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
+        """In the place of the end of an answer that is whole, where that was not written: it is not for the caller."""
+        self._meter.detach(error, delivered)
+        return b"".join(
+            Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter)).feed(StreamFailed(error))
+        )
+
+    def release(self) -> bytes:
+        """Commit now: the status cannot be held back any longer."""
+        if self.committed or self._is_over:
+            return b""
+        waiting = b"".join([passed for _, passed in self._waiting])
+        self._waiting.clear()
+        self._is_flowing = True
+        return waiting + self._send(self._gate.release())
+
+    def _take(self, frame: Frame) -> bytes:
+        tap = self._tap
+        if tap is None:
+            self._has_junk |= self._is_over
+            return self._write(self._decode(frame))
+        passed = tap.feed(frame)
+        if passed is None:
+            return self._take_refused(tap, frame)
+        if self._is_flowing:
+            return passed
+        self._waiting.append((frame, passed))
+        record = tap.record
+        is_due = record.delivered.tell() or record.finishes or tap.ended or len(self._waiting) >= MOST_HELD
+        return self.release() if is_due else b""
+
+    def _take_refused(self, tap: Tap, frame: Frame) -> bytes:
+        """A frame that may not pass: the first that is translated, unless the answer is over."""
+        if tap.ended:
+            self._has_junk = True
+            return b""
+        return self._stop_passing() + self._write(self._decode(frame))
+
+    def _stop_passing(self) -> bytes:
+        """From here on the stream is translated; gives what that makes of the frames still waiting.
+
+        Frames that went out are gone. Decoder and encoder are shown a short answer that leaves the
+        same traces, and what the encoder writes of it is thrown away.
+        """
+        tap = self._tap
+        if tap is None or tap.ended:
+            return b""
+        self._tap = None
+        self._begin_to_translate()
+        waiting, self._waiting = self._waiting, []
+        if self.committed:
+            for frame in _traces(tap):
+                for event in self._decode(frame):
+                    self._encoder.feed(event)
+            waiting = tap.held
+        else:
+            tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
+        return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
+
+    def _begin_to_translate(self) -> None:
+        self._decode = self._intake.decode
+        self._encoder = self._new_encoder()
+
+    def _new_encoder(self) -> Encoder:
+        return Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter))
+
+    def _write(self, events: Sequence[Event]) -> bytes:
+        if self._is_flowing:
+            return self._send(events)
+        out = b""
+        for event in events:
+            out += self._send(self._gate.feed(event))
+        self._is_flowing = self._gate.committed
+        if self._gate.failure is not None:
+            self._is_over = True
+        return out
+
+    def _send(self, events: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        for event in events:
+            passed = self._meter.feed(event)
+            out += self._encoder.feed(passed[0])
+            kind = type(event)
+            if kind is StreamStarted:
+                self._meter.record.completion_id = self._encoder.completion_id
+            elif kind is StreamCompleted or kind is StreamFailed:
+                for last in passed[1:]:
+                    out += self._encoder.feed(last)
+                self._is_over = True
+        return b"".join(out)
+
+
+class WholeExchange:
+    """A buffered answer: nothing goes out before the end, then one body, or a `failure`.
+
+    One that is too large for the event loop is not `finish`ed: `large_body` is read elsewhere
+    (`pipeline.large_answer`), its events come by `take_large`, and what was written of them by `finish_large`.
+    """
+
+    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+        self.ended = False
+        self.failure: StreamweirError | None = None
+        self._meter = meter
+        self._reply = reply
+        self._dialect = dialect
+        self._intake = Intake(provider, reply.choices)
+        self._accumulator = Accumulator()
+        self._is_canonical = mode is not Mode.TRANSLATE
+        self._is_detached = False
+        self._large_usage: Usage | None = None
+        self.provider = provider
+        self.choices = reply.choices
+
+    def large_body(self) -> bytes | None:
+        """The body, where it is whole and takes too long for one turn of the loop."""
+        body = self._intake.whole if not self.ended else None
+        return body if body is not None and is_large(body) else None
+
+    def take_large(self, events: Sequence[Event]) -> None:
+        if self.ended:
+            return
+        for event in events:
+            for passed in self._meter.feed(event):
+                if type(passed) is UsageReported:
+                    self._large_usage = passed.usage
+            if type(event) is StreamFailed:
+                self.ended, self.failure = True, self.failure or event.error
+
+    def writing(self) -> Writing | None:
+        """How the large answer is to be written, after its last event. None: it is not."""
+        if self.ended:
+            return None
+        if self._is_detached:
+            self.ended = True
+            return None
+        reply = _complete(self._reply, self._dialect, self._meter)
+        return writing_of(self._dialect.name, reply, self._large_usage or self._meter.count_usage())
+
+    def finish_large(self, written: Written) -> bytes:
+        if self.ended:
+            return b""
+        self.ended = True
+        if self._is_detached:
+            return b""
+        self._meter.record.completion_id = written.completion_id
+        return written.body
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        events = self._intake.feed(chunk)
+        if not events:
+            return b""
+        out = self._take(events)
+        if not self.ended and self._meter.record.written > MOST_STREAMED_TEXT:
+            error = UpstreamError("response_too_large", "The answer is longer than it may be where it is not streamed.")
+            return self.fail(error)
+        return out
+
+    def finish(self) -> bytes:
+        body = self._intake.whole if self._is_canonical and not self.ended else None
+        out = take_canonical(body, self._meter.record, self._reply.choices) if body is not None else None
+        if out is not None:
+            self.ended = True
+            return out
+        out = self._take(self._intake.finish())
+        self._meter.record.missing_done = self._intake.lacks_end
+        return out
+
+    def fail(self, error: StreamweirError, /) -> bytes:
+        return self._take(self._intake.fail(error))
+
+    def detach(self, error: StreamweirError | None = None, _: tuple[int, int] | None = None, /) -> bytes:
+        """See `Exchange.detach`. Of a whole answer nothing was delivered."""
+        if not self.ended:
+            self.failure = error
+            self._is_canonical = False  # the short way is for an answer that is delivered
+            self._is_detached = True
+            self._meter.detach(error, (0, 0))
+        return b""
+
+    def _take(self, events: Iterable[Event]) -> bytes:
+        if self.ended:
+            return b""
+        for event in events:
+            for passed in self._meter.feed(event):
+                self._accumulator.feed(passed)
+            if type(event) is StreamFailed:
+                self.ended, self.failure = True, self.failure or event.error
+            elif type(event) is StreamCompleted:
+                self.ended = True
+                return b"" if self._is_detached else self._write()
+        return b""
+
+    def _write(self) -> bytes:
+        completion = self._accumulator.fold()
+        reply = _complete(self._reply, self._dialect, self._meter)
+        self._meter.record.completion_id = identity_of(completion.started, self._dialect, reply).id
+        return encode_whole(completion, self._dialect, reply)
+
+
+def _complete(reply: Reply, dialect: Dialect, meter: Meter) -> Reply:
+    """With our id, and our count: what is written anew may need both."""
+    id = reply.id or dialect.id_form.make(reply.entropy)
+    return structs.replace(reply, id=id, count_usage=meter.count_usage)
+
+
+def _traces(tap: Tap) -> Iterator[Frame]:
+    """Frames of a short answer after which a decoder knows what the tap knows of the frames that went out."""
+    head = {"id": tap.record.completion_id, "created": tap.created, "model": tap.record.model}
+    for index, seen in tap.choices.items():
+        delta: dict[str, Any] = {"role": "assistant", "content": "."}
+        if seen.legacy_call:
+            delta["function_call"] = {"name": "f", "arguments": ""}
+        if seen.calls:
+            delta["tool_calls"] = [
+                {"index": call, "id": f"call_{call}", "type": "function", "function": {"name": "f", "arguments": ""}}
+                for call in range(seen.calls)
+            ]
+        reason = tap.record.finishes.get(index)
+        yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
+    yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
+
+
+def _frame(document: dict[str, Any]) -> Frame:
+    data = jsonio.encode(document)
+    return Frame(data, data)

@@ -1,0 +1,143 @@
+"""A whole answer that is too large for the event loop: the part that another process does, in two steps.
+
+`read` gives the events that the meter needs, in groups that are small enough for one turn of the loop,
+and keeps the rest; `write` gives the body. What it writes is what `pipeline.exchange` would have written:
+the events, the fold and the writer are the same. It knows no process and no pipe (`server.relay.large_answer`).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from streamweir.core.completion import Accumulator
+from streamweir.core.events import (
+    ChoiceFinished,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    StreamTagged,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    UsageDiscarded,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+from streamweir.frontends.chat.dialect import Reply, identity_of
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.chat.whole import encode_whole
+from streamweir.providers.base import Provider
+from streamweir.wire.jsonio import is_crowded
+
+LARGEST_ON_LOOP = 1024 * 1024
+"""Decoding and writing so much text takes some ten milliseconds."""
+_PIECE = 128 * 1024
+"""Characters of one event, and about the characters of a group of events."""
+_GROUP = 1000
+_PASSED = (StreamStarted, StreamTagged, UsageReported, UsageDiscarded, ChoiceFinished, StreamCompleted, StreamFailed)
+
+Noted = (
+    StreamStarted
+    | StreamTagged
+    | TextDelta
+    | ReasoningDelta
+    | UsageReported
+    | UsageDiscarded
+    | ChoiceFinished
+    | StreamCompleted
+    | StreamFailed
+)
+"""The events that a meter needs."""
+
+
+class Writing(Struct, frozen=True, kw_only=True):
+    """What the body is written with: the `Reply` less what cannot leave its process."""
+
+    dialect: str
+    id: str
+    now: int
+    model: str | None
+    target_model: str
+    exclude_reasoning: bool
+    pinned: bool
+    created: int | None
+    usage: Usage
+
+
+class Written(Struct, frozen=True):
+    completion_id: str
+    body: bytes
+
+
+def is_large(body: bytes) -> bool:
+    """Whether a document takes too long for one turn of the loop."""
+    return len(body) > LARGEST_ON_LOOP or is_crowded(body)
+
+
+def writing_of(dialect: str, reply: Reply, usage: Usage) -> Writing:
+    return Writing(
+        dialect=dialect,
+        id=reply.id,
+        now=reply.now(),
+        model=reply.model,
+        target_model=reply.target_model,
+        exclude_reasoning=reply.exclude_reasoning,
+        pinned=reply.pinned,
+        created=reply.created,
+        usage=usage,
+    )
+
+
+class LargeAnswer:
+    def __init__(self, provider: Provider, choices: int | None) -> None:
+        self._provider = provider
+        self._choices = choices
+        self._accumulator = Accumulator()
+
+    def read(self, body: bytes) -> Iterator[list[Noted]]:
+        """Of text only how much there is matters to the meter, so its pieces may be joined and cut."""
+        group: list[Noted] = []
+        size = 0
+        for event in self._provider.decode_whole(body, self._choices):
+            self._accumulator.feed(event)
+            for noted in _noted(event):
+                group.append(noted)
+                size += _size_of(noted)
+                if size >= _PIECE or len(group) >= _GROUP:
+                    yield group
+                    group, size = [], 0
+        yield group
+
+    def write(self, writing: Writing) -> Written:
+        members = structs.asdict(writing)
+        dialect, now, usage = DIALECTS[members.pop("dialect")], members.pop("now"), members.pop("usage")
+        reply = Reply(**members, now=lambda: now)
+        completion = self._accumulator.fold()
+        completion.usage = usage
+        return Written(identity_of(completion.started, dialect, reply).id, encode_whole(completion, dialect, reply))
+
+
+def _noted(event: Event) -> Iterator[Noted]:
+    """The event as far as a meter takes note of it."""
+    if isinstance(event, TextDelta | RefusalDelta):
+        yield from (TextDelta(0, piece) for piece in _cut(event.text))
+    elif isinstance(event, ReasoningDelta):
+        yield from (ReasoningDelta(0, piece) for piece in _cut(event.text))
+    elif isinstance(event, ToolCallStarted):
+        yield from (TextDelta(0, piece) for piece in _cut(event.name))
+    elif isinstance(event, ToolCallDelta):
+        yield from (TextDelta(0, piece) for piece in _cut(event.arguments))
+    elif isinstance(event, _PASSED):
+        yield event
+
+
+def _cut(text: str) -> Iterator[str]:
+    for at in range(0, len(text), _PIECE):
+        yield text[at : at + _PIECE]
+
+
+def _size_of(event: Noted) -> int:
+    return len(event.text) if isinstance(event, TextDelta | ReasoningDelta) else 1

@@ -1,0 +1,82 @@
+"""What the gateway and the process that reads a large answer for it say to each other: typed values as JSON.
+
+That process reads what somebody else sent. Whatever becomes of it, it can say no more than the values
+named here; anything else is refused by an exception. The text of an answer may hold half of a surrogate pair,
+which msgspec takes in neither direction: the standard json module takes over for that one message.
+"""
+
+import json
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
+from streamweir.pipeline.large_answer import Noted, Writing
+
+T = TypeVar("T")
+
+_ERRORS: dict[str, type[StreamweirError]] = {kind.__name__: kind for kind in (CallerError, UpstreamError, GatewayFault)}
+
+
+class Origin(Struct, frozen=True):
+    """Who sent the answer, by the name in `providers.registry`, and how many choices were asked for."""
+
+    provider: str
+    choices: int | None
+
+
+class _Error(Struct, frozen=True):
+    kind: str
+    code: str
+    message: str
+    param: str | None
+    retry_after_s: float | None
+    event_id: str | None
+
+
+class Message(Generic[T]):
+    """One kind of message."""
+
+    def __init__(self, type: Any) -> None:
+        self._type = type
+        self._encoder = msgspec.json.Encoder(enc_hook=_from_error)
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type, dec_hook=_to_error)
+
+    def encode(self, value: T) -> bytes:
+        try:
+            return self._encoder.encode(value)
+        except UnicodeEncodeError:
+            return json.dumps(msgspec.to_builtins(value, enc_hook=_from_error)).encode()
+
+    def decode(self, data: bytes) -> T:
+        try:
+            return self._decoder.decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            value: T = msgspec.convert(json.loads(data), self._type, dec_hook=_to_error)
+            return value
+
+
+def _from_error(value: object) -> _Error:
+    if not isinstance(value, StreamweirError):
+        raise NotImplementedError(type(value).__name__)
+    kind = type(value).__name__
+    return _Error(kind, value.code, value.message, value.param, value.retry_after_s, value.event_id)
+
+
+def _to_error(_: type, value: object) -> StreamweirError:
+    """The one type that msgspec does not know by itself."""
+    told = msgspec.convert(value, _Error)
+    if told.kind not in _ERRORS:
+        raise ValueError(f"there is no error of the kind {told.kind!r}")
+    return _ERRORS[told.kind](
+        told.code, told.message, param=told.param, retry_after_s=told.retry_after_s, event_id=told.event_id
+    )
+
+
+ORIGIN: Message[Origin] = Message(Origin)
+EVENTS: Message[list[Noted]] = Message(list[Noted])
+WRITING: Message[Writing] = Message(Writing)
+COMPLETION_ID: Message[str] = Message(str)

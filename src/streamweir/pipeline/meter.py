@@ -1,0 +1,361 @@
+"""The meter: what a stream was, and exactly one settlement of it, whatever happened to it.
+
+Events pass through; a report of usage that cannot be true is flagged, and followed by a smaller one
+where it has more than is billed of such a report (`pipeline.plausibility`). The meter keeps what the books
+and the log need: usage, finish reasons, how it ended, and the delivered text, so that tokens can be
+counted where the provider reported none. Where bytes are passed on without events, the tap writes into
+the same `Record`. What the caller was shown as its usage is what is settled.
+`close` may be called from the end of the stream, a timer and a disconnect at once: the first call
+decides, every other one gets the same. Counting may take long, and is left to whoever closes.
+"""
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import (
+    ChoiceFinished,
+    Event,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    StreamTagged,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    UsageDiscarded,
+    UsageReported,
+)
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict, verdict_of_error, verdict_of_finish
+from streamweir.pipeline.plausibility import Scope, bounded, is_possible
+from streamweir.pipeline.settlement import (
+    BYTES_PER_TOKEN,
+    Count,
+    Counter,
+    Pending,
+    Settlement,
+    UsageSource,
+    Words,
+    estimate,
+    estimate_tokens,
+    size_of,
+)
+
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "Count",
+    "Counter",
+    "Meter",
+    "Pending",
+    "Record",
+    "Scope",
+    "Settlement",
+    "UsageSource",
+    "estimate",
+    "estimate_tokens",
+]
+
+_MOST_BYTES_PER_CHARACTER = 4
+
+
+class Text(Protocol):
+    """A `StringIO` as far as it is used here."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def tell(self) -> int: ...
+
+    def getvalue(self) -> str: ...
+
+
+class Undelivered:
+    """In the place of a text that nobody reads any more: what is written is counted and not kept."""
+
+    __slots__ = ("_delivered", "_size")
+
+    def __init__(self, text: Text, delivered: int | None) -> None:
+        """`delivered`: how many characters of it the caller has; None: all."""
+        self._delivered = text.getvalue()[:delivered]
+        self._size = text.tell()
+
+    def write(self, text: str, /) -> None:
+        self._size += len(text)
+
+    def tell(self) -> int:
+        return self._size
+
+    def getvalue(self) -> str:
+        return self._delivered
+
+
+class Record(Struct):
+    """The facts of one stream so far, the same whichever way its bytes went."""
+
+    completion_id: str | None = None
+    """The id in the chunks: the upstream's, where the dialect keeps it, else ours."""
+    model: str | None = None
+    service_tier: str | None = None
+    """As the provider reports it: it need not be the one that was asked for, and has rates of its own."""
+    delivered: Text = field(default_factory=StringIO)
+    """Everything the model wrote that went out: text, refusals, calls with their arguments.
+
+    A buffer and not a list of pieces: a piece is a few bytes of text in fifty bytes of object.
+    """
+    reasoned: Text = field(default_factory=StringIO)
+    finishes: dict[int, FinishReason] = field(default_factory=dict)
+    usage: Usage | None = None
+    usage_at: int = 0
+    """How much had been written when it was reported."""
+    error: StreamweirError | None = None
+    """The first of them: why the caller has no more of it."""
+    completed: bool = False
+    """The upstream's answer is whole, though the caller may not have all of it."""
+    is_interim: bool = False
+    """The usage is not that of the whole answer, though nothing better will come."""
+    anomaly: bool = False
+    """A report of usage came that cannot be true."""
+    is_cut: bool = False
+    """It said more than is billed of such a report."""
+    missing_done: bool = False
+    junk_after_done: bool = False
+    scope: Scope | None = None
+
+    @property
+    def written(self) -> int:
+        """Characters that came."""
+        return self.delivered.tell() + self.reasoned.tell()
+
+    @property
+    def is_told(self) -> bool:
+        """The usage that was reported is that of all that came."""
+        if self.usage is None or self.is_interim:
+            return False
+        return self.completed or self.written <= self.usage_at
+
+    def believes(self, usage: Usage, coming: int = 0) -> bool:
+        """`coming`: how many characters of the answer are not written here yet."""
+        written = self.written + coming
+        return self.scope is None or is_possible(usage, self.scope, _MOST_BYTES_PER_CHARACTER * written)
+
+    def flags(self) -> tuple[str, ...]:
+        if not (self.anomaly or self.missing_done or self.junk_after_done):
+            return ()
+        told = {
+            "usage_anomaly": self.anomaly,
+            "usage_cut": self.is_cut,
+            "missing_done": self.missing_done,
+            "junk_after_done": self.junk_after_done,
+        }
+        return tuple(name for name, holds in told.items() if holds)
+
+
+class Meter:
+    """Events to the same events, with a `record` on the side.
+
+    `prompt_tokens` is what admission counted, and `prompt_source` by what means. `count` is what
+    counts where it cannot wait: on the event loop, when usage is due to the caller; then, too,
+    `count_prompt` may know better than admission. `scope` is what a report is judged by.
+    """
+
+    def __init__(
+        self,
+        prompt_tokens: int = 0,
+        count: Counter = estimate,
+        *,
+        prompt_source: UsageSource = UsageSource.ESTIMATE,
+        count_prompt: Callable[[], Count] | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        self.record = Record(scope=scope)
+        self._deliver = self.record.delivered.write
+        self._prompt = prompt_tokens, prompt_source
+        self._count_prompt = count_prompt
+        self._count = count
+        self._shown: tuple[Usage, UsageSource] | None = None
+        self._pending: Pending | None = None
+        self._measured = (0, 0)
+        self._is_detached = False
+
+    def feed(self, event: Event, /) -> tuple[Event, ...]:
+        if type(event) is TextDelta:
+            self._deliver(event.text)
+            return (event,)
+        note = _NOTES.get(type(event))
+        if note is not None:
+            note(self.record, event)
+        elif type(event) is StreamCompleted:
+            self.record.completed = True
+            if not self._is_detached:
+                is_cut = self._judge()
+                if self._is_half_told():
+                    return (UsageReported(self.count_usage()), event)
+                if is_cut and self.record.usage is not None:
+                    return (UsageReported(self.record.usage), event)
+        return (event,)
+
+    def finish(self) -> tuple[()]:
+        return ()
+
+    def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None) -> None:
+        """Nobody is written to any more, because of this error or because the caller has gone: usage alone counts.
+
+        `delivered`: how many characters of text and of reasoning the caller has, where that is not all.
+        """
+        record = self.record
+        self._is_detached = True
+        text, reasoning = delivered if delivered is not None else (None, None)
+        record.delivered = Undelivered(record.delivered, text)
+        record.reasoned = Undelivered(record.reasoned, reasoning)
+        self._deliver = record.delivered.write
+        self._shown = None
+        if record.error is None:
+            record.error = error
+
+    def tokens_so_far(self) -> int:
+        """Of the answer, delivered: by the rule of thumb, or by the provider's word if that is more."""
+        told = self.record.usage.completion_tokens if self.record.usage is not None else 0
+        return max(self._size_so_far() // BYTES_PER_TOKEN, told)
+
+    def count_usage(self) -> Usage:
+        """Usage by our own count, at once, for a caller to whom it is due. It is what will be settled."""
+        prompt = self._count_prompt() if self._count_prompt is not None else None
+        self._shown = self._words().count(self._count, prompt)
+        return self._shown[0]
+
+    def close(self, verdict: Verdict | None = None) -> Pending:
+        """The settlement, or what is still to be counted for it.
+
+        `verdict` is for what no event can tell: the caller is gone, say.
+        """
+        if self._pending is None:
+            self._pending = self._close(verdict or _verdict_of(self.record))
+        return self._pending
+
+    def settle(self, verdict: Verdict | None = None) -> Settlement:
+        """As `close`, counted at once."""
+        return self.close(verdict).count(self._count)
+
+    def _close(self, verdict: Verdict) -> Pending:
+        record = self.record
+        self._judge()
+        usage, source = self._shown or (record.usage, UsageSource.PROVIDER)
+        settlement = Settlement(
+            verdict=verdict,
+            usage=usage or Usage(),
+            usage_source=source,
+            completion_id=record.completion_id,
+            model=record.model,
+            finishes=dict(record.finishes),
+            error=record.error,
+            flags=record.flags(),
+        )
+        return Pending(settlement, None if self._shown is not None or record.is_told else self._words())
+
+    def _words(self) -> Words:
+        record = self.record
+        return Words(
+            prompt=self._prompt,
+            delivered=record.delivered.getvalue(),
+            reasoned=record.reasoned.getvalue(),
+            reported=record.usage,
+        )
+
+    def _judge(self) -> bool:
+        """Flags the newest report where it cannot be true. Whether less of it is billed than it says."""
+        record = self.record
+        if record.usage is None or record.scope is None or record.believes(record.usage):
+            return False
+        record.anomaly = True
+        usage = bounded(record.usage, record.scope.most_billed)
+        if usage is not record.usage:
+            record.usage, record.is_cut = usage, True
+        return record.is_cut
+
+    def _is_half_told(self) -> bool:
+        return self.record.usage is not None and self.record.is_interim
+
+    def _size_so_far(self) -> int:
+        """In bytes. Measured whenever the text has doubled, and reckoned from that between: it is asked often."""
+        record = self.record
+        if self._is_detached:
+            return size_of(record.delivered.getvalue()) + size_of(record.reasoned.getvalue())
+        length = record.written
+        if length >= 2 * self._measured[0]:
+            size = size_of(record.delivered.getvalue()) + size_of(record.reasoned.getvalue())
+            self._measured = length, size
+        measured, size = self._measured
+        return size * length // measured if measured else 0
+
+
+def _verdict_of(record: Record) -> Verdict:
+    if record.error is not None:
+        return verdict_of_error(record.error)
+    if record.completed:
+        return verdict_of_finish(set(record.finishes.values()))
+    return Verdict.TRUNCATED
+
+
+def _note_start(record: Record, event: StreamStarted) -> None:
+    record.model = event.model  # the id is the encoder's to choose
+    _note_tier(record, event)
+
+
+def _note_tier(record: Record, event: StreamStarted | StreamTagged) -> None:
+    if isinstance(event.service_tier, str):
+        record.service_tier = event.service_tier
+
+
+def _note_reasoning(record: Record, event: ReasoningDelta) -> None:
+    record.reasoned.write(event.text)
+
+
+def _note_refusal(record: Record, event: RefusalDelta) -> None:
+    record.delivered.write(event.text)
+
+
+def _note_call(record: Record, event: ToolCallStarted) -> None:
+    record.delivered.write(event.name)
+
+
+def _note_arguments(record: Record, event: ToolCallDelta) -> None:
+    record.delivered.write(event.arguments)
+
+
+def _note_finish(record: Record, event: ChoiceFinished) -> None:
+    record.finishes[event.choice] = event.reason
+
+
+def _note_usage(record: Record, event: UsageReported) -> None:
+    record.usage, record.is_interim = event.usage, False
+    record.usage_at = record.delivered.tell() + record.reasoned.tell()  # some providers report with every frame
+
+
+def _note_anomaly(record: Record, event: UsageDiscarded) -> None:
+    record.anomaly = True
+    record.is_interim |= event.is_final
+
+
+def _note_failure(record: Record, event: StreamFailed) -> None:
+    if record.error is None:
+        record.error = event.error
+
+
+_NOTES: dict[type[Event], Callable[..., None]] = {
+    StreamStarted: _note_start,
+    StreamTagged: _note_tier,
+    ReasoningDelta: _note_reasoning,
+    RefusalDelta: _note_refusal,
+    ToolCallStarted: _note_call,
+    ToolCallDelta: _note_arguments,
+    ChoiceFinished: _note_finish,
+    UsageReported: _note_usage,
+    UsageDiscarded: _note_anomaly,
+    StreamFailed: _note_failure,
+}

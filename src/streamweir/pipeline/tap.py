@@ -1,0 +1,313 @@
+"""The tap: reads frames that are passed on as they came, and sees to it that they may be.
+
+Each frame gets one small typed decode. What the books need goes into the meter's record; what
+the dialect promises is checked, and a frame that deviates is not passed: `feed` says None, and
+the stream goes on translated. Only the `openai` dialect's own frames can pass: the struct below
+is that promise, and a member that it leaves out is one that the promise does not speak of.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from streamweir.core.events import MOST_CHOICES, FinishReason
+from streamweir.core.usage import Usage
+from streamweir.pipeline.meter import Record, Text
+from streamweir.providers.openai.usage import read_usage
+from streamweir.wire.sse import DONE, Frame
+
+NULL_USAGE = b',"usage":null'
+"""Unescaped, it cannot stand inside a JSON string, so cutting it out of a frame is safe."""
+_LAST_NULL_USAGE = NULL_USAGE + b"}\n\n"
+
+ABSENT: Literal["absent"] = "absent"
+_NoError = Literal["absent"]
+"""The type of a member that must not be there: no upstream sends this word."""
+
+_Word = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+
+
+class _Function(Struct, gc=False, forbid_unknown_fields=True):
+    name: str | UnsetType = UNSET
+    arguments: str | UnsetType = UNSET
+
+
+class _Call(Struct, gc=False, forbid_unknown_fields=True):
+    index: int
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
+    function: _Function | UnsetType = UNSET
+
+
+class _Delta(Struct, gc=False, forbid_unknown_fields=True):
+    role: Literal["assistant"] | UnsetType = UNSET
+    content: str | None | UnsetType = UNSET
+    refusal: str | None | UnsetType = UNSET
+    tool_calls: tuple[_Call] | UnsetType = UNSET
+    function_call: _Function | UnsetType = UNSET
+
+
+class _Choice(Struct, gc=False):
+    index: int
+    delta: _Delta
+    finish_reason: _Word | None
+
+
+class _Chunk(Struct, gc=False):
+    choices: list[_Choice]
+    usage: dict[str, Any] | None | UnsetType = UNSET
+    error: _NoError = ABSENT
+
+
+class _FullChunk(_Chunk, gc=False, kw_only=True):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    service_tier: Any = None
+
+
+class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+
+
+class _TextChoice(Struct, gc=False):
+    index: int
+    delta: _TextDelta
+    finish_reason: None
+
+
+class _TextChunk(Struct, gc=False):
+    """A frame of text and nothing else: nearly every frame."""
+
+    choices: tuple[_TextChoice]
+    usage: None
+    error: _NoError = ABSENT
+
+
+_EMPTY = _Delta()
+_NEVER = b"\n"  # no frame begins with it
+
+_decode_text = msgspec.json.Decoder(_TextChunk).decode
+_decode = msgspec.json.Decoder(_Chunk).decode
+_decode_full = msgspec.json.Decoder(_FullChunk).decode
+
+
+class SeenChoice(Struct):
+    """What a choice has shown so far."""
+
+    calls: int = 0
+    legacy_call: bool = False
+    finish: str | None = None
+
+
+class Tap:
+    """Frames to the bytes that go out for them. None: this frame deviates, and says nothing that was taken.
+
+    Once every choice has finished, frames are held until the end, or until another choice begins: a
+    last finish that is followed by a failure must not go out. While others still speak, a finish is
+    passed at once. `choices` is how many were asked for (None: not known): before all of them have
+    finished there is no end, and one beyond them is a deviation.
+    """
+
+    def __init__(self, record: Record, *, include_usage: bool, choices: int | None = None) -> None:
+        self.record = record
+        self.choices: dict[int, SeenChoice] = {}
+        self.created = 0
+        self.held: list[tuple[Frame, bytes]] = []
+        """Frames that did not go out yet, with their bytes: the last finish, and the usage."""
+        self.ended = False
+        self._usage: Usage | None = None
+        self._cuts_usage = not include_usage
+        self._least_choices, self._most_choices = choices or 1, choices or MOST_CHOICES
+        # The members before `choices`, as bytes. A frame that begins with them has the same id, model
+        # and time as the one that was checked: one comparison in place of four members to decode.
+        self._head = _NEVER
+        self._text_head = _NEVER  # the same, while the next frame is likely to be text
+        self._open: set[int] = set()  # choices that have begun and not finished
+        self._deliver = record.delivered.write
+
+    @property
+    def has_finished(self) -> bool:
+        """Every choice that was asked for: nothing but usage and the end can come."""
+        return bool(self.held) and len(self.choices) >= self._least_choices
+
+    def feed(self, frame: Frame, /) -> bytes | None:
+        raw, data = frame.raw, frame.data
+        if not frame.is_plain or data is None or not (data.isascii() or _is_utf8(data)):
+            return None
+        if raw.startswith(self._text_head):
+            try:
+                choice = _decode_text(data).choices[0]
+            except (msgspec.DecodeError, RecursionError):
+                self._text_head = _NEVER  # a tool call, say: then the next frame is likely one, too
+            else:
+                if choice.index not in self._open:
+                    return None
+                if self._cuts_usage:
+                    raw = _without_null_usage(raw)
+                    if not raw:
+                        return None
+                self._deliver(choice.delta.content)
+                return raw
+        return None if self.ended else self._feed_any(frame, raw, data)
+
+    def _feed_any(self, frame: Frame, raw: bytes, data: bytes) -> bytes | None:
+        try:
+            chunk = _decode(data) if raw.startswith(self._head) else self._decode_checked(data, raw)
+        except (msgspec.DecodeError, RecursionError):
+            return self._end() if data == b"[DONE]" else None
+        if self._usage is not None:
+            return None  # the usage is the last frame
+        if isinstance(chunk.usage, dict):
+            return None if chunk.choices else self._take_usage(chunk.usage, frame)
+        if chunk.usage is UNSET and not self._cuts_usage:
+            return None
+        passed = _without_null_usage(raw) if chunk.usage is None and self._cuts_usage else raw
+        if len(chunk.choices) != 1 or not passed or not self._take(chunk.choices[0]):
+            return None
+        if not self._open:
+            self.held.append((frame, passed))
+            return b""
+        delta = chunk.choices[0].delta
+        if chunk.usage is None and (delta.content or delta.role is not UNSET):
+            self._text_head = self._head
+        return self._let_go() + passed if self.held else passed
+
+    def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
+        """A frame that begins in another way: it must still have the id, the model and the time of the others."""
+        chunk = _decode_full(data)
+        record = self.record
+        if record.completion_id is None:
+            head, found, _ = raw.partition(b'"choices":')
+            is_compact = b" " not in head[6:]
+            if not found or not is_compact or not chunk.id.startswith("chatcmpl-") or not chunk.created:
+                raise msgspec.DecodeError("not a beginning that may stand")
+            record.completion_id, record.model, self.created = chunk.id, chunk.model, chunk.created
+            self._head = head + found
+        elif (chunk.id, chunk.model, chunk.created) != (record.completion_id, record.model, self.created):
+            raise msgspec.DecodeError("another id, model or time")
+        if isinstance(chunk.service_tier, str):
+            record.service_tier = chunk.service_tier
+        return chunk
+
+    def _take(self, choice: _Choice) -> bool:
+        """Whether the choice's delta is as promised; if so, its facts are taken."""
+        index, delta, word = choice.index, choice.delta, choice.finish_reason
+        seen = self.choices.get(index)
+        if seen is None:
+            # The opening delta: the role, and no text yet; a call may open in it.
+            if delta.role is UNSET or delta.content or delta.refusal not in (None, UNSET):
+                return False
+            if word is not None or not 0 <= index < self._most_choices:
+                return False
+            seen = SeenChoice()
+        elif delta.role is not UNSET or index not in self._open:
+            return False
+        if word is not None:
+            if delta != _EMPTY:
+                return False
+            seen.finish = word
+            self._open.discard(index)
+            if self._open:  # else it is held
+                self.record.finishes[index] = FinishReason(word)
+            return True
+        if not self._take_delta(seen, delta):
+            return False
+        self.choices[index] = seen
+        self._open.add(index)
+        return True
+
+    def _take_delta(self, seen: SeenChoice, delta: _Delta) -> bool:
+        says = [m for m in (delta.content, delta.refusal, delta.tool_calls, delta.function_call) if m]
+        if len(says) > 1:
+            return False
+        if delta.function_call is not UNSET:
+            return _take_function(seen, delta.function_call, self.record.delivered)
+        if delta.tool_calls is not UNSET:
+            return _take_call(seen, delta.tool_calls[0], self.record.delivered)
+        self._deliver(delta.content or delta.refusal or "")
+        return True
+
+    def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
+        report = read_usage(usage)
+        is_due = bool(self.held) and len(self.choices) >= self._least_choices  # `has_finished`, at less than its price
+        if not is_due or report is None or not _adds_up(report, usage) or not self.record.believes(report):
+            return None
+        self._usage = report
+        self.held.append((frame, b"" if self._cuts_usage else frame.raw))
+        return b""
+
+    def _end(self) -> bytes | None:
+        if not self.held or len(self.choices) < self._least_choices or (self._usage is None and not self._cuts_usage):
+            return None
+        self.ended = self.record.completed = True
+        self.record.usage = self._usage
+        return self._let_go() + DONE
+
+    def _let_go(self) -> bytes:
+        """The bytes that were held; what they say goes into the record with them."""
+        held = b"".join([passed for _, passed in self.held])
+        self.held.clear()
+        for index, seen in self.choices.items():
+            if seen.finish is not None:
+                self.record.finishes[index] = FinishReason(seen.finish)
+        return held
+
+
+def _is_utf8(data: bytes) -> bool:
+    """msgspec does not look into the members that it skips, and these go out as well."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_null_usage(raw: bytes) -> bytes:
+    """The frame less the member; empty where that cannot be cut without a doubt."""
+    if raw.endswith(_LAST_NULL_USAGE):  # the document's last member: there is no other place for it
+        return raw[: -len(_LAST_NULL_USAGE)] + b"}\n\n"
+    around = raw.split(NULL_USAGE)
+    return around[0] + around[1] if len(around) == 2 else b""
+
+
+def _adds_up(report: Usage, usage: dict[str, Any]) -> bool:
+    return (report.prompt_tokens, report.completion_tokens, report.total_tokens) == (
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        usage.get("total_tokens"),
+    )
+
+
+def _take_call(seen: SeenChoice, call: _Call, delivered: Text) -> bool:
+    function = call.function
+    if function is UNSET or function.arguments is UNSET:
+        return False
+    if call.index == seen.calls:
+        if not call.id or call.type is UNSET or not function.name or function.arguments:
+            return False
+        seen.calls += 1
+        delivered.write(function.name)
+        return True
+    is_piece = call.id is UNSET and call.type is UNSET and function.name is UNSET
+    if not is_piece or not 0 <= call.index < seen.calls:
+        return False
+    delivered.write(function.arguments)
+    return True
+
+
+def _take_function(seen: SeenChoice, function: _Function, delivered: Text) -> bool:
+    if function.arguments is UNSET:
+        return False
+    if not seen.legacy_call:
+        if not function.name or function.arguments:
+            return False
+        seen.legacy_call = True
+        delivered.write(function.name)
+        return True
+    if function.name is not UNSET:
+        return False
+    delivered.write(function.arguments)
+    return True

@@ -1,0 +1,89 @@
+"""What the requests of a key draw on: its accounts and their limits, made once and used until one of them changes.
+
+Asked for every request. What is kept is bounded: keys are many, and those that ask are few.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from streamweir.policy.access import Key
+from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
+from streamweir.policy.claim import Draw
+from streamweir.server.accounting.keys import Workspace
+from streamweir.store.ledger.accounts import period_of_account, span_of
+
+_HOUR_MS = 3_600_000
+_MOST_TERMS = 4096
+
+
+class Terms(Struct, frozen=True):
+    """Made anew when the key, its workspace or the hour is another. A period begins with an hour."""
+
+    key: Key
+    workspace: Workspace
+    hour: int
+    draws: tuple[Draw, ...]
+    tallies: tuple[str, ...]
+    """All other accounts that the key could have, whatever the period of its budget."""
+    is_limited: bool
+    latest_hour: int
+    """In which the key has asked for anything, as far as is known here: the clock may have been set back since."""
+
+
+class TermsCache:
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        """`begin` is called with an account on which nothing can have been spent, for its period has only begun."""
+        self._begin = begin
+        self._terms: dict[str, Terms] = {}
+        self._new_from: int | None = None
+        self._latest_hour = 0
+
+    def know_all_from(self, hour: int) -> None:
+        """From this hour (Unix) on nobody but this process spends anything."""
+        self._new_from = hour
+
+    def of(self, key: Key, workspace: Workspace, at_ms: int) -> Terms:
+        terms = self._terms.get(key.id)
+        if terms is None or terms.key is not key or terms.hour != at_ms // _HOUR_MS or terms.workspace != workspace:
+            terms = self._make(key, workspace, at_ms)
+        return terms
+
+    def _make(self, key: Key, workspace: Workspace, at_ms: int) -> Terms:
+        hour = at_ms // _HOUR_MS
+        before = self._terms.get(key.id)
+        if before is None and len(self._terms) >= _MOST_TERMS:
+            self._terms.clear()
+            if self._new_from is not None:
+                self._new_from = max(self._new_from, self._latest_hour + 1)
+        self._latest_hour = max(self._latest_hour, hour)
+        draws = draws_of(key, workspace, at_ms)
+        if key.budget_nano is not None and self._is_new(draws[0].account, before):
+            self._begin(draws[0].account)
+        drawn = [draw.account for draw in draws]
+        accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
+        tallies = tuple(account for account in accounts if account not in drawn)
+        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
+        latest_hour = hour if before is None else max(hour, before.latest_hour)
+        terms = self._terms[key.id] = Terms(key, workspace, hour, draws, tallies, is_limited, latest_hour)
+        return terms
+
+    def _is_new(self, account: str, before: Terms | None) -> bool:
+        """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
+        this process became the only one to spend, and after the last request of the key (`before`)."""
+        if self._new_from is None:
+            return False
+        first, _ = span_of(period_of_account(account))
+        return first >= self._new_from and (before is None or before.latest_hour < first)
+
+
+def draws_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[Draw, ...]:
+    """The key's own budget first."""
+    draws: tuple[Draw, ...] = ()
+    if key.budget_nano is not None:
+        account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
+        draws += (Draw(account=account, limit=key.budget_nano, code="budget_exceeded"),)
+    if workspace.prepaid:
+        account = workspace_account(workspace.id)
+        draws += (Draw(account=account, limit=workspace.granted, code="insufficient_quota"),)
+    return draws

@@ -1,0 +1,46 @@
+"""How long the books wait for whom, and how often they look: one value, so that it is said in one place.
+
+None of it is the operator's to choose: each number is a promise that is made elsewhere (a request
+waits two seconds for the books, a key that nobody could look up is good for a minute, a dead process
+is noticed within one), and some hang together. A test is in more of a hurry, or has more patience.
+"""
+
+from msgspec import Struct
+
+from streamweir.policy.limits import LEASE_S
+from streamweir.store.ledger.batch import APPLY_S
+from streamweir.store.ledger.writer import DECISION_S
+from streamweir.store.limits.shared import INSTANCE_S, PAUSE_S, TIMEOUT_S
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    tick_s: float = 1.0
+    """Between two looks at what has changed."""
+    beat_s: float = 2.0
+    """Between two signs of life."""
+    missed_s: float = 6.0
+    """What a process that gave none for so long has open is not shown among what runs: most likely it is dead."""
+    silent_s: float = 20.0
+    """A process that gave no sign of life for so long is dead."""
+    decision_s: float = DECISION_S
+    """A request waits no longer for the books."""
+    apply_s: float = APPLY_S
+    """Nor does a batch of entries for the database, before it is tried again."""
+    flush_s: float = 5.0
+    """Nor does a process that ends, for the database to have all; the journal has it."""
+    unseen_s: float = 60.0
+    """So long after the last look the keys of the store are still good."""
+    live_s: float = 1.0
+    """Between two looks at what runs, for those who look on."""
+    onlooker_s: float = 10.0
+    """Between two looks at whether they still may; they get a sign of life with it."""
+    lease_s: float = LEASE_S
+    """What a process has reserved in Valkey is given back when it was not renewed for so long."""
+    instance_s: float = INSTANCE_S
+    """And all of it when the process was not heard of for so long."""
+    shared_timeout_s: float = TIMEOUT_S
+    shared_pause_s: float = PAUSE_S
+    """How long Valkey is left alone when it has failed too often."""
+
+
+USUAL = Pace()

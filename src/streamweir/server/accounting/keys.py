@@ -1,0 +1,151 @@
+"""Every key and every workspace, in memory, as the store had them at the last look.
+
+A request is never held up by a look-up: a process reads all of it when it starts, and once a second
+what has changed since (`server.accounting.maintenance`). The keys of the operator's file go first, and come with
+every reload. When the store has not answered for a minute, its keys are no longer taken: one of
+them may have been revoked meanwhile. Those of the file need no store to be believed.
+"""
+
+import time
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from streamweir.core.errors import GatewayFault
+from streamweir.policy.access import Key, KeyRing, digest_of
+from streamweir.store.keys.changes import Changes, KeyState
+
+
+class Workspace(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    prepaid: bool = False
+    granted: int = 0
+    """What was ever credited to it, nano-dollars."""
+    is_awaited: bool = False
+    """A reload has brought it, and the store has not said yet who it is: nothing can be booked to it."""
+
+
+class _Entry(Struct, frozen=True):
+    key: Key
+    until: float | None
+    """Unix seconds: a secret that was rotated away is good until then."""
+
+
+class Directory:
+    def __init__(self, file_keys: KeyRing, longest_unseen_s: float = 60.0) -> None:
+        self._file = file_keys
+        self._longest_unseen_s = longest_unseen_s
+        self._stored: dict[bytes, _Entry] = {}
+        self._digests: dict[str, tuple[bytes, ...]] = {}  # of each stored key
+        self._workspaces: dict[str, Workspace] = {}
+        self._names: dict[str, str] = {}
+        self.file_is_new = True
+        """The store has not been told of the file's keys yet."""
+        self._seen_at = time.monotonic()
+        self.version = 0
+        """Of the newest change in the store that is known."""
+        self.generation = 0
+        """Another one after every change, of the store or of the file: what was looked up before is looked up again."""
+
+    def __len__(self) -> int:
+        return len(self._file) + len(self._digests)
+
+    @property
+    def file_keys(self) -> KeyRing:
+        return self._file
+
+    def use_file_keys(self, keys: KeyRing) -> None:
+        self._file = keys
+        self.file_is_new = True
+        self.generation += 1
+
+    def find(self, secret: str, now: float | None = None) -> Key | None:
+        """By its secret. `now` in Unix seconds: whether a rotated one is still good; None: whosever it was."""
+        return self.find_digest(digest_of(secret), now)
+
+    def find_digest(self, digest: bytes, now: float | None = None) -> Key | None:
+        """By the digest of its secret, as `find`."""
+        key = self._file.of_digest(digest)
+        if key is not None:
+            return key
+        entry = self._stored.get(digest)
+        if entry is None or (entry.until is not None and now is not None and now >= entry.until):
+            return None
+        return entry.key
+
+    def find_id(self, id: str) -> Key | None:
+        """By what the books know it by, whether or not it may be used."""
+        for key in self._file:
+            if key.id == id:
+                return key
+        digests = self._digests.get(id)
+        return self._stored[digests[0]].key if digests else None
+
+    def __iter__(self) -> Iterator[Key]:
+        """All that are known: those of the file, then those of the store, the last that changed first.
+
+        There may be very many: this may be done in a thread, and then leaves out what changes meanwhile.
+        """
+        yield from self._file
+        for digests in list(reversed(self._digests.values())):
+            entry = self._stored.get(digests[0])
+            if entry is not None:
+                yield entry.key
+
+    def newest(self, key: Key) -> Key:
+        """As it is known now."""
+        digests = self._digests.get(key.id)
+        found = self._stored[digests[0]].key if digests else self._file.of_digest(key.digest)
+        return found if found is not None and found.id == key.id else key
+
+    def why_unsure(self, key: Key) -> GatewayFault | None:
+        """Whether what is known of a key is too old to go by."""
+        if key.id in self._digests and time.monotonic() - self._seen_at > self._longest_unseen_s:
+            return GatewayFault("ledger_unavailable", "The keys cannot be checked at the moment.")
+        return None
+
+    def workspace_of(self, key: Key) -> Workspace:
+        """The file names workspaces by their names, the store by their ids."""
+        found = self._workspaces.get(self.workspace_id(key.workspace_id) or "")
+        has_store = bool(self._workspaces)
+        return found or Workspace(id=key.workspace_id, name=key.workspace_id, is_awaited=has_store)
+
+    def workspace_id(self, id_or_name: str | None) -> str | None:
+        if id_or_name is None or id_or_name in self._workspaces:
+            return id_or_name
+        return self._names.get(id_or_name, id_or_name)
+
+    def take(self, changes: Changes) -> list[Key]:
+        """What has changed. Gives the keys that are revoked."""
+        self._seen_at = time.monotonic()
+        if changes.version < self.version:  # another database, or an older state of it: this is all of it
+            self._stored.clear()
+            self._digests.clear()
+            self._workspaces.clear()
+            self._names.clear()
+        if changes.version != self.version or changes.keys or changes.workspaces:
+            self.generation += 1
+        self.version = changes.version
+        for workspace in changes.workspaces:
+            before = self._workspaces.get(workspace.id)
+            if before is not None:
+                self._names.pop(before.name, None)
+            self._names[workspace.name] = workspace.id
+            self._workspaces[workspace.id] = Workspace(
+                id=workspace.id,
+                name=workspace.name,
+                prepaid=workspace.prepaid,
+                granted=workspace.granted,
+            )
+        for state in changes.keys:
+            self._put(state)
+        return [state.key for state in changes.keys if state.key.revoked_at is not None]
+
+    def _put(self, state: KeyState) -> None:
+        key = state.key
+        for digest in self._digests.pop(key.id, ()):
+            self._stored.pop(digest, None)
+        for digest, until in state.digests.items():
+            self._stored[digest] = _Entry(key, until)
+        self._digests[key.id] = tuple(state.digests)

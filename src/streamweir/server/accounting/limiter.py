@@ -1,0 +1,198 @@
+"""Who decides whether a request fits its limits, and keeps count of it; and how one process does it alone.
+
+One process on SQLite decides by itself, in memory: nobody else spends the same money. Everywhere
+else it takes Valkey and the database (`server.accounting.shared_limiter`). Whatever was reserved is given back
+by `settle` or `release`, exactly once, however the request ends. Moments here are seconds of a clock
+that does not jump.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamweir.core.errors import GatewayFault
+from streamweir.policy.access import Key
+from streamweir.policy.claim import Claim, Decision, Draw
+from streamweir.policy.limits import LocalLimits
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Extend, Hold
+from streamweir.store.journal.journal import Ticket
+from streamweir.store.ledger.accounts import used_of
+from streamweir.store.ledger.writer import DECISION_S, Writer
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    decision: Decision
+    is_booked: bool = False
+    """The hold is in the database, or in the journal already."""
+    ticket: Ticket | None = None
+    """Of the journal, where it is there."""
+    code: str | None = None
+    """Why it was refused after all, by the database."""
+
+
+class Arbiter(Protocol):
+    is_degraded: bool
+    """The others cannot be asked at the moment."""
+
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
+        nothing is reserved."""
+        ...
+
+    def begin(self, account: str) -> None:
+        """Of a period that has only begun: this process knows that nothing is spent in it yet."""
+        ...
+
+    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+        """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
+        ...
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+        """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
+        overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
+        nothing could be reserved either."""
+        ...
+
+    async def extend(self, entry: Extend, claim: Claim) -> bool:
+        """Whether more may be held; where it may, it is, and booked where the database decided."""
+        ...
+
+    def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
+
+    def release(self, request_id: str) -> None:
+        """It did not take place, and does not count."""
+        ...
+
+    def peek(self, key: Key) -> Decision | None:
+        """Why any request of the key would be refused now, whatever its size. None: none, or that is not known here."""
+        ...
+
+    def renew(self, request_ids: Iterable[str]) -> None: ...
+
+    def beat(self) -> None:
+        """Once a second: this process is alive."""
+        ...
+
+    def instance_ended(self, instance: str) -> None:
+        """Another process is known to be dead: nothing is held for it any more."""
+        ...
+
+    async def correct(self) -> None:
+        """From time to time. Raises `StoreUnavailable`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class MemoryArbiter:
+    """For a process that is alone. Without a store (None) there is no money either."""
+
+    is_degraded = False
+
+    def __init__(self, store: Store | None, writer: Writer | None, decision_s: float = DECISION_S) -> None:
+        self._store = store
+        self._writer = writer
+        self._decision_s = decision_s
+        self._limits = LocalLimits()
+
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        if hold.idempotency is not None:
+            return None
+        decision = self._limits.reserve(claim, time.monotonic())
+        return None if decision.missing else decision
+
+    def begin(self, account: str) -> None:
+        self._limits.seed(account, 0)
+
+    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+        until = time.monotonic() + self._decision_s
+        for draw in claim.draws:
+            if not self._limits.knows(draw.account):
+                await self._seed(draw.account, until)
+        decision = self._limits.reserve(claim, time.monotonic())
+        if decision.missing:  # forgotten again while another was being seeded
+            raise unavailable()
+        if decision.refusal is not None or hold.idempotency is None or self._writer is None:
+            return Ruling(decision=decision)
+        try:
+            code = await self._writer.decide(hold, (), self._left_s(until))
+        except BaseException as reason:
+            self.release(claim.request_id)
+            if isinstance(reason, StoreUnavailable):
+                raise unavailable() from None
+            raise
+        if code is not None:
+            self.release(claim.request_id)
+        return Ruling(decision=decision, is_booked=True, code=code)
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
+        until = 0.0
+        least: int | None = None
+        for draw in draws:
+            used = self._limits.used(draw.account)
+            if used is None:
+                until = until or time.monotonic() + self._decision_s
+                await self._seed(draw.account, until)
+                used = self._limits.used(draw.account)
+            if used is not None and (least is None or draw.limit - used < least):
+                least = draw.limit - used
+        return least
+
+    async def extend(self, entry: Extend, claim: Claim) -> bool:
+        return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None
+
+    def settle(self, request_id: str, tokens: int, cost: int) -> None:
+        self._limits.settle(request_id, tokens, cost, time.monotonic())
+
+    def release(self, request_id: str) -> None:
+        self._limits.release(request_id, time.monotonic())
+
+    def peek(self, key: Key) -> Decision | None:
+        return self._limits.refuses(key.id, key.rpm, key.tpm, key.max_streams, time.monotonic())
+
+    def renew(self, request_ids: Iterable[str]) -> None:
+        self._limits.renew(request_ids, time.monotonic())
+
+    def beat(self) -> None:
+        return  # nobody else counts
+
+    def instance_ended(self, instance: str) -> None:  # noqa: ARG002
+        return  # what it had counted went with it
+
+    async def correct(self) -> None:
+        return  # nobody else has counted
+
+    async def close(self) -> None:
+        return
+
+    def _left_s(self, until: float) -> float:
+        return left_s(until, self._decision_s)
+
+    async def _seed(self, account: str, until: float) -> None:
+        """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
+        if self._store is None or self._writer is None:
+            raise GatewayFault("ledger_unavailable", "There are no books for a budget to be kept in.")
+        try:
+            if not await self._writer.flush(self._left_s(until)):
+                raise unavailable()
+            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._left_s(until))
+        except StoreUnavailable:
+            raise unavailable() from None
+        if not self._limits.knows(account):  # another request may have been faster
+            self._limits.seed(account, used[account])
+
+
+_LEAST = 4
+
+
+def left_s(until: float, limit_s: float) -> float:
+    """Of a limit that ends with `until`. A part of it is always left: the time may have passed while the event loop
+    stood still, and then those who are asked have had none of it."""
+    return max(limit_s / _LEAST, until - time.monotonic())
+
+
+def unavailable() -> GatewayFault:
+    return GatewayFault("ledger_unavailable", "The books cannot be kept at the moment.")

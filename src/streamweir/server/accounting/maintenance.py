@@ -1,0 +1,270 @@
+"""What the books need from time to time: a look at what has changed, a sign of life, the orphans of others.
+
+Each is a task of its own, once a second, so that a fault in one does not keep the others from their
+work: without a sign of life the requests of this process would be settled as orphaned, and without a
+look its stored keys would be refused. Each may find the database away: then it is left for the next time,
+and nothing else waits for it. A process is taken for dead when its sign of life is old AND this one
+has seen the database all that while: else the first to come back after an outage, or after it stood
+still itself, would bury all the others. It takes two looks: one that comes back may be seen in what
+it writes before it has given a sign. Open requests of the dead are settled by whoever comes first;
+the unique index of the ledger sees to it that it happens once.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from msgspec import DecodeError, Struct
+from sqlalchemy import Connection
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
+from streamweir.pipeline.meter import UsageSource
+from streamweir.policy.access import Key
+from streamweir.policy.prices import Quote, cost_of, decode_quote
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.intervals import USUAL, Pace
+from streamweir.server.telemetry.log import logger
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.errors import Conflict
+from streamweir.store.journal.entries import Row, Settle
+from streamweir.store.keys import changes as store_directory
+from streamweir.store.keys.file_keys import put_file_keys
+from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.requests import retention
+from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
+from streamweir.store.requests.live import OpenRequest, cancelled
+
+
+class Node(Struct, kw_only=True):
+    instance: str
+    name: str
+    """The workers of one supervisor share it."""
+    peers: int = 1
+    """How many processes serve at the moment, this one among them."""
+
+
+class Upkeep:
+    def __init__(
+        self,
+        store: Store,
+        books: Books,
+        node: Node,
+        *,
+        stop_key: Callable[[Key], None],
+        stop_request: Callable[[str], None],
+        retention_days: float,
+        pace: Pace = USUAL,
+        background: BackgroundTasks | None = None,
+    ) -> None:
+        """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
+
+        `background`: who keeps its tasks running; None: nobody is told when that is needed.
+        """
+        self._store = store
+        self._books = books
+        self._node = node
+        self._stop_key = stop_key
+        self._stop_request = stop_request
+        self._retention_days = retention_days
+        self._pace = pace
+        self._background = background or BackgroundTasks()
+        self._tasks: list[BackgroundTask] = []
+        self._looking = asyncio.Lock()
+        self._beat_at = self._reconciled_at = 0.0
+        self._in_touch_since = self._touched_at = time.monotonic()
+        self._suspects: dict[str, float] = {}
+        """Who has seemed dead at every look since then."""
+
+    def start(self) -> None:
+        every = {
+            "progress": self._note_progress,
+            "lease renewal": self._renew_leases,
+            "key refresh": self._refresh,
+            "heartbeat": self._beat,
+            "recovery": self._recover,
+            "purge": self._purge,
+        }
+        self._tasks = [self._background.start(name, run) for name, run in every.items()]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            await task.over()
+
+    async def retire(self) -> None:
+        """After the books are closed, and all of them is written: what is still open of this process is an orphan."""
+        instance = self._node.instance
+        with suppress(StoreUnavailable):  # then it is found by its silence
+            await self._store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())), timeout_s=1.0)
+
+    async def _note_progress(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            self._books.note_progress()
+
+    async def _renew_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            self._books.renew_leases()
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            if await self._reached(self.look):
+                self._stay_in_touch()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            await self._reached(self._give_sign)
+
+    async def _recover(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.tick_s)
+            await self._reached(self._reconcile)
+
+    async def _purge(self) -> None:
+        await retention.purge_regularly(self._store, self._node.instance, now_ms, days=self._retention_days)
+
+    async def _reached(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Whether the database was there for it. One that was away may not have had the others' signs either."""
+        try:
+            await step()
+        except StoreUnavailable:
+            self._in_touch_since = time.monotonic()
+            return False
+        return True
+
+    async def look(self) -> None:
+        """Takes up what has changed, one look after the other: an older state never comes last.
+
+        Raises `StoreUnavailable`.
+        """
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
+        directory, instance = self._books.directory, self._node.instance
+
+        def read(conn: Connection) -> tuple[store_directory.Changes, list[str]]:
+            return store_directory.changes_since(conn, directory.version), cancelled(conn, instance)
+
+        changes, unwanted = await self._store.read(read)
+        for key in directory.take(changes):
+            self._stop_key(key)
+        for request_id in unwanted:
+            self._stop_request(request_id)
+        if directory.file_is_new:
+            await self.mirror_file()
+
+    async def mirror_file(self) -> None:
+        """The keys and workspaces of the operator's file, for whoever looks them up."""
+        directory = self._books.directory
+        ring, at_ms = directory.file_keys, now_ms()
+        try:
+            await self._store.write(lambda conn: put_file_keys(conn, list(ring), at_ms=at_ms))
+        except Conflict as reason:  # found out after a reload: they are good for all that, and waited for no more
+            logger.error("the keys of the file are not in the books", reason=str(reason))
+        directory.file_is_new = directory.file_keys is not ring  # a reload meanwhile
+
+    async def _give_sign(self) -> None:
+        now = time.monotonic()
+        if now - self._beat_at < self._pace.beat_s:
+            return
+        await give_sign(self._store, self._node, self._pace.silent_s)
+        self._beat_at = now
+
+    def _stay_in_touch(self) -> None:
+        """Unless this process, or its last question, took so long that the others may have had to wait as well."""
+        now = time.monotonic()
+        if now - self._touched_at > self._pace.silent_s / 2:
+            self._in_touch_since = now
+        self._touched_at = now
+
+    async def _reconcile(self) -> None:
+        now = time.monotonic()
+        if now - self._in_touch_since < self._pace.silent_s or now - self._reconciled_at < self._pace.beat_s:
+            return
+        if now - self._touched_at > self._pace.silent_s / 2:  # looks fail: this process may be the one that is cut off
+            return
+        self._reconciled_at = now
+        at_ms = now_ms()
+        own = self._node.instance
+
+        def find(conn: Connection) -> list[str]:
+            return dead_instances(conn, now_of(conn, at_ms), int(self._pace.silent_s * 1000), own=own)
+
+        # Where a clock was set forward everybody seems dead, until his next sign of life.
+        self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
+        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
+        await bury(self._store, dead)
+        await self._books.correct()
+
+
+async def give_sign(store: Store, node: Node, silent_s: float) -> None:
+    """A sign of life, and how many others gave one. Raises `StoreUnavailable`."""
+    at_ms = now_ms()
+
+    def write(conn: Connection) -> int:
+        now_by_all = now_of(conn, at_ms)
+        beat(conn, node.instance, node.name, now_by_all)
+        return count_alive(conn, now_by_all, int(silent_s * 1000))
+
+    node.peers = max(1, await store.write(write))
+
+
+async def bury(store: Store, instances: list[str]) -> None:
+    """Settles what dead processes left open. Raises `StoreUnavailable`."""
+    count = 0
+    while instances:
+        settled = await store.write(lambda conn: settle_orphans(conn, instances, now_ms(), orphan))
+        count += settled
+        if not settled:
+            break
+    if count:
+        logger.warning("orphaned requests settled", count=count)
+
+
+def orphan(request: OpenRequest, _: int) -> Settle:
+    """By the evidence that is left: the prompt that was about to be sent, and what had been delivered."""
+    usage = Usage(input_uncached=request.prompt_tokens, output=request.output_tokens)
+    try:
+        quote = decode_quote(request.prices)
+    except DecodeError:  # of a program that writes it in another way: without a price, as is said of it then
+        quote = Quote("", {})
+    rates = quote.rates.get(request.target) if request.target is not None else None
+    if rates is not None:
+        cost: int | None = cost_of(usage, rates)
+    elif request.target is not None:
+        cost = None
+    else:
+        cost = quote.hold(usage.prompt_tokens, 0)
+    row = Row(
+        request_id=request.request_id,
+        at_ms=request.at_ms,
+        instance=request.instance,
+        status=0,
+        verdict=Verdict.ORPHANED.value,
+        duration_ms=max(0, (request.progress_ms or request.at_ms) - request.at_ms),
+        ttft_ms=max(0, request.first_ms - request.at_ms) if request.first_ms is not None else None,
+        workspace_id=request.workspace_id,
+        key_id=request.key_id,
+        key_name=request.key_name,
+        dialect=request.dialect,
+        model=request.model,
+        target=request.target,
+        stream=request.stream,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        usage_source=UsageSource.ESTIMATE.value,
+        held=request.held,
+        cost=cost,
+        rates=rates.text if rates is not None else None,
+        price_version=quote.version or None,
+    )
+    return Settle(row=row, account=request.account)

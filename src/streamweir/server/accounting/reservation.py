@@ -1,0 +1,112 @@
+"""One request in the books, from its hold to its settlement: what was promised for it, and what it is worth.
+
+A booking is made before the upstream is asked and settled once, when the request is over, whatever
+became of it. It knows the prices of the moment it was made; later prices do not touch it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from streamweir.core.usage import Usage
+from streamweir.policy.access import Key
+from streamweir.policy.claim import Claim
+from streamweir.policy.prices import Quote, Rates, cost_of
+from streamweir.policy.reserve import Need
+from streamweir.store.journal.entries import Hold
+from streamweir.store.journal.journal import Ticket
+from streamweir.store.ledger.writer import DECISION_S
+
+
+class Measured(Protocol):
+    """What must be reserved for a request, asked for only where its money is limited."""
+
+    def need(self, hold_tokens: int) -> Need: ...
+
+    async def count(self) -> int | None:
+        """A better bound of its prompt, in tokens, which takes longer. None: there is none."""
+        ...
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request is, as far as the books must know it before it goes out."""
+
+    request_id: str
+    at_ms: int
+    key: Key
+    dialect: str
+    model: str
+    stream: bool
+    quote: Quote
+    quote_text: str
+    prompt_tokens: int
+    output_tokens: int | None
+    """The most that the caller wants, of all choices together. None: it does not say."""
+    service_tier: str | None = None
+    """As asked for: some have rates of their own."""
+    idempotency: bytes | None = None
+    body_digest: bytes | None = None
+    measure: Measured | None = None
+    """None: it is as large as its estimate."""
+
+
+class Stand(NamedTuple):
+    """How far a request is."""
+
+    target: str
+    """That answers."""
+    tokens: int
+    """That it has answered with, by the rule of thumb."""
+    first_ms: int | None = None
+    """When the first token of a stream went out. None: none has."""
+    last_ms: int | None = None
+    """When the last piece of it did."""
+
+
+class Booking(Struct, eq=False):
+    asked: Asked
+    hold: Hold
+    claim: Claim
+    held: int
+    allowance: int | None
+    """How many tokens of answer the hold pays for. None: nothing limits them."""
+    prompt_tokens: int = 0
+    """That the hold pays for."""
+    limit: int | None = None
+    """Of each choice, in tokens, for the provider: in the place of the caller's. None: the caller's own holds."""
+    choices: int = 1
+    flags: tuple[str, ...] = ()
+    """What was done to the request: `max_tokens_set`, `max_tokens_lowered`."""
+    extensions: int = 0
+    step: int | None = None
+    """By how many tokens the hold was extended last."""
+    ticket: Ticket | None = None
+    """None: the hold is in the database, or there are no books."""
+    progress: Callable[[], Stand] | None = None
+    """None: no target was asked yet, or it is over."""
+    told: Stand | None = None
+    """What of it stands in the journal."""
+    is_settled: bool = False
+    decision_s: float = DECISION_S
+    """How long its hold may take to be written."""
+
+    @property
+    def workspace_id(self) -> str:
+        return self.hold.workspace_id
+
+    async def written(self) -> None:
+        """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be
+        written, and `TimeoutError` where nobody knows: the disk hangs."""
+        if self.ticket is not None:
+            await self.ticket.written(self.decision_s)
+
+    def reckon(
+        self, target: str | None, usage: Usage | None, service_tier: str | None
+    ) -> tuple[int | None, Rates | None]:
+        """What it costs, and the rates that say so. A model without a price costs None; what was not used costs
+        nothing, whatever its price."""
+        if usage is None or target is None:
+            return 0, None
+        rates = self.asked.quote.rates.get(target)
+        return (cost_of(usage, rates, service_tier), rates) if rates is not None else (None, None)

@@ -1,0 +1,101 @@
+"""The end of a request: its tokens counted where nobody reported them, then the books, then the log.
+
+Nothing waits for it: the caller has its answer, or is gone. What takes long (counting, putting
+together what is kept of the content) happens in a thread, in a task that is owned here; all else is
+done at once. What is under way when the process ends is waited for (`over`), and what is not done by
+then is found by the next start as an orphan.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from msgspec import Struct
+
+from streamweir.pipeline.settlement import Settlement
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.reservation import Booking
+from streamweir.server.telemetry.record import RequestFacts
+from streamweir.store.requests.content import Content
+from streamweir.store.requests.content_queue import ContentQueue
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A request that is over, and what is still to be done for it."""
+
+    facts: RequestFacts
+    booking: Booking | None = None
+    count: Callable[[], Settlement] | None = None
+    """Counts what nobody reported. For a thread."""
+    estimate: Callable[[], Settlement] | None = None
+    """The same by the rule of thumb, which cannot fail."""
+    record: Callable[[], Content] | None = None
+    """What was said, of a key that asked for it to be kept. For a thread."""
+
+
+class Settlements:
+    def __init__(
+        self,
+        books: Books,
+        contents: ContentQueue | None,
+        executor: Executor,
+        report: Callable[[RequestFacts], None],
+        fault: Callable[[BaseException, str], None],
+    ) -> None:
+        """`report` is told of every request, once, when its facts are complete; `fault` of a bug, with the id."""
+        self._books = books
+        self._contents = contents
+        self._executor = executor
+        self._report = report
+        self._fault = fault
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def settle(self, ended: Ended) -> None:
+        if ended.count is None and ended.record is None:
+            self._finish(ended)
+            return
+        task = asyncio.get_running_loop().create_task(self._settle(ended))
+        self._under_way.add(task)
+        self._idle.clear()
+        task.add_done_callback(self._done)
+
+    async def over(self) -> None:
+        await self._idle.wait()
+
+    async def _settle(self, ended: Ended) -> None:
+        loop, facts = asyncio.get_running_loop(), ended.facts
+        try:
+            settlement = await self._count(ended)
+            if settlement is not None:
+                facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
+            facts.has_content = ended.record is not None and self._contents is not None
+            self._finish(ended)
+            if ended.record is not None and self._contents is not None:
+                self._contents.put(await loop.run_in_executor(self._executor, ended.record))
+        except Exception as reason:  # noqa: BLE001 (a bug of ours: if it is not settled it is found as an orphan)
+            self._fault(reason, facts.id)
+
+    async def _count(self, ended: Ended) -> Settlement | None:
+        if ended.count is None:
+            return None
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, ended.count)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as reason:  # noqa: BLE001 (a tokenizer's panic is no Exception; what is held must go free)
+            self._fault(reason, ended.facts.id)
+            return ended.estimate() if ended.estimate is not None else None
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not self._under_way:
+            self._idle.set()
+
+    def _finish(self, ended: Ended) -> None:
+        if ended.booking is not None:
+            self._books.settle(ended.booking, ended.facts)
+        else:
+            self._books.refused(ended.facts)
+        self._report(ended.facts)

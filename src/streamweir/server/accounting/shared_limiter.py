@@ -1,0 +1,297 @@
+"""Who decides among several processes: Valkey counts for all of them, and about money the database has the last word.
+
+Valkey counts requests, tokens, streams and money in one step, and what concerns money is decided once
+more by the database, under its locks, before the upstream is asked: so neither a flushed Valkey nor a
+lost answer of it can overspend. Each is missed differently:
+
+    Valkey away      rates: this process's own, divided by the number of processes; money: the database
+    database away    Valkey alone, and the hold goes to the journal
+    both away        what has a budget is refused (503), for nobody can tell whether it fits
+
+From time to time Valkey's sums are put right by the ledger's, by whoever reaches both. What others
+have only in their journals must not be lost by that: so they pin the accounts which they drew on
+without the database, until it has what they wrote.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.policy.access import Key
+from streamweir.policy.claim import Claim, Decision, Draw
+from streamweir.policy.limits import LocalLimits
+from streamweir.server.accounting.limiter import Ruling, left_s, unavailable
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Extend, Hold
+from streamweir.store.journal.journal import JournalUnavailable, Ticket
+from streamweir.store.ledger.accounts import used_of
+from streamweir.store.ledger.writer import DECISION_S, Writer
+from streamweir.store.limits.shared import SharedLimits, SharedUnavailable
+
+_MOST_ACCOUNTS = 10_000
+_BEATS = 4
+"""Within the time after which a process is taken for dead."""
+
+
+class _Pin(Struct):
+    since: float
+    mark: int
+    """Of the writer: when the database has all that was put until then, the account needs it no more."""
+
+
+class SharedArbiter:
+    """`shared` is None where no Valkey is configured: then it is as if it were away. See
+    `server.accounting.limiter.Arbiter`."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        shared: SharedLimits | None,
+        peers: Callable[[], int],
+        decision_s: float = DECISION_S,
+    ) -> None:
+        """`peers`: how many processes serve at the moment, this one among them."""
+        self._store = store
+        self._writer = writer
+        self._shared = shared
+        self._peers = peers
+        self._decision_s = decision_s
+        self._local = LocalLimits()
+        self._is_shared: set[str] = set()  # request ids that Valkey counts
+        self._is_local: set[str] = set()  # and those that were counted here, while it was away
+        self._drawn: set[str] = set()  # accounts whose sums in Valkey are still to be put right
+        self._unheard: set[str] = set()  # those of them that were drawn on while Valkey was away
+        self._pinned: dict[str, _Pin] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beat_at = 0.0
+        self._is_beating = False
+        self.is_degraded = False
+
+    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+        return Decision() if not claim.is_limited and hold.idempotency is None else None
+
+    def begin(self, account: str) -> None:  # noqa: ARG002 (others may have spent in it)
+        return
+
+    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+        until = time.monotonic() + self._decision_s
+        decision = await self._count(claim, until)
+        if decision.refusal is not None or not (claim.draws or hold.idempotency is not None):
+            return Ruling(decision=decision)
+        if claim.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
+            self._unheard.update(draw.account for draw in claim.draws)
+        try:
+            code = await self._writer.decide(hold, claim.draws, left_s(until, self._decision_s))
+        except StoreUnavailable:
+            return await self._without_database(claim, hold, decision)
+        except BaseException:
+            self.release(claim.request_id)
+            raise
+        if code is not None:
+            await self._give_back(claim.request_id)
+        return Ruling(decision=decision, is_booked=True, code=code)
+
+    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+        """By Valkey where it knows; `exactly`, and else, by the database as well."""
+        used: dict[str, int] = {}
+        if self._shared is not None:
+            with suppress(SharedUnavailable):
+                found = {draw.account: await self._shared.used(draw.account) for draw in draws}
+                used = {account: amount for account, amount in found.items() if amount is not None}
+        asked = [draw.account for draw in draws if exactly or draw.account not in used]
+        if asked:
+            with suppress(StoreUnavailable):
+                booked = await self._store.read(lambda conn: used_of(conn, asked), timeout_s=self._decision_s)
+                used |= {account: max(amount, used.get(account, amount)) for account, amount in booked.items()}
+        return min([draw.limit - used[draw.account] for draw in draws if draw.account in used], default=None)
+
+    async def extend(self, entry: Extend, claim: Claim) -> bool:
+        try:
+            if await self._writer.extend(entry, claim.draws) is not None:
+                return False
+        except StoreUnavailable:
+            if claim.request_id not in self._is_shared:
+                return False
+            return await self._extend_shared(entry) and await self._pin(claim, self._writer.mark + 1)
+        await self._extend_shared(entry)
+        return True
+
+    def settle(self, request_id: str, tokens: int, cost: int) -> None:
+        if request_id in self._is_local:
+            self._is_local.discard(request_id)
+            self._local.settle(request_id, tokens, cost, time.monotonic())
+        elif request_id in self._is_shared and self._shared is not None:
+            self._is_shared.discard(request_id)
+            self._start(self._shared.settle(request_id, tokens, cost))
+
+    def release(self, request_id: str) -> None:
+        if request_id in self._is_local:
+            self._is_local.discard(request_id)
+            self._local.release(request_id, time.monotonic())
+        elif request_id in self._is_shared and self._shared is not None:
+            self._is_shared.discard(request_id)
+            self._start(self._shared.release(request_id))
+
+    async def _give_back(self, request_id: str) -> None:
+        """As `release`, and done when this is: the same request may ask for less."""
+        if request_id in self._is_shared and self._shared is not None:
+            self._is_shared.discard(request_id)
+            await self._shared.release(request_id)
+        else:
+            self.release(request_id)
+
+    def peek(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
+        return None
+
+    def renew(self, request_ids: Iterable[str]) -> None:
+        every = list(request_ids)
+        self._local.renew([each for each in every if each in self._is_local], time.monotonic())
+        for account in [each for each, pin in self._pinned.items() if self._writer.has_applied(pin.mark)]:
+            del self._pinned[account]
+        if self._shared is not None:
+            self._start(self._renew_shared([each for each in every if each in self._is_shared]))
+
+    def beat(self) -> None:
+        shared = self._shared
+        if shared is None or self._is_beating or time.monotonic() - self._beat_at < shared.instance_s / _BEATS:
+            return
+        self._beat_at, self._is_beating = time.monotonic(), True
+        self._start(self._beat(shared))
+
+    def instance_ended(self, instance: str) -> None:
+        if self._shared is not None:
+            self._start(self._shared.end_instance(instance))
+
+    async def _beat(self, shared: SharedLimits) -> None:
+        try:
+            if await shared.beat():  # it stood still, and was taken for dead
+                await shared.renew(list(self._is_shared))
+        except SharedUnavailable:
+            return  # the next renewal says so
+        finally:
+            self._is_beating = False
+
+    async def correct(self) -> None:
+        """Valkey's sums of money by the ledger's: what was lost or flushed there is put right. Upkeep calls it."""
+        shared = self._shared
+        if shared is None:
+            return
+        if len(self._drawn) < _MOST_ACCOUNTS:
+            self._drawn.update(shared.drawn(), self._unheard)
+        if not self._drawn:
+            return
+        used = await self._store.read(lambda conn: used_of(conn, sorted(self._drawn)))
+        with suppress(SharedUnavailable):
+            for account, amount in used.items():
+                if await shared.adjust(account, amount, at_least=account in self._unheard):
+                    self._drawn.discard(account)
+                self._unheard.discard(account)
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._tasks)
+        if self._shared is not None:
+            await self._shared.close()
+
+    async def _without_database(self, claim: Claim, hold: Hold, decision: Decision) -> Ruling:
+        """Valkey has decided, and the journal remembers: from the moment on in which the writer gives it up."""
+        if claim.request_id not in self._is_shared or hold.idempotency is not None:
+            self.release(claim.request_id)
+            raise unavailable()
+        try:
+            ticket: Ticket = self._writer.put(hold)
+        except JournalUnavailable:
+            self.release(claim.request_id)
+            raise unavailable() from None
+        if not await self._pin(claim, self._writer.mark):
+            self._writer.abandon(hold)
+            self.release(claim.request_id)
+            raise unavailable()
+        return Ruling(decision=decision, is_booked=True, ticket=ticket)
+
+    async def _count(self, claim: Claim, until: float) -> Decision:
+        if not claim.is_limited:
+            return Decision()
+        if self._shared is not None:
+            try:
+                decision = await self._shared.reserve(claim)
+                if decision.missing:
+                    decision = await self._seeded(claim, decision, until)
+                self.is_degraded = False
+            except SharedUnavailable:
+                self.is_degraded = True
+            else:
+                if decision.refusal is None:
+                    self._is_shared.add(claim.request_id)
+                return decision
+        # Rates are shared out among the processes; money is left to the database.
+        decision = self._local.reserve(claim.divided_by(self._peers()), time.monotonic())
+        if decision.refusal is None:
+            self._is_local.add(claim.request_id)
+        return decision
+
+    async def _seeded(self, claim: Claim, decision: Decision, until: float) -> Decision:
+        """Accounts that Valkey has never seen, or lost."""
+        assert self._shared is not None  # noqa: S101 (for the type checker)
+        try:
+            used = await self._store.read(
+                lambda conn: used_of(conn, decision.missing), timeout_s=left_s(until, self._decision_s)
+            )
+        except StoreUnavailable:
+            raise unavailable() from None
+        for account, amount in used.items():
+            await self._shared.seed(account, amount)
+        decision = await self._shared.reserve(claim)
+        if decision.missing:
+            raise SharedUnavailable("lost again in this moment")
+        return decision
+
+    async def _extend_shared(self, entry: Extend) -> bool:
+        if self._shared is None or entry.request_id not in self._is_shared:
+            return True
+        try:
+            return await self._shared.extend(entry.request_id, entry.amount) is None
+        except SharedUnavailable:
+            return False
+
+    async def _pin(self, claim: Claim, mark: int) -> bool:
+        """Whether what was drawn, and stands in the journal before `mark`, is safe from being put right by others."""
+        assert self._shared is not None  # noqa: S101 (for the type checker)
+        now = time.monotonic()
+        stale = []
+        for draw in claim.draws:
+            pin = self._pinned.get(draw.account)
+            if pin is not None:
+                pin.mark = mark
+            if pin is None or now - pin.since > self._shared.lease_s / 2:
+                stale.append(draw.account)
+        if not stale:
+            return True
+        if len(self._pinned) >= _MOST_ACCOUNTS:
+            return False
+        try:
+            await self._shared.pin(stale)
+        except SharedUnavailable:
+            return False
+        self._pinned.update({account: _Pin(now, mark) for account in stale})
+        return True
+
+    async def _renew_shared(self, request_ids: list[str]) -> None:
+        assert self._shared is not None  # noqa: S101 (for the type checker)
+        try:
+            await self._shared.renew(request_ids)
+            if self._pinned:
+                await self._shared.pin(list(self._pinned))
+        except SharedUnavailable:
+            self.is_degraded = True
+        else:
+            self.is_degraded = False
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

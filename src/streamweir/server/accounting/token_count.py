@@ -1,0 +1,264 @@
+"""Tokens counted by ourselves, where a provider reports none: vocabularies by model name, loaded when first needed.
+
+The vocabularies are those inside splintr (extra `tokens`); without it everything is an estimate by
+size. A count with a model's own vocabulary is called a tokenizer's, one with another family's is no
+more than an estimate, though a better one than by size. A vocabulary takes 20 to 200 ms and about
+30 MiB to load and is kept; that, and long texts, are for threads. On the event loop there is
+`quickly`, which counts short texts by what is loaded already and estimates the rest.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from functools import lru_cache
+from threading import Lock
+from typing import NamedTuple
+
+from streamweir.core.message import AudioPart, CustomCall, FilePart, ImagePart, Message, RefusalPart, TextPart
+from streamweir.core.request import Prompt
+from streamweir.pipeline.settlement import Count, Counter, UsageSource, estimate
+from streamweir.wire import jsonio
+
+MOST_ON_LOOP = 32 * 1024
+"""Characters. Prose of that length takes a quarter of a millisecond, the worst that could be made up takes seven."""
+MOST_COUNTED = 4 * 1024 * 1024
+"""What is longer is reckoned from its beginning."""
+_MOST_TEXTS_ON_LOOP = 100
+_MOST_CACHED = 1024 * 1024
+"""Characters that are counted before the library's memory is cleared, which takes a third of a millisecond."""
+_PIECE = 128 * 1024
+"""Counted in one go: a list of its tokens is made, and for a moment everything waits for that."""
+
+_PER_MESSAGE, _PER_NAME, _PER_REPLY = 3, 1, 3
+"""As OpenAI documents them; other templates are much alike."""
+_PER_IMAGE, _PER_SMALL_IMAGE, _PER_FILE = 1105, 85, 4096
+_AUDIO_BYTES_PER_TOKEN = 1000
+_FILE_BYTES_PER_TOKEN = 32
+
+
+class Choice(NamedTuple):
+    vocabulary: str
+    is_own: bool
+    """It is the model's own, and not that of a relative or a stranger."""
+
+
+_STRANGER = Choice("o200k_base", False)
+_FAMILIES: tuple[tuple[str, Choice], ...] = (
+    # The first that is found in the name counts.
+    (r"distill-llama", Choice("llama3", True)),
+    (r"distill-qwen", Choice("qwen3", True)),
+    (r"gpt-?oss|gpt-?4o|gpt-?4\.[15]|gpt-?5|chatgpt|(^|[/-])o[134](-|$)", Choice("o200k_base", True)),
+    (r"gpt-?4|gpt-?3\.?5", Choice("cl100k_base", True)),
+    (r"code-?llama", Choice("codellama", True)),
+    (r"llama-?v?3", Choice("llama3", True)),
+    (r"llama-?v?2|vicuna", Choice("llama2", True)),
+    (r"deepseek-?(v3|r1|chat|reasoner)", Choice("deepseek_v3", True)),
+    (r"qwen-?(2|2\.5|3)(?![.\d])|qwq", Choice("qwen3", True)),
+    (r"glm-?4", Choice("glm4", True)),
+    (r"kimi-?k2", Choice("kimi_k2", True)),
+    (r"phi-?4", Choice("phi4", True)),
+    (r"olmo-?2", Choice("olmo2", True)),
+    (r"gemma-?2", Choice("gemma2", True)),
+    (r"gemma-?3", Choice("gemma3", True)),
+    (r"gemma-?4", Choice("gemma4", True)),
+    (r"gemini", Choice("gemma3", False)),
+    (r"mixtral-8x7b|mistral-7b", Choice("mistral_v1", True)),
+    (r"mixtral-8x22b", Choice("mistral_v2", True)),
+    (r"mistral-nemo|pixtral", Choice("mistral_v3", True)),
+    (r"[ds]tral|mixtral", Choice("mistral_v3", False)),
+)
+VOCABULARIES = tuple(dict.fromkeys(choice.vocabulary for _, choice in _FAMILIES))
+
+
+@lru_cache(maxsize=1024)
+def choose(model: str) -> Choice:
+    name = model.lower().replace("_", "-")
+    return next((choice for pattern, choice in _FAMILIES if re.search(pattern, name)), _STRANGER)
+
+
+class Vocabularies:
+    """Each is loaded once, by whoever asks first. Any thread may ask."""
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        """`executor` loads what the event loop finds missing; without one it stays missing there."""
+        self._executor = executor
+        self._lock = Lock()
+        self._loaded: dict[str, Callable[[str], int] | None] = {}
+        self._asked: set[str] = set()
+
+    def tokenizer(self, model: str) -> "Tokenizer":
+        return Tokenizer(self, choose(model))
+
+    def counter(self, model: str) -> Counter | None:
+        """The model's own tokenizer, for the event loop: it is loaded from now on. None: its own is not known."""
+        choice = choose(model)
+        if not choice.is_own:
+            return None
+        if choice.vocabulary not in self._loaded:
+            self.find(choice.vocabulary)
+        return Tokenizer(self, choice).quickly
+
+    def load(self, name: str) -> Callable[[str], int] | None:
+        """None: there is no library, or it does not have it."""
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = _load(name)
+            return self._loaded[name]
+
+    def find(self, name: str) -> Callable[[str], int] | None:
+        """At once: None where it is not loaded. It will be."""
+        count = self._loaded.get(name)
+        if count is None and self._executor is not None and name not in self._asked:
+            self._asked.add(name)
+            self._executor.submit(self.load, name)
+        return count
+
+
+class Tokenizer:
+    """Texts of one model to their tokens. Called, it counts whatever it is given: not on the event loop."""
+
+    __slots__ = ("_choice", "_vocabularies")
+
+    def __init__(self, vocabularies: Vocabularies, choice: Choice) -> None:
+        self._vocabularies = vocabularies
+        self._choice = choice
+
+    @property
+    def _source(self) -> UsageSource:
+        return UsageSource.TOKENIZER if self._choice.is_own else UsageSource.ESTIMATE
+
+    def __call__(self, text: str, /) -> Count:
+        count = self._vocabularies.load(self._choice.vocabulary)
+        if count is None:
+            return estimate(text)
+        if len(text) > MOST_COUNTED:
+            return _count(text[:MOST_COUNTED], count) * len(text) // MOST_COUNTED, UsageSource.ESTIMATE
+        return _count(text, count), self._source
+
+    def quickly(self, text: str, /) -> Count:
+        """On the event loop."""
+        count = self._vocabularies.find(self._choice.vocabulary) if len(text) <= MOST_ON_LOOP else None
+        return (count(text), self._source) if count is not None else estimate(text)
+
+    def count_prompt(self, prompt: Prompt) -> Count:
+        """Not on the event loop."""
+        return _count_prompt(prompt, self)
+
+    def count_prompt_quickly(self, prompt: Prompt) -> Count:
+        """On the event loop."""
+        texts = [text for message in prompt.messages for text in _texts_of(message)]
+        is_short = len(texts) <= _MOST_TEXTS_ON_LOOP and sum(map(len, texts)) <= MOST_ON_LOOP and not prompt.tools
+        return _count_prompt(prompt, self.quickly if is_short else estimate)
+
+
+class PromptCount:
+    """Counts one prompt, on the event loop, if it is ever called: it is held as long as the answer to it takes."""
+
+    __slots__ = ("_prompt", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
+        self._tokenizer = tokenizer
+        self._prompt = prompt
+
+    def __call__(self) -> Count:
+        return self._tokenizer.count_prompt_quickly(self._prompt)
+
+
+def has_media(prompt: Prompt) -> bool:
+    """It holds what a provider counts by other means than its text, or lets the provider fetch more."""
+    if prompt.tools and any(tool.function is None and tool.custom is None for tool in prompt.tools):
+        return True
+    for message in prompt.messages:
+        if isinstance(message.content, tuple) and not all(
+            isinstance(part, TextPart | RefusalPart) for part in message.content
+        ):
+            return True
+    return False
+
+
+def _load(name: str) -> Callable[[str], int] | None:
+    try:
+        from splintr import Tokenizer as Splintr
+    except ImportError:
+        return None
+    try:
+        tokenizer = Splintr.from_pretrained(name)
+    except ValueError:  # a version that does not have it
+        return None
+    encode = tokenizer.encode_ordinary  # a special token that is spelled out in a text is a text
+    has_cache = tokenizer.family == "BPE"
+    counted = 0
+
+    def count(text: str) -> int:
+        nonlocal counted
+        try:
+            tokens = encode(text)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            tokens = encode(text.encode("utf-8", "replace").decode())
+        counted += len(text)
+        if has_cache and counted > _MOST_CACHED:  # it keeps rare words, and takes whatever has no space for a word
+            counted = 0
+            tokenizer.clear_cache()
+        return len(tokens)
+
+    count("Warm – up: ÄÖ 123 水\n" * 10)  # the first text with more than ASCII in it takes a tenth of a second
+    return count
+
+
+def _count(text: str, count: Callable[[str], int]) -> int:
+    return sum(count(piece) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut before a space where there is one: no token reaches across it."""
+    start = 0
+    while len(text) - start > _PIECE:
+        end = text.rfind(" ", start + 1, start + _PIECE)
+        end = end if end > 0 else start + _PIECE
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
+    counts = [count(text) for message in prompt.messages for text in _texts_of(message)]
+    tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
+    tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
+    unsure = _media_tokens(prompt)
+    if prompt.tools:  # how they are written into the prompt is nowhere said
+        unsure += count(jsonio.encode(prompt.tools).decode())[0]
+    is_sure = not unsure and all(source is UsageSource.TOKENIZER for _, source in counts)
+    return tokens + unsure, UsageSource.TOKENIZER if is_sure else UsageSource.ESTIMATE
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    yield message.role
+    if message.name is not None:
+        yield message.name
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            yield part.text
+        elif isinstance(part, RefusalPart):
+            yield part.refusal
+    calls = [call.function or call.custom for call in message.tool_calls]
+    for call in (*calls, message.function_call):
+        if call is not None:
+            yield call.name
+            yield call.input if isinstance(call, CustomCall) else call.arguments
+
+
+def _media_tokens(prompt: Prompt) -> int:
+    """A rule of thumb for what a text does not tell: what large pictures, recordings and pages take."""
+    tokens = 0
+    for message in prompt.messages:
+        for part in message.parts:
+            if isinstance(part, ImagePart):
+                tokens += _PER_SMALL_IMAGE if part.image_url.detail == "low" else _PER_IMAGE
+            elif isinstance(part, AudioPart):
+                tokens += len(part.input_audio.data) // _AUDIO_BYTES_PER_TOKEN + 1
+            elif isinstance(part, FilePart):
+                data = part.file.file_data
+                tokens += len(data) // _FILE_BYTES_PER_TOKEN + 1 if data is not None else _PER_FILE
+            elif not isinstance(part, TextPart | RefusalPart):
+                tokens += _PER_FILE
+    return tokens

@@ -1,0 +1,1 @@
+"""The routes beside the chat API: console, admin API, probes and metrics."""

@@ -1,0 +1,105 @@
+"""The audit log over the API, whether it is as it was written, and whether the books agree with themselves.
+
+The admin of a workspace sees what was done in it, whoever did it. What reads a whole log is for the
+operator alone, and may take a minute.
+"""
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from streamweir.server.control.api.context import CHECKING_S
+from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
+from streamweir.server.control.api.view import AuditView, usd_or_none, view_audit
+from streamweir.server.control.app import Access
+from streamweir.store.keys.audit import AuditRow, list_rows, verify
+from streamweir.store.ledger.check import check_sums
+
+
+class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName | None = None
+    before: Seq | None = None
+    limit: Limit = PAGE
+
+
+class Verification(Struct, kw_only=True):
+    is_as_written: bool
+    first_broken_seq: int | None
+
+
+class FaultView(Struct, kw_only=True):
+    object: str
+    """The id of a workspace, an account or a request."""
+    what: str
+    kept_usd: str | None
+    found_usd: str | None
+    """By the rows."""
+
+
+class SumCheck(Struct, kw_only=True):
+    agrees: bool
+    workspaces: int
+    rows: int
+    faults: list[FaultView]
+
+
+async def list_audit(call: Call[AuditQuery, Nothing]) -> Page[AuditView]:
+    query, actor = call.query, call.actor
+
+    def work(conn: Connection) -> list[AuditRow]:
+        within = actor.within(conn, query.workspace)
+        return list_rows(conn, workspace_id=within, before=query.before, limit=query.limit + 1)
+
+    return page_of(await call.context.read(work), query.limit, view_audit, lambda last: last.seq)
+
+
+async def verify_audit(call: Call[Nothing, Nothing]) -> Verification:
+    broken = await call.context.read(verify, timeout_s=CHECKING_S)
+    return Verification(is_as_written=broken is None, first_broken_seq=broken)
+
+
+async def check_books(call: Call[Nothing, Nothing]) -> SumCheck:
+    report = await call.context.read(check_sums, timeout_s=CHECKING_S)
+    return SumCheck(
+        agrees=not report.faults,
+        workspaces=report.workspaces,
+        rows=report.rows,
+        faults=[
+            FaultView(
+                object=fault.object,
+                what=fault.what,
+                kept_usd=usd_or_none(fault.kept),
+                found_usd=usd_or_none(fault.found),
+            )
+            for fault in report.faults
+        ],
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/audit",
+        access=Access.ADMIN,
+        about="Who changed or looked at what, the newest first",
+        handler=list_audit,
+        query=AuditQuery,
+        answer=Page[AuditView],
+    ),
+    Operation(
+        method="GET",
+        path="/api/audit/verify",
+        access=Access.OPERATOR,
+        about="Whether the audit log is as it was written",
+        handler=verify_audit,
+        answer=Verification,
+    ),
+    Operation(
+        method="GET",
+        path="/api/check",
+        access=Access.OPERATOR,
+        about="Make every sum of the books anew, and say which differ",
+        handler=check_books,
+        answer=SumCheck,
+    ),
+)

@@ -1,0 +1,99 @@
+"""What the handlers of the API work with: the store, and the gateway as far as they may know it.
+
+Here the store's objections become errors for callers, in one place; a database that is away is 503.
+A change of keys or workspaces is taken up by this process at once, by all others within a second.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.control.api.failed_logins import Tries
+from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.request.playground import Playground
+from streamweir.server.request.runtime import Setup
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.errors import Conflict, Invalid, NotFound, Objection
+
+T = TypeVar("T")
+
+FLUSH_S = 1.0
+"""For what this process has in its journal to be seen by who asks right after it."""
+READING_S = 5.0
+CHECKING_S = 60.0
+"""For what reads the whole of a log."""
+
+_CODES: dict[type[Objection], str] = {Invalid: "invalid_value", NotFound: "not_found", Conflict: "conflict"}
+_PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "budget_usd", "grace_ms": "grace_s"}
+"""What the API calls otherwise than the store."""
+
+
+async def _no_look() -> None:
+    """Where nobody keeps the books up to date, nothing is to be taken up."""
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    store: Store
+    books: Books
+    setup: Callable[[], Setup]
+    is_secure: bool
+    """Callers come by TLS."""
+    playground: Playground
+    feed: LiveFeed
+    look: Callable[[], Awaitable[None]] = _no_look
+    """Takes up what has changed in the store now, not in a second: `Upkeep.look`."""
+    look_up: Callable[[str], Awaitable[None]] | None = None
+    """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
+    file: str | None = None
+    """Of the configuration. None: it was started without one."""
+    started_ms: int = msgspec.field(default_factory=now_ms)
+    clock_ms: Callable[[], int] = now_ms
+    tries: Tries = msgspec.field(default_factory=Tries)
+
+    async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:
+        with objections_told():
+            return await self.store.read(work, timeout_s=timeout_s)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        with objections_told():
+            return await self.store.write(work)
+
+    async def change(self, work: Callable[[Connection], T]) -> T:
+        """As `write`, of what every process keeps in memory."""
+        changed = await self.write(work)
+        with suppress(StoreUnavailable):  # it is done; all learn of it when the database is back
+            await self.look()
+        return changed
+
+    async def take_up_key(self, secret: str) -> None:
+        """One that was made elsewhere a moment ago. Raises `GatewayFault` where nobody can tell."""
+        if self.look_up is not None:
+            await self.look_up(secret)
+
+    async def caught_up(self) -> None:
+        """The database has all that this process wrote down so far; or it is behind, and the answer is too."""
+        if self.books.writer is not None:
+            await self.books.writer.flush(FLUSH_S)
+
+
+@contextmanager
+def objections_told() -> Iterator[None]:
+    try:
+        yield
+    except (Objection, StoreUnavailable) as reason:
+        raise error_of(reason) from None
+
+
+def error_of(reason: Objection | StoreUnavailable) -> StreamweirError:
+    if isinstance(reason, StoreUnavailable):
+        return GatewayFault("ledger_unavailable", "The database does not answer at the moment.")
+    message = f"{reason.message[:1].upper()}{reason.message[1:]}."
+    param = _PARAMS.get(reason.param, reason.param) if reason.param is not None else None
+    return CallerError(_CODES[type(reason)], message, param=param)

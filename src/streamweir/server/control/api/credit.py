@@ -1,0 +1,100 @@
+"""Credit over the API: what workspaces were given, what is left, and the ledger row by row.
+
+Only the operator gives any. What this process has written down and the database does not have yet
+goes there before anything is read, so that sums are those of this moment.
+"""
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Note, Seq, WorkspaceName, nano
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
+from streamweir.server.control.api.view import BalanceView, LedgerView, view_balance, view_ledger
+from streamweir.server.control.app import Access
+from streamweir.store.keys import credit
+from streamweir.store.keys.credit import Balance, LedgerRow, list_balances, show_balance
+
+
+class BalanceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName | None = None
+    cursor: Cursor | None = None
+    limit: Limit = PAGE
+
+
+class LedgerQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName | None = None
+    before: Seq | None = None
+    limit: Limit = PAGE
+
+
+class Credit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName
+    amount_usd: Dollars
+    """A negative one corrects an earlier one."""
+    note: Note = ""
+
+
+async def list_credits(call: Call[BalanceQuery, Nothing]) -> Page[BalanceView]:
+    query, actor = call.query, call.actor
+
+    def work(conn: Connection) -> list[Balance]:
+        wanted = actor.within(conn, query.workspace)
+        if wanted is not None:
+            return [show_balance(conn, wanted)]
+        return list_balances(conn, after=query.cursor, limit=query.limit + 1)
+
+    await call.context.caught_up()
+    return page_of(await call.context.read(work), query.limit, view_balance, lambda last: last.workspace.id)
+
+
+async def add_credit(call: Call[Nothing, Credit]) -> BalanceView:
+    actor, body, at_ms = call.actor, call.body, call.at_ms
+    amount = nano(body.amount_usd, "amount_usd")
+
+    def work(conn: Connection) -> Balance:
+        workspace = actor.the_workspace(conn, body.workspace)
+        return credit.add_credit(conn, workspace, amount, note=body.note, actor=actor.name, at_ms=at_ms)
+
+    return view_balance(await call.context.change(work))
+
+
+async def list_ledger(call: Call[LedgerQuery, Nothing]) -> Page[LedgerView]:
+    query, actor = call.query, call.actor
+
+    def work(conn: Connection) -> list[LedgerRow]:
+        return credit.list_ledger(conn, actor.within(conn, query.workspace), before=query.before, limit=query.limit + 1)
+
+    await call.context.caught_up()
+    return page_of(await call.context.read(work), query.limit, view_ledger, lambda last: last.seq)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/credits",
+        access=Access.ADMIN,
+        about="What each workspace was given, has spent and has left",
+        handler=list_credits,
+        query=BalanceQuery,
+        answer=Page[BalanceView],
+    ),
+    Operation(
+        method="POST",
+        path="/api/credits",
+        access=Access.OPERATOR,
+        about="Give a workspace credit",
+        handler=add_credit,
+        body=Credit,
+        answer=BalanceView,
+        status=201,
+    ),
+    Operation(
+        method="GET",
+        path="/api/ledger",
+        access=Access.ADMIN,
+        about="The rows of the ledger, the newest first",
+        handler=list_ledger,
+        query=LedgerQuery,
+        answer=Page[LedgerView],
+    ),
+)

@@ -1,0 +1,93 @@
+"""One request as its own page shows it: its way in time, and the arithmetic of its cost.
+
+A row that was written before these were kept, or by somebody else, is shown without them: no bill is
+shown that does not add up to the cost.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from streamweir.core.usage import Usage
+from streamweir.policy.bill import FEMTO, BillLine, bill_of, dollars_of_femto
+from streamweir.policy.prices import decode_rates
+from streamweir.server.control.api.view import RequestView, in_text, shown, usd_or_none
+from streamweir.server.telemetry.timeline import StripView
+from streamweir.store.requests.requests import RequestRow
+
+T = TypeVar("T")
+
+
+class BillLineView(Struct, kw_only=True):
+    what: str
+    """`input`, `cache_read`, `cache_write`, `cache_write_1h`, `audio_input`, `output`, `reasoning`, `audio_output`,
+    `per_request` or `rounding`."""
+    tokens: int | None
+    usd_per_million: str | None
+    amount_usd: str
+
+
+class RequestDetail(RequestView, kw_only=True):
+    admitted_ms: int | None
+    """Since its arrival, as the next: what it may cost was held."""
+    settled_ms: int | None
+    """The books were told what it cost."""
+    service_tier: str | None
+    strip: StripView | None
+    """Of a stream: when the pieces of its answer went out."""
+    bill: list[BillLineView] | None
+    """It adds up to the cost. None: there is no cost, or nobody knows any more what it was reckoned by."""
+
+
+def view_detail(row: RequestRow) -> RequestDetail:
+    bill = _bill(row)
+    return shown(
+        RequestDetail,
+        row,
+        workspace=row.workspace_id,
+        held_usd=usd_or_none(row.held),
+        cost_usd=usd_or_none(row.cost),
+        strip=_read(StripView, row.strip),
+        bill=[_view(line) for line in bill] if bill is not None else None,
+    )
+
+
+def _bill(row: RequestRow) -> list[BillLine] | None:
+    usage = _usage(row)
+    if row.cost is None:
+        return None
+    if row.cost == 0 and (usage is None or not usage.total_tokens):
+        return []
+    if usage is None or row.rates is None:
+        return None
+    try:
+        lines = bill_of(usage, decode_rates(row.rates), row.service_tier)
+    except msgspec.DecodeError:
+        return None
+    return lines if sum(line.amount for line in lines) == row.cost * FEMTO else None
+
+
+def _usage(row: RequestRow) -> Usage | None:
+    """Of an orphan only two numbers are known."""
+    if row.usage is None and row.prompt_tokens is not None:
+        return Usage(input_uncached=row.prompt_tokens, output=row.completion_tokens or 0)
+    return _read(Usage, row.usage)
+
+
+def _read(kind: type[T], members: dict[str, Any] | None) -> T | None:
+    if members is None:
+        return None
+    try:
+        return msgspec.convert(members, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def _view(line: BillLine) -> BillLineView:
+    return BillLineView(
+        what=line.what,
+        tokens=line.tokens,
+        usd_per_million=usd_or_none(line.rate),
+        amount_usd=in_text(dollars_of_femto(line.amount)),
+    )

@@ -1,0 +1,126 @@
+"""The log of requests as a file: every row that a filter finds, the newest first, as CSV or as JSON lines.
+
+It is read page by page and written as it is read, so that it takes no more memory than a page however
+long it is, and stops where the caller leaves. Where the database goes away in between the connection
+is cut: half a file must not look like a whole one. A cell that a spreadsheet would take for a formula
+begins with an apostrophe (docs/spec/security.md S12). That somebody takes rows away is told to the audit log
+before the first of them goes out.
+"""
+
+import asyncio
+import csv
+from collections.abc import AsyncGenerator, Callable, Sequence
+from io import StringIO
+from typing import Any, Literal
+
+from msgspec import structs
+from sqlalchemy import Connection
+
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Stream
+from streamweir.server.control.api.request import RequestMembers, filter_of
+from streamweir.server.control.api.view import RequestView, view_request
+from streamweir.server.control.app import Access
+from streamweir.server.telemetry.sanitize import clean
+from streamweir.store.journal.entries import LONGEST_NAME
+from streamweir.store.keys import audit
+from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, RequestRow, list_requests
+from streamweir.wire import jsonio
+
+MOST_EXPORTED = 1_000_000
+TYPE = "text/plain; charset=utf-8"
+_COLUMNS = RequestView.__struct_fields__
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+class ExportQuery(RequestMembers, frozen=True, kw_only=True):
+    format: Literal["csv", "jsonl"] = "csv"
+
+
+async def export_requests(call: Call[ExportQuery, Nothing]) -> Stream:
+    query, actor, at_ms = call.query, call.actor, call.at_ms
+
+    def begin(conn: Connection) -> RequestFilter:
+        wanted = filter_of(query, actor.within(conn, query.workspace))
+        audit.append(conn, actor.name, "requests.export", "requests", _told(query), wanted.workspace_id, at_ms)
+        return wanted
+
+    await call.context.caught_up()
+    wanted = await call.context.write(begin)
+    first = await _page(call.context, wanted, None)
+    encode = _csv if query.format == "csv" else _jsonl
+    return Stream(
+        pieces=pieces_of(call.context, wanted, first, encode),
+        headers=(
+            ("content-type", TYPE),
+            ("content-disposition", f'attachment; filename="requests.{query.format}"'),
+        ),
+    )
+
+
+async def pieces_of(
+    context: Context,
+    wanted: RequestFilter,
+    page: Page,
+    encode: Callable[[Sequence[RequestRow]], bytes],
+    most: int = MOST_EXPORTED,
+) -> AsyncGenerator[bytes, None]:
+    """`page` is the first. `encode` is called with the rows of each, and before that with none."""
+    head = encode(())
+    if head:
+        yield head
+    while True:
+        rows = page.rows[:most]
+        most -= len(rows)
+        if rows:
+            yield await asyncio.to_thread(encode, rows)
+        if page.next is None or not most:
+            return
+        page = await _page(context, wanted, page.next)
+
+
+async def _page(context: Context, wanted: RequestFilter, cursor: str | None) -> Page:
+    return await context.read(lambda conn: list_requests(conn, wanted, cursor=cursor, limit=MOST_ROWS))
+
+
+def _told(query: ExportQuery) -> dict[str, Any]:
+    """What was asked for. Somebody may look for a key by its secret."""
+    sent = {name: value for name, value in structs.asdict(query).items() if value is not None}
+    return {name: value if isinstance(value, int) else clean(str(value), LONGEST_NAME) for name, value in sent.items()}
+
+
+def _jsonl(rows: Sequence[RequestRow]) -> bytes:
+    return b"".join([jsonio.encode(view_request(row)) + b"\n" for row in rows])
+
+
+def _csv(rows: Sequence[RequestRow]) -> bytes:
+    text = StringIO()
+    writer = csv.writer(text)
+    if not rows:
+        writer.writerow(_COLUMNS)
+    for row in rows:
+        writer.writerow([_cell(value) for value in structs.astuple(view_request(row))])
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: object) -> str | int | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, int):
+        return value
+    text = value if isinstance(value, str) else jsonio.encode(value).decode()
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/requests/export",
+        access=Access.ADMIN,
+        about="The requests that are over as CSV or JSON lines, at most a million; the audit log is told",
+        handler=export_requests,
+        query=ExportQuery,
+        answer=str,
+        media=("text/plain",),
+    ),
+)

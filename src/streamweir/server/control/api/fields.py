@@ -1,0 +1,43 @@
+"""What the members of bodies and the parameters of queries may be: bounded, each in one way.
+
+Money comes as exact dollars, in text or as a number, and is read digit by digit: no float lies between.
+Moments are Unix milliseconds.
+"""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from streamweir.core.errors import CallerError
+from streamweir.policy.budget import nano_of
+from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
+from streamweir.store.keys.credit import LONGEST_NOTE
+from streamweir.store.keys.spec import LAST_MS, MOST_MODELS, MOST_PER_MINUTE, MOST_STREAMS
+from streamweir.store.keys.workspaces import LONGEST_NAME
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Note = Annotated[str, Meta(max_length=LONGEST_NOTE)]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="The most that a page holds.")]
+Seq = Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the page before.")]
+Cursor = Annotated[str, Meta(max_length=256, description="`next` of the page before.")]
+Moment = Annotated[int, Meta(ge=0, le=LAST_MS, description="Unix milliseconds.")]
+Dollars = Annotated[Decimal, Meta(description="Exact dollars, in text or as a number.")]
+PerMinute = Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)]
+Streams = Annotated[int, Meta(ge=1, le=MOST_STREAMS)]
+Models = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=LONGEST_MODEL)], ...], Meta(max_length=MOST_MODELS)
+]
+Scope = Literal["chat", "models", "admin"]
+Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]
+Period = Literal["day", "week", "month", "total"]
+WorkspaceName = Annotated[str, Meta(max_length=256, description="A workspace, by name or id.")]
+
+PAGE = 50
+
+
+def nano(dollars: Decimal, param: str) -> int:
+    try:
+        return nano_of(dollars)
+    except ValueError as reason:
+        raise CallerError("invalid_value", f"Expected an amount in dollars: {reason}.", param=param) from None

@@ -1,0 +1,272 @@
+"""Keys over the API: made, looked at, changed, rotated, revoked, and all that was kept of one erased.
+
+The admin of a workspace acts on the keys in it, except on those with the scope `admin`: these are the
+operator's alone, to make and to change, so no key changes itself and none makes its like. A secret
+is in the one answer that tells it. What of a key makes sense is `store.keys.spec`'s to say.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from sqlalchemy import Connection
+
+from streamweir.policy.access import DEFAULT_WORKSPACE
+from streamweir.server.control.api.actor import Actor, forbidden
+from streamweir.server.control.api.context import objections_told
+from streamweir.server.control.api.fields import (
+    PAGE,
+    Cursor,
+    Dollars,
+    Limit,
+    Models,
+    Moment,
+    Name,
+    Period,
+    PerMinute,
+    Scopes,
+    Streams,
+    WorkspaceName,
+    nano,
+)
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
+from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, view_new_key
+from streamweir.server.control.api.workspace import check_limits_are_kept
+from streamweir.server.control.app import Access
+from streamweir.store.db.counter import CHANGES, advance
+from streamweir.store.keys import audit, keys
+from streamweir.store.keys.keys import MOST_GRACE_MS, KeyRecord, NewSecret
+from streamweir.store.keys.spec import KeyChange, KeySpec
+from streamweir.store.ledger.accounts import Sums
+from streamweir.store.requests import retention
+from streamweir.store.requests.content import mark_erasure
+from streamweir.store.requests.retention import Erased
+
+_LIMITS = ("rpm", "tpm", "max_streams", "budget_usd")
+
+
+class KeyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName | None = None
+    revoked: bool | None = None
+    """None: revoked or not."""
+    cursor: Cursor | None = None
+    limit: Limit = PAGE
+
+
+class NewKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    workspace: WorkspaceName | None = None
+    scopes: Scopes = ("chat", "models")
+    models: Models | None = None
+    dialect: str | None = None
+    rpm: PerMinute | None = None
+    tpm: PerMinute | None = None
+    max_streams: Streams | None = None
+    budget_usd: Dollars | None = None
+    budget_period: Period | None = None
+    log_content: bool = False
+    expires_ms: Moment | None = None
+
+
+class KeyPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is not named stays as it is; null takes a limit away."""
+
+    name: Name | UnsetType = UNSET
+    scopes: Scopes | UnsetType = UNSET
+    models: Models | None | UnsetType = UNSET
+    dialect: str | None | UnsetType = UNSET
+    rpm: PerMinute | None | UnsetType = UNSET
+    tpm: PerMinute | None | UnsetType = UNSET
+    max_streams: Streams | None | UnsetType = UNSET
+    budget_usd: Dollars | None | UnsetType = UNSET
+    budget_period: Period | None | UnsetType = UNSET
+    log_content: bool | UnsetType = UNSET
+    expires_ms: Moment | None | UnsetType = UNSET
+
+
+class Rotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    grace_s: Annotated[int, Meta(ge=0, le=MOST_GRACE_MS // 1000)] = 3600
+    """How long the old secret lasts."""
+
+
+async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
+    query, actor, at_ms = call.query, call.actor, call.at_ms
+
+    def work(conn: Connection) -> tuple[list[KeyRecord], dict[str, Sums]]:
+        found = keys.list_keys(
+            conn,
+            actor.within(conn, query.workspace),
+            revoked=query.revoked,
+            after=query.cursor,
+            limit=query.limit + 1,
+        )
+        return found, keys.budget_sums(conn, found, at_ms)
+
+    await call.context.caught_up()
+    found, sums = await call.context.read(work)
+    return page_of(found, query.limit, lambda key: view_key(key, sums.get(key.id)), lambda last: last.id)
+
+
+async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
+    actor, body, at_ms = call.actor, call.body, call.at_ms
+    members = _members(call, body)
+    members.pop("workspace")
+    spec = KeySpec(**members)
+
+    def work(conn: Connection) -> NewKeyView:
+        workspace = actor.within(conn, body.workspace) or DEFAULT_WORKSPACE
+        return _seen_new(conn, keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms), at_ms)
+
+    return await call.context.change(work)
+
+
+async def show_key(call: Call[Nothing, Nothing]) -> KeyView:
+    id, reach, at_ms = call.path["id"], call.actor.reach, call.at_ms
+    await call.context.caught_up()
+    return await call.context.read(lambda conn: _seen(conn, keys.show_key(conn, id, reach), at_ms))
+
+
+async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
+    actor, at_ms = call.actor, call.at_ms
+    change = KeyChange(**_members(call, call.body))
+
+    def work(conn: Connection) -> KeyView:
+        key = _at_hand(conn, actor, call.path["id"])
+        changed = keys.change_key(conn, key.id, change, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen(conn, changed, at_ms)
+
+    return await call.context.change(work)
+
+
+async def revoke_key(call: Call[Nothing, Nothing]) -> KeyView:
+    actor, at_ms = call.actor, call.at_ms
+
+    def work(conn: Connection) -> KeyView:
+        key = _at_hand(conn, actor, call.path["id"])
+        revoked = keys.revoke_key(conn, key.id, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen(conn, revoked, at_ms)
+
+    return await call.context.change(work)
+
+
+async def rotate_key(call: Call[Nothing, Rotation]) -> NewKeyView:
+    actor, at_ms, grace_ms = call.actor, call.at_ms, call.body.grace_s * 1000
+
+    def work(conn: Connection) -> NewKeyView:
+        key = _at_hand(conn, actor, call.path["id"])
+        new = keys.rotate_key(conn, key.id, grace_ms=grace_ms, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        return _seen_new(conn, new, at_ms)
+
+    return await call.context.change(work)
+
+
+async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
+    """That it was asked for is told before it is done, for it takes more than one transaction."""
+    context, actor, at_ms = call.context, call.actor, call.at_ms
+
+    def work(conn: Connection) -> str:
+        key = _at_hand(conn, actor, call.path["id"])
+        mark_erasure(conn, key.id, at_ms)
+        audit.append(conn, actor.name, "content.erase", key.id, {"name": key.name}, key.workspace_id, at_ms)
+        return key.id
+
+    await context.caught_up()
+    key_id = await context.write(work)
+    with objections_told():
+        return await retention.erase_key(context.store, key_id, at_ms)
+
+
+def _seen(conn: Connection, key: KeyRecord, at_ms: int) -> KeyView:
+    return view_key(key, keys.budget_sums(conn, [key], at_ms).get(key.id))
+
+
+def _seen_new(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
+    return view_new_key(new.key, keys.budget_sums(conn, [new.key], at_ms).get(new.key.id), new.secret)
+
+
+def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
+    """What is said of a key, in the store's words."""
+    members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
+    if "admin" in members.get("scopes", ()) and not call.actor.is_operator:
+        raise forbidden("Only the operator gives the scope 'admin'.")
+    for name in _LIMITS:
+        check_limits_are_kept(call.context, members.get(name) is not None, name)
+    if "budget_usd" in members:
+        budget = members.pop("budget_usd")
+        members["budget_nano"] = None if budget is None else nano(budget, "budget_usd")
+    return members
+
+
+def _at_hand(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
+    """A key that this one may do something to. It stays so until the transaction ends: changes wait for each other."""
+    advance(conn, CHANGES)
+    key = keys.show_key(conn, key_id, actor.reach)
+    if key.id == actor.key_id:
+        raise forbidden("A key does not change itself.")
+    if "admin" in key.scopes and not actor.is_operator:
+        raise forbidden("Keys with the scope 'admin' are for the operator to change.")
+    return key
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/keys",
+        access=Access.ADMIN,
+        about="List the keys, the oldest first",
+        handler=list_keys,
+        query=KeyQuery,
+        answer=Page[KeyView],
+    ),
+    Operation(
+        method="POST",
+        path="/api/keys",
+        access=Access.ADMIN,
+        about="Make a key: the answer shows its secret, once",
+        handler=create_key,
+        body=NewKey,
+        answer=NewKeyView,
+        status=201,
+    ),
+    Operation(
+        method="GET",
+        path="/api/keys/{id}",
+        access=Access.ADMIN,
+        about="Show a key",
+        handler=show_key,
+        answer=KeyView,
+    ),
+    Operation(
+        method="PATCH",
+        path="/api/keys/{id}",
+        access=Access.ADMIN,
+        about="Change a key",
+        handler=change_key,
+        body=KeyPatch,
+        answer=KeyView,
+    ),
+    Operation(
+        method="POST",
+        path="/api/keys/{id}/revoke",
+        access=Access.ADMIN,
+        about="Revoke a key for good: its streams end",
+        handler=revoke_key,
+        answer=KeyView,
+    ),
+    Operation(
+        method="POST",
+        path="/api/keys/{id}/rotate",
+        access=Access.ADMIN,
+        about="Give a key a new secret, shown once; the old one lasts for `grace_s`",
+        handler=rotate_key,
+        body=Rotation,
+        answer=NewKeyView,
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/keys/{id}/content",
+        access=Access.ADMIN,
+        about="Erase what was said with a key, and who asked",
+        handler=erase_key,
+        answer=Erased,
+    ),
+)

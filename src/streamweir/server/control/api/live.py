@@ -1,0 +1,106 @@
+"""The requests that run, over the API, and how to stop one.
+
+Whichever process has it ends it: this one at once, another within a second or two. A stop is told to
+the audit log in the transaction that asks for it, once however often it is asked for. Who looks on
+(`api.feed`) does so for as long as he may; that he does keeps no session alive.
+"""
+
+from collections.abc import AsyncGenerator
+
+from msgspec import Struct, structs
+from sqlalchemy import Connection
+
+from streamweir.core.errors import CallerError, GatewayFault
+from streamweir.server.control.api.authentication import recognize
+from streamweir.server.control.api.fields import PAGE, Limit, WorkspaceName
+from streamweir.server.control.api.live_feed import LiveEvent
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, Stream
+from streamweir.server.control.api.view import LiveView, view_live
+from streamweir.server.control.app import Access
+from streamweir.server.http.answers import EVENT_STREAM
+from streamweir.store.db.errors import NotFound, quoted
+from streamweir.store.keys import audit
+from streamweir.store.requests.live import OpenRequest, cancel, find_open, open_of
+
+
+class LiveQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: WorkspaceName | None = None
+    limit: Limit = PAGE
+
+
+async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
+    query, actor, alive = call.query, call.actor, call.context.feed.alive()
+
+    def work(conn: Connection) -> list[OpenRequest]:
+        return open_of(conn, actor.within(conn, query.workspace), query.limit, alive)
+
+    await call.context.caught_up()
+    return Page(data=[view_live(row) for row in await call.context.read(work)])
+
+
+async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
+    context, actor, request = call.context, call.actor, call.request
+    closed = context.feed.why_closed()
+    if closed is not None:
+        raise closed
+
+    async def is_good() -> bool:
+        try:
+            return await recognize(context, request, is_use=False, is_guess=False) == actor
+        except CallerError:
+            return False
+        except GatewayFault:  # nobody can tell at the moment, nor is there anything to be seen
+            return True
+
+    is_read = request.method != "HEAD"
+    return Stream(pieces=context.feed.watch(actor.reach, is_good) if is_read else _nothing(), headers=EVENT_STREAM)
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    for nothing in list[bytes]():
+        yield nothing
+
+
+async def cancel_request(call: Call[Nothing, Nothing]) -> LiveView:
+    id, actor, at_ms = call.path["id"], call.actor, call.at_ms
+
+    def work(conn: Connection) -> OpenRequest:
+        row = find_open(conn, id, actor.reach)
+        if row is None or not cancel(conn, row.request_id, actor.reach, at_ms):
+            raise NotFound(f"no request {quoted(id)} is running")
+        if row.cancel_ms is None:
+            audit.append(conn, actor.name, "request.cancel", row.request_id, {}, row.workspace_id, at_ms)
+        return structs.replace(row, cancel_ms=at_ms)
+
+    await call.context.caught_up()
+    return view_live(await call.context.change(work))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/live",
+        access=Access.ADMIN,
+        about="The requests that run, the newest first",
+        handler=list_live,
+        query=LiveQuery,
+        answer=Page[LiveView],
+    ),
+    Operation(
+        method="GET",
+        path="/api/live/events",
+        access=Access.ONLOOKER,
+        about="The requests that run, as events: at once, and whenever they have changed",
+        handler=watch_live,
+        answer=LiveEvent,
+        media=("text/event-stream",),
+    ),
+    Operation(
+        method="POST",
+        path="/api/live/{id}/cancel",
+        access=Access.ADMIN,
+        about="Stop a request that runs",
+        handler=cancel_request,
+        answer=LiveView,
+    ),
+)

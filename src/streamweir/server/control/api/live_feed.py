@@ -1,0 +1,207 @@
+"""What runs, told to those who look on: one look at the database for all of them, and frames only when it changed.
+
+Each who looks on gets the newest state of what is within his reach, whenever he has read what he got
+before; what came between is gone. Looking goes on for as long as somebody looks on. While the
+database is away they are told so, once, and go on when it is back. Who may is asked again and again
+(`is_good`), and is nothing that is known here.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Set
+from contextlib import aclosing, suppress
+from functools import partial
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.core.errors import GatewayFault
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.intervals import USUAL, Pace
+from streamweir.server.control.api.view import LiveView, view_live
+from streamweir.server.http.pressure import come_back_s
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.requests.live import Alive, OpenRequest, count_open, open_of
+from streamweir.wire import jsonio, sse
+
+MOST_ONLOOKERS = 64
+MOST_SHOWN = 200
+_FLUSH_S = 1.0
+"""For what this process has in its journal to be seen too."""
+_OVER = sse.write_event(b"over", b"{}")
+_SIGN = sse.write_comment(b"still here")
+
+Reach = str | None
+"""A workspace, or all of them."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    total: int
+    rows: list[OpenRequest]
+
+
+class LiveEvent(Struct, frozen=True, kw_only=True):
+    at_ms: int
+    total: int
+    """Of all that run; `data` has the newest of them."""
+    data: list[LiveView]
+
+
+class AwayEvent(Struct, frozen=True, kw_only=True):
+    at_ms: int
+
+
+class _State(Struct, frozen=True, eq=False):
+    seen: Seen | None
+    """None: the database is away."""
+    frame: bytes
+
+
+class LiveFeed:
+    def __init__(
+        self,
+        store: Store,
+        books: Books,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        pace: Pace = USUAL,
+        most: int = MOST_ONLOOKERS,
+        background: BackgroundTasks | None = None,
+    ) -> None:
+        """`background`: who keeps the look-up running; None: nobody is told when that is needed."""
+        self._store = store
+        self._books = books
+        self._clock_ms = clock_ms
+        self._pace = pace
+        self._most = most
+        self._onlookers: dict[object, Reach] = {}
+        self._states: dict[Reach, _State] = {}
+        self._background = background or BackgroundTasks()
+        self._task: BackgroundTask | None = None
+        self._news = asyncio.Event()
+        """Another one after each time that there were some."""
+        self._wanted = asyncio.Event()
+        """Somebody came for whom nothing is known yet."""
+        self._is_over = False
+
+    def __len__(self) -> int:
+        return len(self._onlookers)
+
+    def alive(self) -> Alive:
+        """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
+        silent_ms = int(self._pace.missed_s * 1000)
+        return Alive(own=self._books.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
+
+    def why_closed(self) -> GatewayFault | None:
+        if self._is_over:
+            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
+        if len(self._onlookers) >= self._most:
+            return GatewayFault("overloaded", "Too many look on already.", retry_after_s=come_back_s())
+        return None
+
+    def end(self) -> None:
+        """For good, at once and for all: the process is about to end."""
+        self._is_over = True
+        self._tell()
+
+    async def watch(self, reach: Reach, is_good: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+        """The frames for one who looks on. He has left when this is closed."""
+        if self.why_closed() is not None:  # others have come since he was let in
+            return
+        onlooker = object()
+        self._onlookers[onlooker] = reach
+        try:
+            self._look_for(reach)
+            async with aclosing(self._frames(reach, is_good)) as frames:
+                async for frame in frames:
+                    yield frame
+        finally:
+            del self._onlookers[onlooker]
+            if not self._onlookers:
+                self._stop()
+
+    async def _frames(self, reach: Reach, is_good: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+        loop, shown = asyncio.get_running_loop(), None
+        ask_at = loop.time() + self._pace.onlooker_s
+        while not self._is_over and self._task is not None:
+            state = self._states.get(reach)
+            if loop.time() >= ask_at:
+                if not await is_good():
+                    yield _OVER
+                    return
+                ask_at = loop.time() + self._pace.onlooker_s
+                yield _SIGN
+            elif state is not None and state is not shown:
+                shown = state
+                yield state.frame
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(ask_at):
+                        await self._news.wait()
+
+    def _look_for(self, reach: Reach) -> None:
+        if reach not in self._states:
+            self._wanted.set()
+        if self._task is None:
+            self._task = self._background.start("live feed", self._run)
+
+    def _stop(self) -> None:
+        task, self._task = self._task, None
+        self._states = {}
+        if task is not None:
+            task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await self._look_on()
+        except Exception:  # a bug of ours: what is shown is not the newest any more, and those who look on are told
+            away = self._away()
+            self._states = dict.fromkeys(self._onlookers.values(), away)
+            self._tell()
+            raise
+
+    async def _look_on(self) -> None:
+        while True:
+            self._wanted.clear()
+            before, self._states = self._states, await self._look()
+            if self._states != before:
+                self._tell()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pace.live_s):
+                    await self._wanted.wait()
+
+    async def _look(self) -> dict[Reach, _State]:
+        """The same state where nothing has changed."""
+        reaches = set(self._onlookers.values())
+        try:
+            if self._books.writer is not None:
+                await self._books.writer.flush(_FLUSH_S)
+            found = await self._store.read(partial(_read, reaches, self.alive()))
+        except StoreUnavailable:
+            away = self._away()
+            return {reach: self._kept(reach, None) or away for reach in reaches}
+        return {reach: self._kept(reach, seen) or self._state(seen) for reach, seen in found.items()}
+
+    def _away(self) -> _State:
+        return _State(None, sse.write_event(b"away", jsonio.encode(AwayEvent(at_ms=self._clock_ms()))))
+
+    def _kept(self, reach: Reach, seen: Seen | None) -> _State | None:
+        state = self._states.get(reach)
+        return state if state is not None and state.seen == seen else None
+
+    def _state(self, seen: Seen) -> _State:
+        data = [view_live(row) for row in seen.rows]
+        event = LiveEvent(at_ms=self._clock_ms(), total=seen.total, data=data)
+        return _State(seen, sse.write_event(b"live", jsonio.encode(event)))
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _read(reaches: Set[Reach], alive: Alive, conn: Connection) -> dict[Reach, Seen]:
+    return {
+        reach: Seen(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MOST_SHOWN, alive))
+        for reach in reaches
+    }

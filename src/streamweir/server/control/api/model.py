@@ -1,0 +1,85 @@
+"""The models that callers are shown, over the API: where each is answered, how that place does, what it costs.
+
+Aliases first, then what the providers list, and the one that answers where none is named. How a target
+does is what this process has seen of it. A price is the dearest of a model's targets, or the operator's own.
+"""
+
+import time
+
+from msgspec import Struct
+
+from streamweir.policy.health import Health
+from streamweir.policy.route import Route, WeightedTarget
+from streamweir.server.control.api.operation import Call, Nothing, Operation
+from streamweir.server.control.api.price import RatesView, Source, price_of
+from streamweir.server.control.api.provider import WORDS, Word
+from streamweir.server.control.app import Access
+from streamweir.server.request.models import model_ids
+from streamweir.server.request.runtime import Setup
+
+
+class ModelTargetView(Struct, kw_only=True):
+    provider: str
+    model: str
+    weight: int | None
+    """Its share of the requests. None: that is not what decides."""
+    state: Word
+    away_for_s: float
+    ttft_s: float | None
+    """The recent time to the first token."""
+
+
+class ModelView(Struct, kw_only=True):
+    id: str
+    is_default: bool
+    """It answers where none is named."""
+    targets: list[ModelTargetView]
+    source: Source
+    """Of the price."""
+    rates: RatesView | None
+    """None: no price is known."""
+
+
+class Models(Struct, kw_only=True):
+    data: list[ModelView]
+
+
+async def list_models(call: Call[Nothing, Nothing]) -> Models:
+    setup, now = call.context.setup(), time.monotonic()
+    ids = dict.fromkeys([*model_ids(setup), *filter(None, [setup.default_model])])
+    routes = [setup.router.resolve(id) for id in ids]
+    return Models(data=[_view(setup, route, call.at_ms, now) for route in routes if route is not None])
+
+
+def _view(setup: Setup, route: Route, at_ms: int, now: float) -> ModelView:
+    source, rates = price_of(setup, route, at_ms)
+    is_weighted = route.strategy == "weighted"
+    targets = [
+        _target(entry, setup.router.health_of(entry.target) or Health(), is_weighted, now) for entry in route.targets
+    ]
+    return ModelView(
+        id=route.id, is_default=route.id == setup.default_model, targets=targets, source=source, rates=rates
+    )
+
+
+def _target(entry: WeightedTarget, health: Health, is_weighted: bool, now: float) -> ModelTargetView:
+    return ModelTargetView(
+        provider=entry.target.provider,
+        model=entry.target.model,
+        weight=entry.weight if is_weighted else None,
+        state=WORDS[health.state(now)],
+        away_for_s=round(health.rest_s(now), 3),
+        ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/models",
+        access=Access.ADMIN,
+        about="The models, their targets and what they cost",
+        handler=list_models,
+        answer=Models,
+    ),
+)

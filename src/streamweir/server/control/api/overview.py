@@ -1,0 +1,150 @@
+"""What the first page of the console shows, in one answer: the period, the one before it, groups and series.
+
+A period ends with the step that runs now and is made of whole steps, so that it begins and ends
+where the charts do. All numbers are of one state of the database; those of the period are of one
+reading, so groups and steps add up to the total.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from sqlalchemy import Connection, select
+
+from streamweir.server.control.api.fields import WorkspaceName
+from streamweir.server.control.api.operation import Call, Nothing, Operation
+from streamweir.server.control.api.usage import GroupView, PointView, view_point
+from streamweir.server.control.api.view import UsageView, view_usage
+from streamweir.server.control.app import Access
+from streamweir.store.db.tables import keys
+from streamweir.store.requests.live import count_open
+from streamweir.store.requests.usage import (
+    DAY_MS,
+    HOUR_MS,
+    Step,
+    UsageFilter,
+    UsageGroup,
+    UsagePoint,
+    read_usage,
+    step_ms,
+    sum_usage,
+    was_used,
+)
+
+Period = Literal["hour", "day", "week", "month"]
+By = Literal["model", "key", "provider"]
+
+MOST_GROUPS = 20
+_PERIODS: dict[Period, tuple[int, Step]] = {
+    "hour": (HOUR_MS, "minute"),
+    "day": (DAY_MS, "quarter"),
+    "week": (7 * DAY_MS, "two_hours"),
+    "month": (30 * DAY_MS, "day"),
+}
+"""How long each is, and in what steps it is read: the charts have up to a hundred."""
+
+
+class OverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    period: Period = "day"
+    by: By = "model"
+    workspace: WorkspaceName | None = None
+    key: Annotated[str, Meta(description="A key, by its id.")] | None = None
+    model: str | None = None
+    provider: str | None = None
+
+
+class NamedGroup(GroupView, kw_only=True):
+    name: str | None
+    """Of a key."""
+
+
+class StepView(Struct, kw_only=True):
+    at_ms: int
+    """The beginning of the step, by UTC."""
+    usage: UsageView
+
+
+class Overview(Struct, kw_only=True):
+    period: Period
+    since_ms: int
+    until_ms: int
+    """The end of the step that runs."""
+    step_ms: int
+    by: By
+    total: UsageView
+    before: UsageView
+    """Of as long a period before this one."""
+    groups: list[NamedGroup]
+    """The dearest first, then those with the most requests; all the others, where there are more, come last as one."""
+    series: list[StepView]
+    """All groups together. A step without a request is left out."""
+    group_series: list[PointView]
+    open_streams: int
+    """Requests that run now, of the workspace or of all."""
+    has_requests: bool
+    """There ever was one."""
+
+
+async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
+    query, actor, alive = call.query, call.actor, call.context.feed.alive()
+    length_ms, step = _PERIODS[query.period]
+    until_ms = (call.at_ms // step_ms(step) + 1) * step_ms(step)
+
+    def work(conn: Connection) -> Overview:
+        workspace_id = actor.within(conn, query.workspace)
+
+        def ending(at_ms: int) -> UsageFilter:
+            return UsageFilter(
+                since_ms=at_ms - length_ms,
+                until_ms=at_ms,
+                workspace_id=workspace_id,
+                key_id=query.key,
+                model=query.model,
+                provider=query.provider,
+            )
+
+        found = read_usage(conn, ending(until_ms), step, query.by, groups=MOST_GROUPS)
+        return Overview(
+            period=query.period,
+            since_ms=until_ms - length_ms,
+            until_ms=until_ms,
+            step_ms=step_ms(step),
+            by=query.by,
+            total=view_usage(found.total),
+            before=view_usage(sum_usage(conn, ending(until_ms - length_ms), step)),
+            groups=_named(found.groups, _key_names(conn, found.groups) if query.by == "key" else {}),
+            series=[_view_step(point) for point in found.series],
+            group_series=[view_point(point) for point in found.group_series],
+            open_streams=count_open(conn, workspace_id, alive),
+            has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
+        )
+
+    await call.context.caught_up()
+    return await call.context.read(work)
+
+
+def _named(groups: list[UsageGroup], names: dict[str, str]) -> list[NamedGroup]:
+    return [
+        NamedGroup(group=each.group, name=names.get(each.group or ""), usage=view_usage(each.sum)) for each in groups
+    ]
+
+
+def _key_names(conn: Connection, groups: list[UsageGroup]) -> dict[str, str]:
+    wanted = select(keys.c.id, keys.c.name).where(keys.c.id.in_([each.group for each in groups if each.group]))
+    return {row.id: row.name for row in conn.execute(wanted)}
+
+
+def _view_step(point: UsagePoint) -> StepView:
+    return StepView(at_ms=point.at_ms, usage=view_usage(point.sum))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/overview",
+        access=Access.ADMIN,
+        about="What was used lately, as the console's first page shows it",
+        handler=show_overview,
+        query=OverviewQuery,
+        answer=Overview,
+    ),
+)

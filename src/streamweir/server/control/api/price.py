@@ -1,0 +1,159 @@
+"""The prices in force, over the API: the aliases at what they cost here, then the price list.
+
+Rates are exact dollars for a million tokens, in text. An alias is shown at the dearest of its targets,
+or at the operator's own price; without a price it shows none, which is not 0.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from streamweir.policy.prices import Rates, dearest
+from streamweir.policy.pricetable import PROVIDER_IDS, Row
+from streamweir.policy.route import Route
+from streamweir.server.control.api.fields import Limit
+from streamweir.server.control.api.operation import Call, Nothing, Operation
+from streamweir.server.control.api.view import usd, usd_or_none
+from streamweir.server.control.app import Access
+from streamweir.server.request.runtime import Setup
+
+_ALIAS = "alias"
+Source = Literal["list", "config", "built-in"]
+
+
+class PriceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    provider: (
+        Annotated[str, Meta(description="As the list names it, a kind of the configuration, or `alias`.")] | None
+    ) = None
+    model: Annotated[str, Meta(description="A part of the model's name.")] | None = None
+    cursor: Annotated[int, Meta(ge=0, le=1_000_000, description="`next` of the page before.")] = 0
+    limit: Limit = 100
+
+
+class RatesView(Struct, kw_only=True, omit_defaults=True):
+    """Dollars for a million tokens. What is missing costs as input or output does."""
+
+    input_usd: str
+    output_usd: str
+    cache_read_usd: str | None = None
+    cache_write_usd: str | None = None
+    cache_write_1h_usd: str | None = None
+    audio_input_usd: str | None = None
+    audio_output_usd: str | None = None
+    reasoning_usd: str | None = None
+    per_request_usd: str | None = None
+    tiers: list["TierView"] = []
+    services: dict[str, "RatesView"] = {}
+
+
+class TierView(Struct, kw_only=True):
+    above_prompt_tokens: int
+    rates: RatesView
+
+
+class PriceView(Struct, kw_only=True):
+    provider: str
+    """As the list names it; `alias` for one of the configuration."""
+    model: str
+    source: Source
+    context_window: int | None
+    rates: RatesView | None
+    """None: no price is known."""
+
+
+class Prices(Struct, kw_only=True):
+    version: str
+    currency: str
+    unit: str
+    data: list[PriceView]
+    next: int | None
+
+
+async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
+    query, setup = call.query, call.context.setup()
+    table = setup.quotes.prices.table
+    aliases = [row for row in _aliases(setup, call.at_ms) if _is_meant(row.provider, row.model, query)]
+
+    def work() -> Prices:
+        listed = (_view(row) for row in table.rows(call.at_ms) if _is_meant(row.provider, row.model.id, query))
+        page = list(islice(chain(aliases, listed), query.cursor, query.cursor + query.limit + 1))
+        has_more = len(page) > query.limit
+        return Prices(
+            version=table.version,
+            currency="USD",
+            unit="1M tokens",
+            data=page[: query.limit],
+            next=query.cursor + query.limit if has_more else None,
+        )
+
+    return await asyncio.to_thread(work)  # a walk over thousands of models
+
+
+def _view(row: Row) -> PriceView:
+    return PriceView(
+        provider=row.provider,
+        model=row.model.id,
+        source="list",
+        context_window=row.model.context,
+        rates=view_rates(row.rates) if row.rates is not None else None,
+    )
+
+
+def _aliases(setup: Setup, at_ms: int) -> Iterator[PriceView]:
+    for alias in setup.config.models:
+        route = setup.router.resolve(alias.id)
+        assert route is not None  # noqa: S101 (both are of one configuration)
+        source, rates = price_of(setup, route, at_ms)
+        yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
+
+
+def price_of(setup: Setup, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
+    """What it costs here, at the dearest of its targets, and who says so. None: one of them has no price."""
+    quote, _ = setup.quotes.of(route, at_ms)
+    known = [rates for rates in quote.rates.values() if rates is not None]
+    is_known = known and len(known) == len(quote.rates)
+    return _source(quote.version), view_rates(dearest(known)) if is_known else None
+
+
+def _source(version: str) -> Source:
+    if version == "built-in":
+        return "built-in"
+    return "config" if version.endswith("+config") else "list"
+
+
+def _is_meant(provider: str, model: str, query: PriceQuery) -> bool:
+    if query.provider is not None and provider not in (query.provider, PROVIDER_IDS.get(query.provider)):
+        return False
+    return query.model is None or query.model.lower() in model.lower()
+
+
+def view_rates(rates: Rates) -> RatesView:
+    return RatesView(
+        input_usd=usd(rates.input),
+        output_usd=usd(rates.output),
+        cache_read_usd=usd_or_none(rates.cache_read),
+        cache_write_usd=usd_or_none(rates.cache_write),
+        cache_write_1h_usd=usd_or_none(rates.cache_write_1h),
+        audio_input_usd=usd_or_none(rates.audio_input),
+        audio_output_usd=usd_or_none(rates.audio_output),
+        reasoning_usd=usd_or_none(rates.reasoning),
+        per_request_usd=usd(rates.per_request) if rates.per_request else None,
+        tiers=[TierView(above_prompt_tokens=tier.above, rates=view_rates(tier.rates)) for tier in rates.tiers],
+        services={service.name: view_rates(service.rates) for service in rates.services},
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/prices",
+        access=Access.ADMIN,
+        about="The prices in force",
+        handler=list_prices,
+        query=PriceQuery,
+        answer=Prices,
+    ),
+)

@@ -1,0 +1,80 @@
+"""How the providers do, as this process has seen it. No address, no key, no header of theirs is shown.
+
+Targets that no alias names are known by what callers have asked for; their names are the operator's
+to see, for another workspace's callers have chosen them.
+"""
+
+import time
+from typing import Literal
+
+from msgspec import Struct
+
+from streamweir.policy.health import Health, State
+from streamweir.policy.route import TargetId
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.control.app import Access
+
+_MOST_OTHERS = 200
+"""Of a provider: those that failed last."""
+
+
+Word = Literal["well", "probation", "away"]
+WORDS: dict[State, Word] = {State.WELL: "well", State.PROBATION: "probation", State.AWAY: "away"}
+
+
+class TargetView(Struct, kw_only=True):
+    model: str
+    is_in_alias: bool
+    state: Word
+    is_limited: bool
+    """Away only because it asked for a pause."""
+    away_for_s: float
+    ttft_s: float | None
+    """The recent time to the first token."""
+    ejections: int
+    """How often it was sent away since this process began."""
+
+
+class ProviderView(Struct, kw_only=True):
+    name: str
+    kind: str
+    targets: list[TargetView]
+    """Those that aliases name, and others that have failed."""
+
+
+async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
+    setup, now = call.context.setup(), time.monotonic()
+    targets: dict[str, list[TargetView]] = {name: [] for name in setup.providers}
+    others: dict[str, list[TargetView]] = {name: [] for name in setup.providers}
+    for target, health, is_own in setup.router.known():
+        if is_own or call.actor.is_operator:
+            (targets if is_own else others)[target.provider].append(_view(target, health, now, is_own))
+    data = [
+        ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MOST_OTHERS:])
+        for name, place in setup.providers.items()
+    ]
+    return Page(data=data)
+
+
+def _view(target: TargetId, health: Health, now: float, is_own: bool) -> TargetView:
+    return TargetView(
+        model=target.model,
+        is_in_alias=is_own,
+        state=WORDS[health.state(now)],
+        is_limited=health.is_limited(now),
+        away_for_s=round(health.rest_s(now), 3),
+        ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
+        ejections=health.times_ejected,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/providers",
+        access=Access.ADMIN,
+        about="The providers, and how their targets do",
+        handler=list_providers,
+        answer=Page[ProviderView],
+    ),
+)

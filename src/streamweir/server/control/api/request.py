@@ -1,0 +1,228 @@
+"""The log of requests over the API: pages of it, one by either of its ids, and what was said in it.
+
+Whoever asks right after an answer finds its row: what this process has written down goes to the
+database first. That somebody looked at a content, or took it away, is told to the audit log in the
+same transaction.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from sqlalchemy import Connection
+
+from streamweir.policy.redact import Frame
+from streamweir.server.control.api.detail import RequestDetail, view_detail
+from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Moment, WorkspaceName, nano
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.control.api.view import LiveView, RequestView, view_live, view_request
+from streamweir.server.control.app import Access
+from streamweir.store.db.errors import NotFound, quoted
+from streamweir.store.keys import audit
+from streamweir.store.requests import content, requests
+from streamweir.store.requests.content import PackedContent, find_content
+from streamweir.store.requests.live import OpenRequest, find_open
+from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request
+
+
+class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As `store.requests.requests.RequestFilter`."""
+
+    workspace: WorkspaceName | None = None
+    key: Annotated[str, Meta(description="A key, by its id.")] | None = None
+    model: Annotated[str, Meta(description="As it was asked for.")] | None = None
+    target: Annotated[str, Meta(description="`{provider}/{model}`, or a provider.")] | None = None
+    provider: str | None = None
+    dialect: str | None = None
+    verdict: str | None = None
+    status_class: Annotated[int, Meta(ge=0, le=9, description="The first digit of the status.")] | None = None
+    error: Annotated[str, Meta(description="A code.")] | None = None
+    failed: Annotated[bool, Meta(description="Whether it ended with an error.")] | None = None
+    stream: bool | None = None
+    min_cost_usd: Dollars | None = None
+    max_cost_usd: Dollars | None = None
+    since_ms: Moment | None = None
+    until_ms: Moment | None = None
+    id: (
+        Annotated[str, Meta(description="A request id or the beginning of one, or the id that stands in the chunks.")]
+        | None
+    ) = None
+
+
+class RequestQuery(RequestMembers, frozen=True, kw_only=True):
+    cursor: Cursor | None = None
+    limit: Limit = PAGE
+
+
+class FoundRequest(Struct, kw_only=True):
+    state: Literal["over", "running"]
+    request: RequestDetail | None
+    """Of one that is over."""
+    live: LiveView | None
+    """Of one that runs."""
+
+
+class FrameView(Struct, kw_only=True):
+    after_ms: int
+    """Since the arrival of the request."""
+    text: str
+
+
+class ContentView(Struct, kw_only=True):
+    request_id: str
+    at_ms: int
+    prompt: str
+    """The request's body, JSON."""
+    answer: str
+    upstream_frames: list[FrameView]
+    caller_frames: list[FrameView]
+    is_cut: bool
+    """There was more than is kept."""
+
+
+class Deleted(Struct, kw_only=True):
+    deleted: bool
+
+
+def filter_of(query: RequestMembers, workspace_id: str | None) -> RequestFilter:
+    """Within a workspace. None: within all."""
+    least, most = query.min_cost_usd, query.max_cost_usd
+    return RequestFilter(
+        workspace_id=workspace_id,
+        key_id=query.key,
+        model=query.model,
+        target=query.target,
+        provider=query.provider,
+        dialect=query.dialect,
+        verdict=query.verdict,
+        status_class=query.status_class,
+        error=query.error,
+        failed=query.failed,
+        stream=query.stream,
+        min_cost=nano(least, "min_cost_usd") if least is not None else None,
+        max_cost=nano(most, "max_cost_usd") if most is not None else None,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+        id=query.id,
+    )
+
+
+async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
+    query, actor = call.query, call.actor
+
+    def work(conn: Connection) -> requests.Page:
+        wanted = filter_of(query, actor.within(conn, query.workspace))
+        return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
+
+    await call.context.caught_up()
+    found = await call.context.read(work)
+    return Page(data=[view_request(row) for row in found.rows], next=found.next)
+
+
+async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
+    id, reach = call.path["id"], call.actor.reach
+
+    def work(conn: Connection) -> RequestRow | OpenRequest:
+        found = find_request(conn, id, reach) or find_open(conn, id, reach)
+        if found is None:
+            raise _unknown(id)
+        return found
+
+    await call.context.caught_up()
+    found = await call.context.read(work)
+    if isinstance(found, OpenRequest):
+        return FoundRequest(state="running", request=None, live=view_live(found))
+    return FoundRequest(state="over", request=view_detail(found), live=None)
+
+
+async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
+    actor, at_ms = call.actor, call.at_ms
+
+    def work(conn: Connection) -> PackedContent:
+        row = _the_request(conn, call)
+        packed = find_content(conn, row.request_id, actor.reach)
+        if packed is None:
+            raise NotFound("no content is kept of this request")
+        audit.append(conn, actor.name, "content.read", row.request_id, {}, row.workspace_id, at_ms)
+        return packed
+
+    await call.context.caught_up()
+    packed = await call.context.write(work)
+    said = await asyncio.to_thread(packed.unpack)
+    return ContentView(
+        request_id=said.request_id,
+        at_ms=said.at_ms,
+        prompt=said.prompt,
+        answer=said.answer,
+        upstream_frames=_frames(said.upstream_frames),
+        caller_frames=_frames(said.caller_frames),
+        is_cut=said.is_cut,
+    )
+
+
+async def delete_content(call: Call[Nothing, Nothing]) -> Deleted:
+    actor, at_ms = call.actor, call.at_ms
+
+    def work(conn: Connection) -> None:
+        row = _the_request(conn, call)
+        if not content.delete_content(conn, row.request_id, actor.reach):
+            raise NotFound("no content is kept of this request")
+        audit.append(conn, actor.name, "content.delete", row.request_id, {}, row.workspace_id, at_ms)
+
+    await call.context.caught_up()
+    await call.context.write(work)
+    return Deleted(deleted=True)
+
+
+def _frames(frames: Sequence[Frame]) -> list[FrameView]:
+    return [FrameView(after_ms=after_ms, text=text) for after_ms, text in frames]
+
+
+def _the_request(conn: Connection, call: Call[Nothing, Nothing]) -> RequestRow:
+    id = call.path["id"]
+    row = find_request(conn, id, call.actor.reach)
+    if row is None:
+        raise _unknown(id)
+    return row
+
+
+def _unknown(id: str) -> NotFound:
+    return NotFound(f"there is no request {quoted(id)}")
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/requests",
+        access=Access.ADMIN,
+        about="The requests that are over, the newest first",
+        handler=list_requests,
+        query=RequestQuery,
+        answer=Page[RequestView],
+    ),
+    Operation(
+        method="GET",
+        path="/api/requests/{id}",
+        access=Access.ADMIN,
+        about="One request, by its id or the id in its chunks, running or over",
+        handler=show_request,
+        answer=FoundRequest,
+    ),
+    Operation(
+        method="GET",
+        path="/api/requests/{id}/content",
+        access=Access.ADMIN,
+        about="What was said in a request, of keys that log it; the audit log is told",
+        handler=show_content,
+        answer=ContentView,
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/requests/{id}/content",
+        access=Access.ADMIN,
+        about="Take away what was said in a request",
+        handler=delete_content,
+        answer=Deleted,
+    ),
+)

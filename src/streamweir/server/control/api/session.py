@@ -1,0 +1,129 @@
+"""Sessions of the console: opened with the admin secret or with a key that has the scope `admin`.
+
+One ends by hand, by twelve idle hours, and with the secret that it was opened with (`api.gate`).
+
+The token of a session is in a cookie that no script can read; what its page must send along with a
+change is made of it (`policy.secret.csrf_of`), so a page that is loaded again can ask for it. Every
+login makes a new session and ends the one whose cookie came with it.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from sqlalchemy import Connection
+
+from streamweir import __version__
+from streamweir.policy.access import digest_of
+from streamweir.policy.secret import csrf_of
+from streamweir.server.control.api.actor import Actor
+from streamweir.server.control.api.authentication import (
+    check_origin,
+    cookie_of,
+    find_actor,
+    session_cookie,
+    wrong_secret,
+)
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
+from streamweir.server.control.app import Access
+from streamweir.store.keys.sessions import IDLE_MS, Holder, end_session, log_in, replace_session
+
+_MOST_BODY_BYTES = 4096
+
+
+class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secret: Annotated[str, Meta(max_length=512, description="The admin secret, or that of a key.")]
+
+    def __repr__(self) -> str:
+        return "Login('****')"
+
+
+class SessionView(Struct, kw_only=True):
+    actor: str
+    is_operator: bool
+    workspace: str | None
+    """Of a key."""
+    csrf: str | None
+    """To be sent with what changes something, in `x-csrf-token`. None: no session was asked with."""
+    idle_s: int | None
+    """How long a session lasts without being used."""
+    version: str
+    """Of the program."""
+
+
+class Ended(Struct, kw_only=True):
+    ended: bool
+
+
+async def open_session(call: Call[Nothing, Login]) -> Reply:
+    context, request, secret, at_ms = call.context, call.request, call.body.secret, call.at_ms
+    if "origin" in request.headers:
+        check_origin(request)
+    actor = await find_actor(context, secret, request)
+    old = cookie_of(request, context.is_secure)
+
+    def work(conn: Connection) -> str | None:
+        if actor.is_operator:
+            return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms)
+        holder = Holder(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
+        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
+
+    token = await context.write(work)
+    if token is None:  # it was reset in this very moment
+        raise wrong_secret()
+    cookie = session_cookie(token, context.is_secure)
+    return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
+
+
+async def show_session(call: Call[Nothing, Nothing]) -> SessionView:
+    token = cookie_of(call.request, call.context.is_secure) if call.actor.by_session else None
+    return _view(call.actor, csrf_of(token) if token is not None else None)
+
+
+async def close_session(call: Call[Nothing, Nothing]) -> Reply:
+    context = call.context
+    token = cookie_of(call.request, context.is_secure) if call.actor.by_session else None
+    if token is None:
+        return Reply(value=Ended(ended=False))
+    await context.write(lambda conn: end_session(conn, token, actor=call.actor.name, at_ms=call.at_ms))
+    return Reply(value=Ended(ended=True), headers=(("set-cookie", session_cookie("", context.is_secure)),))
+
+
+def _view(actor: Actor, csrf: str | None) -> SessionView:
+    return SessionView(
+        actor=actor.name,
+        is_operator=actor.is_operator,
+        workspace=actor.reach,
+        csrf=csrf,
+        idle_s=IDLE_MS // 1000 if csrf is not None else None,
+        version=__version__,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/api/session",
+        access=Access.ANYONE,
+        about="Open a session with the admin secret or an admin key: sets a cookie",
+        handler=open_session,
+        body=Login,
+        answer=SessionView,
+        most_bytes=_MOST_BODY_BYTES,
+    ),
+    Operation(
+        method="GET",
+        path="/api/session",
+        access=Access.ADMIN,
+        about="Who am I, and the token that goes with the session",
+        handler=show_session,
+        answer=SessionView,
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/session",
+        access=Access.ADMIN,
+        about="End the session",
+        handler=close_session,
+        answer=Ended,
+    ),
+)

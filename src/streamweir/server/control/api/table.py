@@ -1,0 +1,73 @@
+"""Every operation of the API in one table, and what the control plane serves of it.
+
+What is not in the table is not there. Each operation says for whom it is; the gates of the two kinds
+of askers are `api.gate`'s.
+"""
+
+from functools import cache
+from typing import Any
+
+from streamweir.server.control.api import (
+    audit,
+    credit,
+    export,
+    key,
+    live,
+    model,
+    overview,
+    playground,
+    price,
+    provider,
+    request,
+    session,
+    settings,
+    usage,
+    workspace,
+)
+from streamweir.server.control.api.authentication import api_gates
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.openapi import document
+from streamweir.server.control.api.operation import Call, Nothing, Operation, route_of
+from streamweir.server.control.app import Access, OpenRoute
+
+__all__ = ["OPERATIONS", "api_gates", "api_routes"]
+
+
+async def show_openapi(call: Call[Nothing, Nothing]) -> dict[str, Any]:
+    return _document(call.context.is_secure)
+
+
+@cache
+def _document(is_secure: bool) -> dict[str, Any]:
+    return document(OPERATIONS, is_secure=is_secure)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *session.OPERATIONS,
+    *workspace.OPERATIONS,
+    *key.OPERATIONS,
+    *credit.OPERATIONS,
+    *export.OPERATIONS,  # before `/api/requests/{id}`, which would take its name for an id
+    *request.OPERATIONS,
+    *usage.OPERATIONS,
+    *overview.OPERATIONS,
+    *live.OPERATIONS,
+    *playground.OPERATIONS,
+    *provider.OPERATIONS,
+    *model.OPERATIONS,
+    *price.OPERATIONS,
+    *audit.OPERATIONS,
+    *settings.OPERATIONS,
+    Operation(
+        method="GET",
+        path="/api/openapi.json",
+        access=Access.ADMIN,
+        about="This, as an OpenAPI document",
+        handler=show_openapi,
+        answer=dict[str, Any],
+    ),
+)
+
+
+def api_routes(context: Context) -> list[OpenRoute]:
+    return [route_of(operation, context) for operation in OPERATIONS]

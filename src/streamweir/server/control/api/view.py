@@ -1,0 +1,274 @@
+"""How the API shows what is in the store: amounts as exact dollars in text, moments as Unix milliseconds.
+
+Text, for a number in JSON is a float to most who read it, and money is not. What is not a member of
+these is never shown: no digest, no address of a provider.
+"""
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from msgspec import DecodeError, Struct
+
+from streamweir.core.usage import Usage
+from streamweir.policy.budget import dollars_of
+from streamweir.policy.latency import quantile_ms
+from streamweir.policy.prices import cost, decode_quote
+from streamweir.store.keys.audit import AuditRow
+from streamweir.store.keys.credit import Balance, LedgerRow
+from streamweir.store.keys.keys import KeyRecord
+from streamweir.store.ledger.accounts import Sums
+from streamweir.store.requests.live import OpenRequest
+from streamweir.store.requests.requests import RequestRow
+from streamweir.store.requests.usage import UsageSum
+
+V = TypeVar("V", bound=Struct)
+
+
+_quote_of = lru_cache(maxsize=256)(decode_quote)
+"""Those who look on ask for the same ones every second."""
+
+
+def in_text(dollars: Decimal) -> str:
+    """Without the zeros at the end of its decimal places, which there are."""
+    return format(dollars, "f").rstrip("0").rstrip(".")
+
+
+def usd(nano: int) -> str:
+    return in_text(dollars_of(nano))
+
+
+def usd_or_none(nano: int | None) -> str | None:
+    return None if nano is None else usd(nano)
+
+
+def shown(view: type[V], row: Struct, **more: Any) -> V:
+    """`view` with what it has in common with `row`, and more."""
+    same = {name: getattr(row, name) for name in view.__struct_fields__ if name not in more}
+    return view(**same, **more)
+
+
+class KeyView(Struct, kw_only=True):
+    id: str
+    workspace: str
+    name: str
+    origin: str
+    """`store`, or `file`: then it is changed in the operator's file alone."""
+    last4: str
+    scopes: tuple[str, ...]
+    models: tuple[str, ...] | None
+    dialect: str | None
+    rpm: int | None
+    tpm: int | None
+    max_streams: int | None
+    budget_usd: str | None
+    budget_period: str | None
+    spent_usd: str | None
+    """Of the budget, in the period that runs. None: it has no budget."""
+    held_usd: str | None
+    log_content: bool
+    expires_ms: int | None
+    created_ms: int
+    revoked_ms: int | None
+    old_until_ms: int | None
+    """Until then the secret before the last rotation is good as well."""
+
+
+class NewKeyView(KeyView, kw_only=True):
+    secret: str
+    """Shown this once."""
+
+
+def view_key(key: KeyRecord, sums: Sums | None) -> KeyView:
+    """`sums` of its budget, where it has one."""
+    return shown(KeyView, key, **_of_key(key, sums))
+
+
+def view_new_key(key: KeyRecord, sums: Sums | None, secret: str) -> NewKeyView:
+    return shown(NewKeyView, key, **_of_key(key, sums), secret=secret)
+
+
+def _of_key(key: KeyRecord, sums: Sums | None) -> dict[str, str | None]:
+    return {
+        "workspace": key.workspace_id,
+        "budget_usd": usd_or_none(key.budget_nano),
+        "spent_usd": usd(sums.spent) if sums is not None else None,
+        "held_usd": usd(sums.held) if sums is not None else None,
+    }
+
+
+class BalanceView(Struct, kw_only=True):
+    workspace: str
+    name: str
+    prepaid: bool
+    granted_usd: str
+    spent_usd: str
+    held_usd: str
+    balance_usd: str
+
+
+def view_balance(balance: Balance) -> BalanceView:
+    return BalanceView(
+        workspace=balance.workspace.id,
+        name=balance.workspace.name,
+        prepaid=balance.workspace.prepaid,
+        granted_usd=usd(balance.granted_nano),
+        spent_usd=usd(balance.spent_nano),
+        held_usd=usd(balance.held_nano),
+        balance_usd=usd(balance.balance_nano),
+    )
+
+
+class LedgerView(Struct, kw_only=True):
+    seq: int
+    at_ms: int
+    kind: str
+    workspace: str
+    key_id: str | None
+    request_id: str | None
+    amount_usd: str
+    cost_usd: str | None
+    note: str | None
+
+
+def view_ledger(row: LedgerRow) -> LedgerView:
+    cost = usd_or_none(row.cost_nano)
+    return shown(LedgerView, row, workspace=row.workspace_id, amount_usd=usd(row.amount_nano), cost_usd=cost)
+
+
+class RequestView(Struct, kw_only=True):
+    request_id: str
+    completion_id: str | None
+    at_ms: int
+    workspace: str | None
+    key_id: str | None
+    key_name: str | None
+    dialect: str | None
+    model: str | None
+    target: str | None
+    attempts: list[Any]
+    stream: bool
+    status: int
+    verdict: str
+    error: str | None
+    finish: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    usage: dict[str, Any] | None
+    usage_source: str | None
+    flags: list[Any]
+    held_usd: str | None
+    cost_usd: str | None
+    """None: the model has no price, or nothing was booked."""
+    price_version: str | None
+    ttft_ms: int | None
+    duration_ms: int
+    chunks: int | None
+    gap_p50_ms: int | None
+    gap_p99_ms: int | None
+    gap_max_ms: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    peer: str | None
+    client: str | None
+    client_id: str | None
+    dropped: list[Any]
+    node: str | None
+    """The name of the node that answered: `server.node`. None: it is older than what is kept of nodes."""
+    has_content: bool
+
+
+def view_request(row: RequestRow) -> RequestView:
+    held, cost = usd_or_none(row.held), usd_or_none(row.cost)
+    return shown(RequestView, row, workspace=row.workspace_id, held_usd=held, cost_usd=cost)
+
+
+class LiveView(Struct, kw_only=True):
+    request_id: str
+    at_ms: int
+    workspace: str
+    key_id: str
+    key_name: str
+    dialect: str
+    model: str
+    target: str | None
+    stream: bool
+    held_usd: str
+    prompt_tokens: int
+    output_tokens: int
+    cost_usd: str | None
+    """So far, by these tokens. None: no target was asked yet, or it has no price."""
+    progress_ms: int | None
+    first_ms: int | None
+    """When the first token of a stream went out."""
+    last_ms: int | None
+    """When its last piece did, as far as is known: what is known comes once a second."""
+    is_being_stopped: bool
+    node: str | None
+    """The name of the node that answers it."""
+
+
+def view_live(row: OpenRequest) -> LiveView:
+    return shown(
+        LiveView,
+        row,
+        workspace=row.workspace_id,
+        held_usd=usd(row.held),
+        cost_usd=usd_or_none(_cost_so_far(row)),
+        is_being_stopped=row.cancel_ms is not None,
+    )
+
+
+def _cost_so_far(row: OpenRequest) -> int | None:
+    if row.target is None:
+        return None
+    try:
+        quote = _quote_of(row.prices)
+    except DecodeError:  # of a program that writes it in another way
+        return None
+    return cost(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
+
+
+class UsageView(Struct, kw_only=True):
+    requests: int
+    errors: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int
+    cost_usd: str
+    unpriced: int
+    """Requests of models without a price, which the cost leaves out."""
+    ttft_p50_ms: int | None
+    """Of the streams: half of them had their first token by then. Of counts in buckets: at most a factor of 1.5 off."""
+    ttft_p95_ms: int | None
+
+
+def view_usage(found: UsageSum) -> UsageView:
+    """Member by member, for there are thousands of them in one answer."""
+    return UsageView(
+        requests=found.requests,
+        errors=found.errors,
+        prompt_tokens=found.prompt_tokens,
+        cached_tokens=found.cached_tokens,
+        completion_tokens=found.completion_tokens,
+        reasoning_tokens=found.reasoning_tokens,
+        cost_usd=usd(found.cost),
+        unpriced=found.unpriced,
+        ttft_p50_ms=quantile_ms(found.ttft, 0.5),
+        ttft_p95_ms=quantile_ms(found.ttft, 0.95),
+    )
+
+
+class AuditView(Struct, kw_only=True):
+    seq: int
+    at_ms: int
+    actor: str
+    workspace: str | None
+    action: str
+    object: str
+    detail: dict[str, Any]
+
+
+def view_audit(row: AuditRow) -> AuditView:
+    return shown(AuditView, row, workspace=row.workspace_id)

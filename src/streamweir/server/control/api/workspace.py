@@ -1,0 +1,113 @@
+"""Workspaces over the API: the operator makes and changes them, the admin of one sees that one.
+
+One is given by its name or its id. That several processes which share nothing keep no limits is said
+here, for keys as well: what is promised must be kept by somebody.
+"""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from streamweir.core.errors import CallerError
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Name
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
+from streamweir.server.control.app import Access
+from streamweir.store.keys import workspaces
+from streamweir.store.keys.workspaces import Workspace, WorkspaceChange, WorkspaceSpec, find_workspace
+
+
+class WorkspaceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cursor: Cursor | None = None
+    limit: Limit = PAGE
+
+
+class NewWorkspace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    prepaid: bool = False
+
+
+class WorkspacePatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name | UnsetType = UNSET
+    prepaid: bool | UnsetType = UNSET
+
+
+async def list_workspaces(call: Call[WorkspaceQuery, Nothing]) -> Page[Workspace]:
+    query, reach = call.query, call.actor.reach
+    if reach is not None:
+        return Page(data=[await call.context.read(lambda conn: find_workspace(conn, reach))])
+    found = await call.context.read(
+        lambda conn: workspaces.list_workspaces(conn, after=query.cursor, limit=query.limit + 1)
+    )
+    return page_of(found, query.limit, lambda each: each, lambda last: last.id)
+
+
+async def create_workspace(call: Call[Nothing, NewWorkspace]) -> Workspace:
+    check_limits_are_kept(call.context, call.body.prepaid, "prepaid")
+    spec = WorkspaceSpec(name=call.body.name, prepaid=call.body.prepaid)
+    actor, at_ms = call.actor.name, call.at_ms
+    return await call.context.change(lambda conn: workspaces.create_workspace(conn, spec, actor=actor, at_ms=at_ms))
+
+
+async def show_workspace(call: Call[Nothing, Nothing]) -> Workspace:
+    wanted, actor = call.path["id"], call.actor
+    return await call.context.read(lambda conn: find_workspace(conn, actor.the_workspace(conn, wanted)))
+
+
+async def change_workspace(call: Call[Nothing, WorkspacePatch]) -> Workspace:
+    wanted, actor, at_ms = call.path["id"], call.actor, call.at_ms
+    check_limits_are_kept(call.context, call.body.prepaid is True, "prepaid")
+    change = WorkspaceChange(name=call.body.name, prepaid=call.body.prepaid)
+    return await call.context.change(
+        lambda conn: workspaces.change_workspace(
+            conn, actor.the_workspace(conn, wanted), change, actor=actor.name, at_ms=at_ms
+        )
+    )
+
+
+def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> None:
+    """A limit that nobody would keep is not promised."""
+    if is_limited and not context.books.limits_are_kept:
+        message = (
+            "Limits need one process, PostgreSQL, or [shared] in the configuration: "
+            "these processes have nothing in common that they could count in."
+        )
+        raise CallerError("conflict", message, param=param)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/workspaces",
+        access=Access.ADMIN,
+        about="List the workspaces, by name",
+        handler=list_workspaces,
+        query=WorkspaceQuery,
+        answer=Page[Workspace],
+    ),
+    Operation(
+        method="POST",
+        path="/api/workspaces",
+        access=Access.OPERATOR,
+        about="Make a workspace",
+        handler=create_workspace,
+        body=NewWorkspace,
+        answer=Workspace,
+        status=201,
+    ),
+    Operation(
+        method="GET",
+        path="/api/workspaces/{id}",
+        access=Access.ADMIN,
+        about="Show a workspace, by name or id",
+        handler=show_workspace,
+        answer=Workspace,
+    ),
+    Operation(
+        method="PATCH",
+        path="/api/workspaces/{id}",
+        access=Access.OPERATOR,
+        about="Change a workspace",
+        handler=change_workspace,
+        body=WorkspacePatch,
+        answer=Workspace,
+    ),
+)

@@ -1,0 +1,40 @@
+"""Everything that is not hot, put together: the console, the API where there are books, probes and metrics.
+
+What each of them is stands in its own module; here is only what they are given.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+
+from streamweir.console.assets import Assets
+from streamweir.core.errors import StreamweirError
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.table import api_gates, api_routes
+from streamweir.server.control.app import control_app
+from streamweir.server.control.console import console_routes
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.message import Request
+
+
+def control_plane(
+    context: Context | None,
+    page: Assets,
+    *,
+    readiness: Readiness,
+    metrics: Callable[[], Awaitable[bytes]],
+    may_read_metrics: Callable[[Request], StreamweirError | None],
+    is_secure: bool,
+) -> Starlette:
+    """`context`: of the API; None where there are no books that it could speak of."""
+    return control_app(
+        readiness=readiness,
+        metrics=metrics,
+        may_read_metrics=may_read_metrics,
+        routes=[
+            *console_routes(page, has_books=context is not None),
+            *(api_routes(context) if context is not None else ()),
+        ],
+        gates=api_gates(context) if context is not None else {},
+        is_secure=is_secure,
+    )

@@ -1,0 +1,51 @@
+"""The background tasks of a process that serves: what is logged of their ends, and what `/ready` says of them.
+
+How a task is kept running is `streamweir.background`; how often each has ended is a metric. The threads of
+the journal cannot be started again, for nobody knows how far a write of theirs had come: when one of them
+ends by a fault, the process is not ready until it is restarted. Where only the disk does not take what they
+write, it is not ready until the disk does again, which they find out themselves.
+"""
+
+from functools import partial
+
+from streamweir.background import BackgroundTasks, TaskEnd
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.telemetry.log import logger
+from streamweir.store.journal.journal import Journal
+
+_PART = "background tasks"
+
+
+def background_tasks() -> BackgroundTasks:
+    """With every end that was not asked for in the log, with its traceback."""
+    return BackgroundTasks(_log_end)
+
+
+def tell_readiness(background: BackgroundTasks, readiness: Readiness, journal: Journal | None = None) -> None:
+    """From now on a task that cannot be kept running makes the process not ready, until it runs again."""
+    if journal is not None:
+        journal.on_state = partial(readiness.set, "journal")
+    background.on_change = partial(_changed, background, readiness)
+    if background.failing:
+        background.on_change()
+
+
+def _log_end(end: TaskEnd) -> None:
+    logger.error(
+        "background task ended unasked",
+        task=end.name,
+        reason=end.reason,
+        lived_s=round(end.lived_s, 3),
+        failures=end.failures,
+        restart_s=end.restart_s,
+        exc_info=end.fault,
+    )
+
+
+def _changed(background: BackgroundTasks, readiness: Readiness) -> None:
+    failing = background.failing
+    readiness.set(_PART, f"background tasks that end again and again: {', '.join(failing)}" if failing else None)
+    if failing:
+        logger.error("not ready: background tasks end again and again", tasks=failing)
+    elif readiness.is_ready:
+        logger.info("all background tasks run")

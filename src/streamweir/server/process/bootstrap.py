@@ -1,0 +1,281 @@
+"""From a configuration to open books: the database, the journals of the dead, the journal of this process.
+
+The order is the law. First a server that is to decide alone makes sure that it is alone: the schema
+of another's books is not touched. Then the schema is brought up to date, under a lock. Then what dead
+processes of this machine wrote down and did not get into the database is applied, and their open
+requests are settled as orphaned; only then are budgets looked at and requests let in. Whatever is in
+the way is one clear line for the operator.
+"""
+
+import re
+import socket
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from streamweir.background import BackgroundTasks
+from streamweir.config.error import ConfigError
+from streamweir.config.model import Config
+from streamweir.config.secret import secrets_of
+from streamweir.policy.redact import Redactor
+from streamweir.server.accounting.accounting import Books, abandoned
+from streamweir.server.accounting.intervals import USUAL, Pace
+from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.limiter import Arbiter, MemoryArbiter
+from streamweir.server.accounting.maintenance import Node, bury, give_sign
+from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.server.process.background import background_tasks
+from streamweir.server.request.runtime import key_ring
+from streamweir.server.telemetry.log import log_fault, logger
+from streamweir.server.telemetry.metrics import BookReading
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, first_line, open_store
+from streamweir.store.db.errors import Conflict
+from streamweir.store.db.lock import DatabaseLock, lock_database
+from streamweir.store.journal.files import make_folder
+from streamweir.store.journal.journal import Journal, dead_journals
+from streamweir.store.keys.changes import changes_since, find_limited
+from streamweir.store.keys.file_keys import put_file_keys
+from streamweir.store.keys.sessions import ensure_admin_secret
+from streamweir.store.keys.workspaces import open_default_workspace
+from streamweir.store.ledger.accounts import HOUR_MS, latest_use
+from streamweir.store.ledger.writer import Writer
+from streamweir.store.limits.shared import SharedError, SharedLimits, open_shared
+from streamweir.store.requests.content_queue import ContentQueue
+from streamweir.store.requests.instances import now_of, other_instances, retire
+
+_JOURNAL = "journal"
+_WORKERS = "workers"
+"""All who let the database decide may share it; one who decides by himself may not share it with them."""
+_RENEWALS = 4
+"""Of a lease, within its time."""
+_IN_THE_WAY = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
+"""Of a start: each is the operator's to mend."""
+_HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
+
+
+class Bookroom(Struct, kw_only=True):
+    """What belongs together while the process lives. `Gateway` closes the books, `close` all that is behind them."""
+
+    store: Store
+    books: Books
+    node: Node
+    journal: Journal
+    contents: ContentQueue
+    lock: DatabaseLock | None
+    pace: Pace
+    background: BackgroundTasks
+
+    def reading(self) -> BookReading:
+        writer = self.books.writer
+        assert writer is not None  # noqa: S101 (for the type checker)
+        return BookReading(
+            waiting=writer.waiting,
+            lag_s=writer.lag_s,
+            journal_bytes=self.journal.unapplied_bytes,
+            refused=writer.refused + self.journal.refused,
+            content_dropped=self.contents.dropped,
+            is_degraded=self.books.is_degraded,
+        )
+
+    async def close(self) -> None:
+        await self.contents.close(1.0)
+        await self.journal.close()
+        await self.store.close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> str | None:
+    """Once for all workers: the schema, the workspace that is always there, and the operator's secret.
+
+    Gives that secret where it was made just now: it is not kept, and cannot be shown again. Raises `ConfigError`.
+    """
+    if config.store.is_none:
+        return None
+    lock: DatabaseLock | None = None
+    store: Store | None = None
+    try:
+        lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
+        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
+        with store.unhurried(_tell_slow):
+            if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
+                reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
+                raise ConfigError("shared", reason)
+            make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
+            return await store.write(_found)
+    except _IN_THE_WAY as reason:
+        raise _explained(reason, data_dir) from None
+    finally:
+        await _leave(store, lock, None)
+
+
+async def open_books(
+    config: Config,
+    data_dir: Path,
+    *,
+    is_worker: bool = False,
+    pace: Pace = USUAL,
+    background: BackgroundTasks | None = None,
+) -> Bookroom:
+    """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
+    has one already. Raises `ConfigError`."""
+    lock: DatabaseLock | None = None
+    store: Store | None = None
+    room: Bookroom | None = None
+    try:
+        lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
+        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
+        room = _furnish(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
+        with store.unhurried(_tell_slow):
+            await _enter(room, data_dir)
+    except BaseException as reason:
+        await _leave(store, lock, room)
+        if isinstance(reason, _IN_THE_WAY):
+            raise _explained(reason, data_dir) from None
+        raise
+    return room
+
+
+def _explained(reason: Exception, data_dir: Path) -> ConfigError:
+    if isinstance(reason, OSError):
+        return ConfigError("", f"the journal cannot be kept: {reason.strerror}", file=str(data_dir))
+    if isinstance(reason, SharedError):
+        return ConfigError("shared.url", str(reason))
+    if isinstance(reason, DBAPIError):
+        return ConfigError("store.url", f"the database cannot be used: {first_line(reason)}")
+    return ConfigError("store.url", str(reason))
+
+
+async def _leave(store: Store | None, lock: DatabaseLock | None, room: Bookroom | None) -> None:
+    """Books that could not be opened leave nothing open."""
+    if room is not None:
+        await room.books.close(0.0)
+        await room.journal.close()
+    if store is not None:
+        await store.close()
+    if lock is not None:
+        lock.release()
+
+
+def _found(conn: Connection) -> str | None:
+    open_default_workspace(conn, now_ms())
+    return ensure_admin_secret(conn, now_ms())
+
+
+def node_name(config: Config) -> str:
+    """What operators know this node by: its workers share it."""
+    return config.server.node or socket.gethostname()
+
+
+def _node(config: Config) -> Node:
+    return Node(instance=f"{now_ms():012x}{token_hex(6)}", name=node_name(config))
+
+
+def _furnish(
+    config: Config,
+    data_dir: Path,
+    store: Store,
+    lock: DatabaseLock | None,
+    node: Node,
+    pace: Pace,
+    background: BackgroundTasks,
+) -> Bookroom:
+    journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
+    writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
+    shared = _open_shared(config, pace, node)
+    decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
+    arbiter: Arbiter
+    if decides_alone:
+        arbiter = MemoryArbiter(store, writer, pace.decision_s)
+    else:
+        arbiter = SharedArbiter(store, writer, shared, lambda: node.peers, pace.decision_s)
+    limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
+    books = Books(
+        node.instance,
+        Directory(key_ring(config), pace.unseen_s),
+        arbiter,
+        writer,
+        hold_tokens=config.store.hold_tokens,
+        limits_are_kept=limits_are_kept,
+        renew_s=pace.lease_s / _RENEWALS,
+        decision_s=pace.decision_s,
+    )
+    contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
+    return Bookroom(
+        store=store,
+        books=books,
+        node=node,
+        journal=journal,
+        contents=contents,
+        lock=lock,
+        pace=pace,
+        background=background,
+    )
+
+
+def redactor_of(config: Config, before: Config | None = None) -> Redactor:
+    """Besides what the operator names and what is shaped like a secret: the secrets of the configuration itself.
+
+    `before`: the one that streams still go by.
+    """
+    known = {*secrets_of(config), *(secrets_of(before) if before is not None else ())}
+    return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
+
+
+def _open_shared(config: Config, pace: Pace, node: Node) -> SharedLimits | None:
+    if config.shared is None:
+        return None
+    return open_shared(
+        config.shared.url,
+        lease_s=pace.lease_s,
+        timeout_s=pace.shared_timeout_s,
+        pause_s=pace.shared_pause_s,
+        instance=node.instance,
+        instance_s=pace.instance_s,
+    )
+
+
+async def _enter(room: Bookroom, data_dir: Path) -> None:
+    store, books, node = room.store, room.books, room.node
+    writer = books.writer
+    assert writer is not None  # noqa: S101 (for the type checker)
+    room.journal.open()
+    await give_sign(store, node, room.pace.silent_s)
+    for dead in dead_journals(data_dir / _JOURNAL):
+        await writer.replay(dead, partial(_bury, store, dead.instance))
+        books.instance_ended(dead.instance)
+    if room.lock is not None and not room.lock.shared:  # nobody else can be alive
+        await bury(store, await store.read(lambda conn: other_instances(conn, node.instance)))
+    await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))
+    books.directory.file_is_new = False
+    books.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
+    if room.lock is not None and not room.lock.shared:
+        # Not by this clock alone: it may have been ahead when others wrote here.
+        latest_ms = max(now_ms(), await store.read(latest_use))
+        books.know_all_from(latest_ms // HOUR_MS + 1)
+    writer.start(room.background)
+    room.contents.start(room.background)
+
+
+async def _bury(store: Store, instance: str) -> None:
+    """Of one that is known to be dead, for its lock is free."""
+    await bury(store, [instance])
+    await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
+
+
+def _tell_slow(where: str, seconds: float) -> None:
+    logger.warning("the database is slow: still waiting for it", database=where, seconds=round(seconds))
+
+
+def _tell(what: str, details: Mapping[str, Any]) -> None:
+    fault = details.get("fault")
+    fields = {name: value for name, value in details.items() if name != "fault"}
+    say = logger.info if what in _HARMLESS else logger.error
+    say(f"books: {what.replace('_', ' ')}", exc_info=fault, **fields)

@@ -1,0 +1,241 @@
+"""The line between the supervisor and its workers: a Unix socket, one JSON object per line, both ends may ask.
+
+    {"ask": "metrics", "id": 7, "with": {}}      ->  {"answer": 7, "with": {"text": ...}}
+                                                 or  {"failed": 7, "reason": ...}
+    {"tell": "stop", "with": {"hurry": false}}
+
+Only the user that runs the gateway can open the socket (mode 0600). Lines, questions at once and what
+waits to be read are bounded; whoever breaks a bound is cut off. What is asked, and what it means, is
+the business of the two ends.
+"""
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from streamweir.server.telemetry.log import logger
+from streamweir.wire import jsonio
+
+LONGEST_LINE = 16 * 1024 * 1024
+MOST_QUESTIONS = 64
+"""That one end may have open at the other."""
+ASK_S = 1.0
+_LONGEST_PATH = 100
+"""In bytes; the system's limit is 104 to 108."""
+
+Details = dict[str, Any]
+Answering = Callable[["Channel", str, Details], Coroutine[Any, Any, Details]]
+"""Raises `Unanswerable` to refuse."""
+
+
+class ChannelError(Exception):
+    """No answer: the other end refused, did not answer in time, or has gone."""
+
+
+class Unanswerable(Exception):
+    """Said to the other end in place of an answer."""
+
+
+class Channel:
+    """One connection. It reads from its making to `close` or the end of the other side."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answering: Answering,
+        on_closed: Callable[["Channel"], None] = lambda _: None,
+    ) -> None:
+        self._reader = reader
+        self._on_closed = on_closed
+        self._writer = writer
+        self._answering = answering
+        self._waiting: dict[int, asyncio.Future[Details]] = {}
+        self._answers: set[asyncio.Task[Details]] = set()
+        self._next_id = 0
+        self._closed = asyncio.Event()
+        self._reading = asyncio.get_running_loop().create_task(self._read(), name="control channel")
+        self._reading.add_done_callback(self._end)  # also where it is cancelled before it has begun
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
+    async def closed(self) -> None:
+        await self._closed.wait()
+
+    async def ask(self, what: str, details: Details | None = None, timeout_s: float = ASK_S) -> Details:
+        """Raises `ChannelError`."""
+        if self.is_closed or len(self._waiting) >= MOST_QUESTIONS:
+            raise ChannelError(f"{what}: not connected, or too many questions at once")
+        number, self._next_id = self._next_id, self._next_id + 1
+        answer: asyncio.Future[Details] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            self._send({"ask": what, "id": number, "with": details or {}})
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as reason:
+            raise ChannelError(f"{what}: no answer in {timeout_s:g} s") from reason
+        finally:
+            del self._waiting[number]
+
+    def tell(self, what: str, details: Details | None = None) -> None:
+        """Without an answer, and without a word if nobody is there."""
+        self._send({"tell": what, "with": details or {}})
+
+    async def close(self) -> None:
+        self._reading.cancel()
+        await self._closed.wait()
+
+    def _send(self, message: Details) -> None:
+        # The transport is the first to know that the other end has gone, and then refuses what is written.
+        if self.is_closed or self._writer.transport.is_closing():
+            return
+        self._writer.write(jsonio.encode(message) + b"\n")
+        if self._writer.transport.get_write_buffer_size() > 2 * LONGEST_LINE:
+            logger.warning("control channel cut: the other end does not read")
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        try:
+            while line := await self._reader.readline():
+                self._take(jsonio.decode(line))
+        except (OSError, ValueError) as reason:  # a reset, a line too long, a line that is not ours
+            logger.warning("control channel cut", reason=type(reason).__name__)
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case {"answer": int(number), "with": dict(details)}:
+                self._settle(number, details)
+            case {"failed": int(number), "reason": str(reason)}:
+                self._settle(number, ChannelError(reason))
+            case {"ask": str(what), "id": int(number), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
+                self._start(what, details, number)
+            case {"ask": str(_), "id": int(number)}:
+                self._send({"failed": number, "reason": "too many questions at once"})
+            case {"tell": str(what), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
+                self._start(what, details, None)
+            case _:
+                raise ValueError("not a message")
+
+    def _settle(self, number: int, outcome: Details | ChannelError) -> None:
+        waiting = self._waiting.get(number)
+        if waiting is None or waiting.done():  # too late
+            return
+        if isinstance(outcome, ChannelError):
+            waiting.set_exception(outcome)
+        else:
+            waiting.set_result(outcome)
+
+    def _start(self, what: str, details: Details, number: int | None) -> None:
+        answer = self._answering(self, what, details)
+        task = asyncio.get_running_loop().create_task(answer, name=f"control: {what}")
+        self._answers.add(task)
+        task.add_done_callback(partial(self._answered, what, number))
+
+    def _answered(self, what: str, number: int | None, task: "asyncio.Task[Details]") -> None:
+        self._answers.discard(task)
+        if task.cancelled():
+            return
+        fault = task.exception()
+        if fault is not None and not isinstance(fault, Unanswerable):
+            logger.error("fault while answering", question=what, exc_info=fault)
+        if number is None:
+            return
+        if fault is None:
+            self._send({"answer": number, "with": task.result()})
+        else:
+            self._send({"failed": number, "reason": str(fault) if isinstance(fault, Unanswerable) else "a fault"})
+
+    def _end(self, reading: "asyncio.Task[None]") -> None:
+        self._closed.set()
+        if not reading.cancelled() and (fault := reading.exception()) is not None:
+            logger.error("control channel cut by a fault of ours", exc_info=fault)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ChannelError("the other end has gone"))
+        for task in self._answers:
+            task.cancel()
+        self._writer.close()
+        self._on_closed(self)
+
+
+class ControlSocket:
+    """The supervisor's end: it listens, and keeps every channel that was opened."""
+
+    def __init__(self, path: Path, most_channels: int, answering: Answering) -> None:
+        self.path = path
+        self._most_channels = most_channels
+        self._answering = answering
+        self._channels: set[Channel] = set()
+        self._server: asyncio.Server | None = None
+        self._is_closed = False
+
+    async def open(self) -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)  # the file is 0600 from its first moment
+        try:
+            listener.bind(str(self.path))
+        except OSError:
+            listener.close()
+            raise
+        finally:
+            os.umask(mask)
+        self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=LONGEST_LINE)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._server is not None:
+            self._server.close()
+        for channel in list(self._channels):
+            await channel.close()
+        self.path.unlink(missing_ok=True)
+        if self.path.parent.name.startswith(_OWN_FOLDER):
+            self.path.parent.rmdir()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closed or len(self._channels) >= self._most_channels:
+            writer.close()
+        else:
+            self._channels.add(Channel(reader, writer, self._answering, self._channels.discard))
+
+
+async def connect(path: Path, answering: Answering, on_closed: Callable[[Channel], None] = lambda _: None) -> Channel:
+    """A worker's end. Raises `OSError` where nobody listens."""
+    reader, writer = await asyncio.open_unix_connection(str(path), limit=LONGEST_LINE)
+    return Channel(reader, writer, answering, on_closed)
+
+
+_OWN_FOLDER = "streamweir-"
+
+
+def place_socket(data_dir: Path) -> Path:
+    """Where the socket of this process goes: beside the data or, if that cannot be, in a folder of its own.
+
+    What earlier processes left behind because they were killed is removed.
+    """
+    for left in data_dir.glob("control-*.sock"):
+        if not _is_alive(left):
+            left.unlink(missing_ok=True)
+    path = data_dir / f"control-{os.getpid()}.sock"
+    if data_dir.is_dir() and len(os.fsencode(path)) <= _LONGEST_PATH:
+        return path
+    return Path(tempfile.mkdtemp(prefix=_OWN_FOLDER)) / "control.sock"
+
+
+def _is_alive(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError:  # not ours to judge: no permission, a path too long, somebody who is busy
+            pass
+    return True

@@ -1,0 +1,447 @@
+"""The gateway: the HTTP layer's application, with everything it needs wired together.
+
+    connection -> begin (route, key, limits) -> serve -> Conversations (a task each) -> facts -> log, metrics
+                                                 \\--> models, and everything that is not hot: the ASGI bridge
+
+It owns what lives as long as the process: the listener, the conversations, the pools, the thread
+that parses large bodies. What the operator may change lives in a `Setup`; requests keep the one
+they began with. The life of the process around it (signals, reloads, workers) is `server.process.lifecycle`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from socket import socket
+from ssl import SSLContext
+from urllib.parse import unquote
+
+from starlette.types import Scope
+
+from streamweir.background import BackgroundTasks
+from streamweir.config.model import Config
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.console.assets import Assets
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.verdict import Verdict
+from streamweir.policy.access import Key
+from streamweir.policy.pricebook import PriceBook
+from streamweir.server.accounting.accounting import without_store
+from streamweir.server.accounting.key_lookup import KeyLookup
+from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.maintenance import Upkeep
+from streamweir.server.accounting.settlement import Settlements
+from streamweir.server.accounting.token_count import Vocabularies
+from streamweir.server.control.api.authentication import actor_of
+from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.control.health_port import HealthPort
+from streamweir.server.control.plane import control_plane
+from streamweir.server.control.probes import PROBES, plain_probe, probe_answer
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.acceptor import BATCH
+from streamweir.server.http.answers import Refusal
+from streamweir.server.http.asgi import Bridge
+from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
+from streamweir.server.http.listener import HttpServer
+from streamweir.server.http.message import Answer, Request, Response
+from streamweir.server.http.pressure import Level, come_back_s, used_memory_bytes
+from streamweir.server.process.background import background_tasks, tell_readiness
+from streamweir.server.process.bootstrap import Bookroom, redactor_of
+from streamweir.server.process.limits import body_memory_bytes, http_limits_of, pressure_of
+from streamweir.server.process.loop_lag import LagProbe
+from streamweir.server.relay.observer import RelayWatch
+from streamweir.server.request.admission import (
+    Admission,
+    Resource,
+    admit,
+    find,
+    may_read_metrics,
+)
+from streamweir.server.request.early_end import EarlyEnds
+from streamweir.server.request.key_wait import LateKeys
+from streamweir.server.request.models import list_models, show_model
+from streamweir.server.request.overload import Overload
+from streamweir.server.request.playground import Playground
+from streamweir.server.request.registry import Conversations
+from streamweir.server.request.runtime import Setup, build_setup, close_idle, connections_of
+from streamweir.server.telemetry import log
+from streamweir.server.telemetry.metrics import Metrics
+from streamweir.server.telemetry.record import RequestFacts
+from streamweir.store.db.clock import now_ms
+from streamweir.upstream.base import Upstream
+
+_BODY_LOOK_S = 0.05
+_STRANGER = ("invalid_api_key", "missing_api_key")
+_RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
+
+
+class Gateway:
+    """See `server.http.message.Application` and `server.process.lifecycle`."""
+
+    def __init__(
+        self,
+        config: Config,
+        open_local: Callable[[ProviderConfig], Upstream],
+        report: Callable[[RequestFacts], None] = log.log_request,
+        workers: int = 1,
+        room: Bookroom | None = None,
+        prices: PriceBook | None = None,
+        file: Path | None = None,
+        page: Assets | None = None,
+        background: BackgroundTasks | None = None,
+    ) -> None:
+        """`report` is told of every request, once, when it is over. `workers` share the machine's memory.
+
+        `room` has the books, and is closed with the gateway; None: none are kept. `file`: that of the configuration,
+        for whoever asks. `page`: the console's; None: as it was built. `background`: that of the process, where there
+        are no books that have it.
+        """
+        self._report_facts = report
+        self._open_local = open_local
+        self._setup = build_setup(config, open_local, prices=prices)
+        self.room = room
+        self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
+        self._retired: set[asyncio.Task[None]] = set()
+        self._is_draining = False
+        self.readiness = Readiness()
+        self.background = room.background if room is not None else background or background_tasks()
+        tell_readiness(self.background, self.readiness, room.journal if room is not None else None)
+        self._parser = ThreadPoolExecutor(2, "parse")
+        contents = room.contents if room is not None else None
+        self.bodies = BodyMemory(body_memory_bytes(config, workers))
+        self._settlements = Settlements(self.books, contents, self._parser, self._tell, log.log_fault)
+        self.metrics = Metrics(
+            connections=lambda: connections_of(self._setup),
+            books=room.reading if room is not None else None,
+            task_ends=self.background.ends,
+            body_bytes=lambda: self.bodies.held_bytes,
+        )
+        self._watch = RelayWatch(self.metrics, lambda: self._setup.config.server.limits.abandoned)
+        self._is_secure = config.server.tls is not None
+        self._ends = EarlyEnds(
+            self._settlements,
+            self.metrics,
+            self.books.directory,
+            lambda: self._setup,
+            is_secure=self._is_secure,
+        )
+        self._overload = Overload(
+            target_s=config.server.limits.turn_s,
+            find_key=self.books.directory.find,
+            dialect=lambda: self._setup.dialect,
+            free_files=lambda: close_idle(self._setup),
+            limit_changed=self._opening_limited,
+        )
+        self.metrics.overload = lambda: self._overload.reading
+        self._conversations = Conversations(
+            books=self.books,
+            vocabularies=Vocabularies(self._parser),
+            parser=self._parser,
+            settlements=self._settlements,
+            metrics=self.metrics,
+            watch=self._watch,
+            overload=self._overload,
+        )
+        self._upkeep = self._keep_up(room, config) if room is not None else None
+        lookup = KeyLookup(self.books.directory, self._upkeep.look) if self._upkeep is not None else None
+        self._late_keys = LateKeys(lookup, self, self._ends.left)
+        self._feed = (
+            LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
+        )
+        self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
+        """Where this is one worker of several: how to have the sum over all of them."""
+        self._tell_names()
+        control = control_plane(
+            self._api(file),
+            page if page is not None else Assets(),
+            readiness=self.readiness,
+            metrics=self._all_metrics,
+            may_read_metrics=self._may_read_metrics,
+            is_secure=self._is_secure,
+        )
+        self._bridge = Bridge(
+            control,
+            self._ends.fault,
+            on_answer=self._ends.answered,
+            on_body=self._hold_body,
+            scheme="https" if self._is_secure else "http",
+        )
+        self._lag = LagProbe(self._sample)
+        self._health: HealthPort | None = None
+        self._pressure = pressure_of(config, workers)
+        self._workers = workers
+        batch = max(BATCH // workers, 1)  # what one of several takes, the others cannot
+        self.server = self._overload.files = HttpServer(self, http_limits_of(config), reserved=_RESERVED, batch=batch)
+        self.server.upstream_files = self._upstream_files
+        self.server.refusal = self._overload.no_file
+        self.server.probe = lambda data: plain_probe(data, self.readiness)
+        self.metrics.queued = lambda: self.server.queued
+        self._watch.clock = self.server.clock
+
+    def _api(self, file: Path | None) -> Context | None:
+        if self.room is None or self._upkeep is None or self._feed is None:
+            return None
+        return Context(
+            store=self.room.store,
+            books=self.books,
+            setup=lambda: self._setup,
+            is_secure=self._is_secure,
+            playground=self._playground(),
+            feed=self._feed,
+            look=self._upkeep.look,
+            look_up=self._late_keys.find,
+            file=str(file.absolute()) if file is not None else None,
+        )
+
+    def _playground(self) -> Playground:
+        return Playground(
+            books=self.books,
+            setup=lambda: self._setup,
+            why_closed=self._why_closed,
+            refuse=self._ends.answer,
+            begin=self._conversations.begin,
+            is_secure=self._is_secure,
+        )
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._conversations)
+
+    @property
+    def lame_duck_s(self) -> float:
+        return self._setup.timeouts.lame_duck_s
+
+    @property
+    def drain_s(self) -> float:
+        return self._setup.timeouts.drain_s
+
+    @property
+    def abandoned(self) -> int:
+        """Upstreams that are read on without a caller."""
+        return self._watch.abandoned
+
+    @property
+    def setup(self) -> Setup:
+        return self._setup
+
+    # Life.
+
+    async def open(self) -> None:
+        self._lag.start()
+        if self._upkeep is not None:
+            self._upkeep.start()
+
+    def _keep_up(self, room: Bookroom, config: Config) -> Upkeep:
+        return Upkeep(
+            room.store,
+            room.books,
+            room.node,
+            stop_key=self._conversations.stop_key,
+            stop_request=self._conversations.stop_request,
+            retention_days=config.store.retention_days,
+            pace=room.pace,
+            background=self.background,
+        )
+
+    async def listen(self, listener: socket, tls: SSLContext | None = None) -> None:
+        await self.server.listen(listener, tls)
+
+    def listen_for_probes(self, listener: socket) -> None:
+        """On a thread: see `server.control.health_port`."""
+        if self._health is None:
+            self._health = HealthPort(self.readiness, self._lag.idle_s)
+        self._health.start(listener)
+
+    def reload(self, config: Config) -> None:
+        """New requests see the new configuration; those under way keep theirs, and their connections."""
+        old, self._setup = self._setup, build_setup(config, self._open_local, self._setup)
+        kept = {id(place.upstream) for place in self._setup.providers.values()}
+        self.books.directory.use_file_keys(self._setup.keys)
+        if self.room is not None:
+            self.room.contents.redactor = redactor_of(config, old.config)
+        self.server.limits = http_limits_of(config)
+        self._pressure = pressure_of(config, self._workers)
+        self.bodies.total_bytes = body_memory_bytes(config, self._workers)
+        self._overload.use_target(config.server.limits.turn_s)
+        self._tell_names()
+        for place in old.providers.values():
+            if id(place.upstream) not in kept:
+                task = asyncio.get_running_loop().create_task(place.upstream.close())
+                self._retired.add(task)
+                task.add_done_callback(self._retired.discard)
+
+    def _tell_names(self) -> None:
+        models = self._setup.config.models
+        targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
+        self.metrics.know([model.id for model in models], targets)
+
+    def begin_lame_duck(self) -> None:
+        self.readiness.is_draining = True
+        self.server.end_with_answers()
+
+    async def unused(self, quiet_s: float, /) -> None:
+        await self.server.unused(quiet_s, lambda: self.readiness.asked_at)
+
+    def stop_admitting(self) -> None:
+        self.readiness.is_draining = self._is_draining = True
+        if self._feed is not None:
+            self._feed.end()
+        self.server.stop_admitting()
+
+    def stop_listening(self) -> None:
+        self.server.close_listeners()
+
+    async def drained(self) -> None:
+        """Until no stream is open, and no request that was let in is still sending its body."""
+        await self._conversations.over()
+        while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
+            await asyncio.sleep(_BODY_LOOK_S)
+            await self._conversations.over()
+
+    def end_streams(self, error: StreamweirError) -> None:
+        self._conversations.stop(error)
+
+    async def close(self, grace_s: float = 0.0, /) -> None:
+        """Everything that is still open ends here; what callers have not read yet gets so long."""
+        self._lag.stop()
+        await self._conversations.cancel()
+        await self._bridge.close()
+        await self.server.close(grace_s)
+        await self._late_keys.close()
+        await self._conversations.cancel()  # that of a body which was on its way when no more were let in
+        for place in self._setup.providers.values():
+            await place.upstream.close()
+        await asyncio.gather(*self._retired)
+        await self._close_books()
+        self._parser.shutdown(wait=False, cancel_futures=True)
+        if self._health is not None:
+            self._health.stop()
+
+    async def _close_books(self) -> None:
+        if self._upkeep is not None:
+            await self._upkeep.stop()
+        is_written = await self.books.close(self.room.pace.flush_s if self.room is not None else 0.0)
+        if self._upkeep is not None and is_written:
+            await self._upkeep.retire()
+        if self.room is not None:
+            await self.room.close()
+
+    # What the HTTP layer asks.
+
+    def begin(self, request: Request, response: Response, /) -> bool:
+        """Chat alone has its body read for it. What else wants one asks for it, when it knows who asks."""
+        where = find(request.path)
+        if where is None:
+            self.serve(request, response)
+            return True
+        try:
+            admission = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
+            if where.resource is Resource.CHAT:
+                self._must_have_room(admission.key)
+            request.admitted = admission
+            if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
+                self.bodies.hold(request, admission.key.id)
+        except Refusal as refusal:
+            if refusal.error.code in _STRANGER:
+                self._overload.look()
+            if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
+                response.send(self._ends.answer(request, refusal.error, refusal.headers))
+            return True
+        except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
+            response.send(self._ends.fault(request, reason))
+            return True
+        if where.resource is not Resource.CHAT:
+            self.serve(request, response)
+            return True
+        response.on_gone = partial(self._ends.left, request)
+        return False
+
+    def serve(self, request: Request, response: Response, /) -> None:
+        response.on_gone = None
+        admission = request.admitted
+        try:
+            if request.path in PROBES and request.method == "GET":
+                response.send(probe_answer(request.path, self.readiness))
+            elif not isinstance(admission, Admission):
+                self._bridge.serve(request, response)
+            elif admission.where.resource is Resource.CHAT:
+                if admission.generation != self.books.directory.generation:  # it may have been revoked within the body
+                    admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
+                if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
+                    self._must_have_room(admission.key)
+                self._conversations.begin(request, response, admission)
+            else:
+                self._show_models(request, response, admission)
+        except Refusal as refusal:
+            response.send(self._ends.answer(request, refusal.error, refusal.headers))
+        except Exception as reason:  # noqa: BLE001 (as above)
+            answer = self._ends.fault(request, reason)
+            if response.started:
+                response.cut()
+            else:
+                response.send(answer)
+
+    def refuse(self, request: Request, error: StreamweirError, /) -> Answer:
+        if error.code == "overloaded":
+            self._overload.count("connection")
+        return self._ends.answer(request, error)
+
+    def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
+        setup, model = admission.setup, unquote(admission.where.rest)
+        try:
+            at_ms = now_ms()
+            answer = (
+                show_model(setup, admission.key, model, at_ms) if model else list_models(setup, admission.key, at_ms)
+            )
+        except StreamweirError as error:
+            response.send(self._ends.answer(request, error))
+            return
+        response.send(answer)
+        self._ends.record(request, answer.status, Verdict.COMPLETED, admission.dialect, admission.key)
+
+    def _tell(self, facts: RequestFacts) -> None:
+        self._report_facts(facts)
+        self.metrics.request_ended(facts)
+
+    def _why_closed(self) -> GatewayFault | None:
+        if self._is_draining:
+            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
+        if self._pressure.level:
+            return self._overload.refused("memory_or_lag", "The gateway is overloaded.")
+        return None
+
+    def _must_have_room(self, key: Key) -> None:
+        error = self._overload.why_not(key)
+        if error is not None:
+            raise Refusal(error)
+
+    def _opening_limited(self, is_limited: bool) -> None:
+        self.server.look_early(self._overload.refusal_of if is_limited else None)
+
+    def _upstream_files(self) -> int:
+        """Every request will have one, if it has none yet."""
+        return len(self._conversations) + sum(idle for _, _, idle in connections_of(self._setup))
+
+    def _sample(self, lag_s: float) -> None:
+        self.metrics.loop_lag.observe(lag_s)
+        self._overload.say()
+        if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
+            error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
+            self._conversations.stop_largest(error)
+
+    # What the control plane asks.
+
+    def metrics_text(self) -> bytes:
+        return self.metrics.text()
+
+    async def _all_metrics(self) -> bytes:
+        return await self.gather_metrics() if self.gather_metrics is not None else self.metrics_text()
+
+    def _may_read_metrics(self, request: Request) -> StreamweirError | None:
+        return may_read_metrics(request, self._setup, self.books.directory, time.time())
+
+    def _hold_body(self, request: Request, scope: Scope) -> None:
+        self.bodies.hold(request, actor_of(scope).name)

@@ -1,0 +1,253 @@
+"""The life of one process that serves: from the first request to an end that loses as little as it can.
+
+    SIGTERM           not ready at once; requests are served for `lame_duck_s` more; then none is admitted, and
+                      streams run to their end, for `drain_s`; who is left gets an error
+    SIGINT            the same without the lame duck: it comes from a person at a terminal, not from a service manager
+    the second one    everybody gets an error now, and within a second the process is gone, with status 1
+    SIGHUP            the configuration is read again; a broken one changes nothing and is reported
+
+The lame duck is for load balancers: one learns from `/ready` that this node is going, but only with its next
+checks, and what it sends until then must be served. It ends early when no caller is connected and none has
+connected for `lame_duck_s`: then nobody sends anything here.
+
+The order is the law; what the steps do is the gateway's. Under a supervisor (`server.process.worker`) a
+signal never counts as the second one, for a service manager may signal supervisor and workers alike:
+there it is the supervisor that hurries.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Protocol
+
+from streamweir.config.error import ConfigError
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
+from streamweir.server.telemetry.log import close_log, logger
+
+LAST_WORDS_S = 1.0
+"""For the error frames to be written and read."""
+CLOSE_S = 15.0
+"""For connections, pools and files to be closed: a database that does not answer takes most of it."""
+_HURRIED_S = 0.4
+"""Each of the two, when there is no time: together with the log less than a second."""
+_LOG_S, _HURRIED_LOG_S = 1.0, 0.1
+
+
+class Ask(Protocol):
+    """How the end is asked for: see `Stop.ask`."""
+
+    def __call__(self, *, lame_duck: bool = True) -> None: ...
+
+
+class Gateway(Protocol):
+    """What has a life. See `server.process.gateway`."""
+
+    @property
+    def lame_duck_s(self) -> float: ...
+
+    @property
+    def drain_s(self) -> float: ...
+
+    @property
+    def open_streams(self) -> int: ...
+
+    def begin_lame_duck(self) -> None:
+        """Not ready from now on. Requests are still served; every answer ends its connection."""
+        ...
+
+    async def unused(self, quiet_s: float, /) -> None:
+        """Until no connection is open and none has been opened for so long."""
+        ...
+
+    def stop_admitting(self) -> None:
+        """Not ready from now on, and no new requests."""
+        ...
+
+    def stop_listening(self) -> None:
+        """No new connections either: the address is free for another."""
+        ...
+
+    async def drained(self) -> None:
+        """Until no stream is open, nor about to be: a request that was let in may still be sending its body."""
+        ...
+
+    def end_streams(self, error: StreamweirError, /) -> None:
+        """An error, and the end, for every stream that is open."""
+        ...
+
+    async def close(self, grace_s: float, /) -> None:
+        """All that is open; what callers have not read yet gets so long."""
+        ...
+
+    def metrics_text(self) -> bytes:
+        """Of this process alone."""
+        ...
+
+
+class Stop:
+    """How urgently the end is wanted: not at all, after the lame duck and the streams, after the streams, now."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._skips_lame_duck = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    @property
+    def is_hurried(self) -> bool:
+        return self._hurried.is_set()
+
+    def ask(self, *, lame_duck: bool = True) -> None:
+        """Once or often, it is the same wish. `lame_duck`: False ends it, or lets it not begin."""
+        if not lame_duck:
+            self._skips_lame_duck.set()
+        self._asked.set()
+
+    def insist(self, *, lame_duck: bool = True) -> None:
+        """The second time is another wish than the first."""
+        if self._asked.is_set():
+            self.hurry()
+        self.ask(lame_duck=lame_duck)
+
+    def hurry(self) -> None:
+        self._skips_lame_duck.set()
+        self._asked.set()
+        self._hurried.set()
+
+    async def asked(self) -> None:
+        await self._asked.wait()
+
+    @property
+    def skips_lame_duck(self) -> bool:
+        return self._skips_lame_duck.is_set()
+
+    async def lame_duck_skipped(self) -> None:
+        await self._skips_lame_duck.wait()
+
+    async def hurried(self) -> None:
+        await self._hurried.wait()
+
+
+async def run(
+    gateway: Gateway,
+    *,
+    reload: Callable[[], None] | None = None,
+    stop: Stop | None = None,
+    is_alone: bool = True,
+    on_ready: Callable[[], None] | None = None,
+    notifier: Notifier | None = None,
+    last_words_s: float = LAST_WORDS_S,
+    close_s: float = CLOSE_S,
+) -> int:
+    """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too.
+
+    `on_ready` is called when signals are heard: who is told before may send one that is not. So is the service manager,
+    by the `notifier`; under a supervisor that is not this process's business.
+    """
+    stop = stop if stop is not None else Stop()
+    notifier = notifier if notifier is not None else Notifier()
+    with _signals(stop, stop.insist if is_alone else stop.ask, reload, notifier), closing(notifier):
+        if on_ready is not None:
+            on_ready()
+        notifier.ready()
+        await stop.asked()
+        notifier.stopping()
+        status = await _end(gateway, stop, last_words_s, close_s)
+    close_log(_HURRIED_LOG_S if stop.is_hurried else _LOG_S)
+    return status
+
+
+def try_reload(reload: Callable[[], None]) -> str | None:
+    """Why the configuration stays as it is, or None where it is the new one."""
+    try:
+        reload()
+    except ConfigError as error:
+        reason = "; ".join(str(error).splitlines())
+        logger.error("configuration not reloaded, the one before stays", reason=reason)
+        return reason
+    logger.info("configuration reloaded")
+    return None
+
+
+@contextmanager
+def _signals(stop: Stop, ask: Ask, reload: Callable[[], None] | None, notifier: Notifier) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def hang_up() -> None:
+        if reload is None:
+            ask(lame_duck=False)  # the terminal is closed
+        elif stop.is_asked:
+            logger.warning("configuration not reloaded: the process is about to end")
+        else:
+            notifier.reloading()
+            notifier.ready(NOT_RELOADED if try_reload(reload) is not None else RELOADED)
+
+    actions = {signal.SIGTERM: ask, signal.SIGINT: partial(ask, lame_duck=False), signal.SIGHUP: hang_up}
+    for number, action in actions.items():
+        loop.add_signal_handler(number, action)
+    try:
+        yield
+    finally:
+        for number in actions:
+            loop.remove_signal_handler(number)
+
+
+async def _end(gateway: Gateway, stop: Stop, last_words_s: float, close_s: float) -> int:
+    drain_s = gateway.drain_s
+    logger.info("stopping", open_streams=gateway.open_streams, drain_s=drain_s)
+    await _lame_duck(gateway, stop)
+    gateway.stop_admitting()
+    hurried = asyncio.ensure_future(stop.hurried())
+    drained = asyncio.ensure_future(gateway.drained())
+    await _either(drained, hurried, drain_s, 0.0)
+    if not drained.done():
+        logger.warning("ending streams", open_streams=gateway.open_streams)
+        gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
+        await _either(drained, hurried, last_words_s, _HURRIED_S)
+    closed = asyncio.ensure_future(gateway.close(0.0 if stop.is_hurried else last_words_s))
+    await _either(closed, hurried, close_s, _HURRIED_S)
+    is_clean = await _is_over("drain", drained) and closed.done()
+    is_clean = await _is_over("close", closed) and is_clean and not stop.is_hurried
+    hurried.cancel()
+    logger.info("stopped", status=0 if is_clean else 1)
+    return 0 if is_clean else 1
+
+
+async def _lame_duck(gateway: Gateway, stop: Stop) -> None:
+    lame_duck_s = gateway.lame_duck_s
+    if not lame_duck_s or stop.skips_lame_duck:
+        return
+    gateway.begin_lame_duck()
+    unused = asyncio.ensure_future(gateway.unused(lame_duck_s))
+    skipped = asyncio.ensure_future(stop.lame_duck_skipped())
+    await asyncio.wait({unused, skipped}, timeout=lame_duck_s, return_when=asyncio.FIRST_COMPLETED)
+    for step in (unused, skipped):
+        await _is_over("lame duck", step)
+    logger.info("draining", open_streams=gateway.open_streams)
+
+
+async def _either(
+    step: "asyncio.Future[None]", hurried: "asyncio.Future[None]", calm_s: float, hurried_s: float
+) -> None:
+    """Waits for a step: so long, or so long from the moment that somebody hurries."""
+    await asyncio.wait({step, hurried}, timeout=calm_s, return_when=asyncio.FIRST_COMPLETED)
+    if hurried.done() and not step.done():
+        await asyncio.wait({step}, timeout=hurried_s)
+
+
+async def _is_over(name: str, step: "asyncio.Future[None]") -> bool:
+    """Leaves no step behind. A fault in one must not keep the process from its end, but shows in its status."""
+    step.cancel()
+    await asyncio.wait({step}, timeout=_HURRIED_S)
+    if step.cancelled() or not step.done():
+        return True
+    fault = step.exception()
+    if fault is not None:
+        logger.error("fault while stopping", step=name, exc_info=fault)
+    return fault is None

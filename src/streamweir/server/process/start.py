@@ -1,0 +1,381 @@
+"""From what was said on the command line to a server that listens; then `server.process.lifecycle` takes over.
+
+Everything that can be wrong is found before the first request: the configuration, the data folder,
+the address. What is said here is for a person at a terminal; the log has its own place and form.
+The same `build` serves a process that is alone and a worker of several.
+"""
+
+import asyncio
+import gc
+import os
+import resource
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from streamweir import __version__
+from streamweir.background import BackgroundTasks
+from streamweir.config.address import split_listen
+from streamweir.config.check import check_workers
+from streamweir.config.default import default_config
+from streamweir.config.error import ConfigError, member
+from streamweir.config.load import load_config
+from streamweir.config.model import Config, Tls
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.core.errors import UpstreamError
+from streamweir.policy.pricebook import PriceBook
+from streamweir.server.process import development_key, lifecycle
+from streamweir.server.process.background import background_tasks
+from streamweir.server.process.bootstrap import node_name, open_books, prepare_books
+from streamweir.server.process.gateway import Gateway
+from streamweir.server.process.sd_notify import Notifier, take_notifier
+from streamweir.server.process.supervisor import Plan, open_listeners, supervise
+from streamweir.server.process.worker import Assembly, Start
+from streamweir.server.request.runtime import open_prices
+from streamweir.server.telemetry.log import close_log, configure_log, logger, watch_loop
+from streamweir.store.prices.file import PriceFileError
+from streamweir.upstream.base import Upstream
+from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, LocalUpstream, find_weights, why_unavailable
+
+_SLOW_S = 2.0
+"""What takes longer is worth a word."""
+_FILES = 65_536
+_GARBAGE = 20_000
+_QUESTION = "What is a weir?"
+
+Say = Callable[[str], None]
+
+
+class StartFailed(Exception):
+    """Why there is no server, in one line for the operator."""
+
+
+class EmbeddedModel:
+    """The child of this process, or the address of another's; made when a configuration first wants it."""
+
+    def __init__(
+        self, background: BackgroundTasks, address: LocalAddress | None = None, *, is_ours: bool = True
+    ) -> None:
+        self.background = background
+        """Of this process."""
+        self._address = address
+        self._is_ours = is_ours
+        self.model: LocalModel | None = None
+
+    def open(self, provider: ProviderConfig) -> Upstream:
+        """Raises `ConfigError` where it is not installed."""
+        if self._address is not None:
+            return LocalUpstream(self._address)
+        weights, reason = find_weights(), why_unavailable()
+        if not self._is_ours:
+            reason = "with several workers the embedded model is started with them all: this needs a new start"
+        if reason is not None or weights is None:
+            raise ConfigError(member("providers", provider.name) + ".kind", reason or "the weights are missing")
+        if self.model is None:
+            self.model = LocalModel(weights, exited=_tell_exit, background=self.background)
+            self.model.start()
+        return LocalUpstream(self.model)
+
+    async def stop(self) -> None:
+        if self.model is not None:
+            await self.model.stop()
+
+
+def load(start: Start) -> Config:
+    """Raises `ConfigError`."""
+    if start.config_path is not None:
+        config = load_config(start.config_path, os.environ, listen=start.listen)
+    else:
+        config = default_config(has_local=why_unavailable() is None, listen=start.listen)
+    try:
+        return development_key.with_development_key(config, start.data_dir)
+    except OSError as reason:
+        message = f"the development key cannot be kept here: {reason.strerror}"
+        raise ConfigError("", message, file=str(start.data_dir)) from None
+
+
+async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly:
+    """See `server.process.worker.Build`. `embedded`: where this process is the one that keeps the model."""
+    config = load(start)
+    log = config.server.log
+    configure_log(log.format, level=log.level, worker=start.number, node=node_name(config))
+    embedded = embedded or EmbeddedModel(background_tasks(), start.local, is_ours=False)
+    background = embedded.background
+    prices = _open_prices(start.data_dir)
+    room = None
+    if not config.store.is_none:
+        is_worker = start.number is not None
+        room = await open_books(config, start.data_dir, is_worker=is_worker, background=background)
+    gateway = Gateway(
+        config,
+        embedded.open,
+        workers=start.workers,
+        room=room,
+        prices=prices,
+        file=start.config_path,
+        background=background,
+    )
+    gateway.gather_metrics = start.metrics_of_all
+    await gateway.open()
+    _spare_collector()
+    tls = _tls_context(config.server.tls)
+
+    async def listen(listener: socket.socket) -> None:
+        await gateway.listen(listener, tls)
+
+    def reload() -> None:
+        before, after = gateway.setup.config.server, load(start)
+        for name in ("listen", "health_listen", "node", "tls", "log"):
+            if getattr(before, name) != getattr(after.server, name):
+                logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
+        gateway.reload(after)
+
+    return Assembly(
+        gateway=gateway,
+        listen=listen,
+        listen_for_probes=gateway.listen_for_probes,
+        reload=reload,
+        instance=room.node.instance if room is not None else None,
+        instance_ended=gateway.books.instance_ended,
+    )
+
+
+def _spare_collector() -> None:
+    """What is there now stays for good, and need not be looked at again and again for cycles.
+
+    Requests make hardly any; at the usual threshold the search for them takes a tenth of a short request's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE, 20, 20)
+
+
+def _open_prices(data_dir: Path) -> PriceBook:
+    try:
+        return open_prices(data_dir)
+    except PriceFileError as reason:
+        raise ConfigError("", str(reason)) from None
+
+
+def serve(start: Start, say: Say) -> int:
+    """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
+    notifier = take_notifier(os.environ)
+    prepare(start.data_dir)
+    _use_all_files()
+    config = load(start)
+    check_workers(config, start.workers)
+    _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
+    listeners = _bind(config.server.listen)
+    probed: list[socket.socket] = []
+    try:
+        probed = _bind_for_probes(config.server.health_listen)
+        if start.workers > 1:
+            return uvloop.run(_serve_with_workers(start, config, listeners, probed, say, notifier))
+        return uvloop.run(_serve_alone(start, config, listeners, probed, say, notifier))
+    finally:
+        close_log()
+        for listener in (*listeners, *probed):
+            listener.close()
+
+
+def prepare(data_dir: Path) -> None:
+    """The place for everything that must be remembered, the database included."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as reason:
+        raise StartFailed(f"{data_dir}: cannot be used as data directory: {reason.strerror}") from None
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        raise StartFailed(f"{data_dir}: cannot be used as data directory: it is not writable")
+
+
+def _use_all_files() -> None:
+    """Every stream is two connections, and the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _serve_alone(
+    start: Start,
+    config: Config,
+    listeners: list[socket.socket],
+    probed: list[socket.socket],
+    say: Say,
+    notifier: Notifier,
+) -> int:
+    watch_loop(asyncio.get_running_loop())
+    configure_log(config.server.log.format, level=config.server.log.level)
+    embedded = EmbeddedModel(background_tasks())
+    try:
+        secret = await prepare_books(config, start.data_dir)
+        assembly = await build(start, embedded)
+        for listener in listeners:
+            await assembly.listen(listener.dup())
+        for listener in probed:
+            if assembly.listen_for_probes is not None:
+                assembly.listen_for_probes(listener.dup())
+        loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
+        # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
+        reload = assembly.reload if start.config_path is not None else None
+
+        def on_ready() -> None:
+            say(banner(config, start, listeners, secret))
+
+        status = await lifecycle.run(assembly.gateway, reload=reload, on_ready=on_ready, notifier=notifier)
+        loading.cancel()
+        return status
+    finally:
+        await embedded.stop()
+
+
+async def _serve_with_workers(
+    start: Start,
+    config: Config,
+    listeners: list[socket.socket],
+    probed: list[socket.socket],
+    say: Say,
+    notifier: Notifier,
+) -> int:
+    watch_loop(asyncio.get_running_loop())
+    configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
+    _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
+    secret = await prepare_books(config, start.data_dir, workers=start.workers)
+    embedded = EmbeddedModel(background_tasks())
+    for provider in config.providers:
+        if provider.kind == "local":
+            embedded.open(provider)
+    plan = Plan(
+        workers=start.workers,
+        data_dir=start.data_dir,
+        config_path=start.config_path,
+        listen=start.listen,
+        probe_files=tuple(listener.fileno() for listener in probed),
+    )
+
+    def on_serving() -> None:
+        say(banner(config, start, listeners, secret))
+
+    return await supervise(
+        plan,
+        listeners,
+        os.environ,
+        local=embedded.model,
+        on_serving=on_serving,
+        notifier=notifier,
+        background=embedded.background,
+    )
+
+
+async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
+    if embedded.model is None:
+        return
+    ready = asyncio.ensure_future(embedded.model.ready())
+    try:
+        done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
+        if not done:
+            say("The embedded model is being loaded ...")
+        await ready
+        if not done:
+            say("The embedded model is ready.")
+    except UpstreamError as reason:  # it is started again and again; the log says why that fails
+        say(reason.message)
+    finally:
+        ready.cancel()
+
+
+def banner(config: Config, start: Start, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
+    """What a newcomer needs next. `admin_secret`: where it was made just now."""
+    scheme = "https" if config.server.tls is not None else "http"
+    host, port = listeners[0].getsockname()[:2]
+    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    model = _model_to_try(config)
+    key = config.keys[0]
+    is_ours = key.name == development_key.NAME
+    secret = key.key if is_ours else "$KEY"
+    lines = [
+        f"Streamweir {__version__} is listening on {base}",
+        "",
+        *([f"  console  {base}/console"] if not config.store.is_none else []),
+        f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
+        f"  models   {base}/v1/models",
+        f"  health   {base}/health   {base}/ready",
+        f"  metrics  {base}/metrics   ({_who_reads_metrics(config)})",
+        f"  data     {start.data_dir}",
+        f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
+    ]
+    if admin_secret is not None:
+        lines.append(f"  admin    {admin_secret}")
+        lines.append(
+            "           signs in to the console; shown only now, `streamweir admin reset-secret` makes another"
+        )
+    reason = why_unavailable()
+    if reason is not None and start.config_path is None:
+        lines += ["", f"  {reason}"]
+    if model is not None:
+        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_QUESTION}"}}]}}'
+        lines += [
+            "",
+            "Try it:",
+            "",
+            f'  curl -N {base}/v1/chat/completions -H "Authorization: Bearer {secret}"'
+            f" -H 'Content-Type: application/json' -d '{body}'",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _who_reads_metrics(config: Config) -> str:
+    if config.server.metrics_public:
+        return "for everybody"
+    secret = "" if config.store.is_none else "the admin secret or "
+    local = "; from this machine also without" if config.server.metrics_local else ""
+    return f"with {secret}a key with the scope 'admin'{local}"
+
+
+def _model_to_try(config: Config) -> str | None:
+    for kind, model in (("local", "smollm2"), ("sim", "hello")):
+        for provider in config.providers:
+            if provider.kind == kind:
+                return f"{provider.name}/{model}"
+    return config.models[0].id if config.models else None
+
+
+def _bind_for_probes(listen: str | None) -> list[socket.socket]:
+    return _bind(listen, "server.health_listen in the configuration is the address for probes") if listen else []
+
+
+def _bind(listen: str, hint: str = "--listen HOST:PORT chooses another address") -> list[socket.socket]:
+    address = split_listen(listen)
+    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    try:
+        return open_listeners(*address)
+    except UnicodeError:
+        raise StartFailed(f"{listen}: cannot listen there: that is no name of a host") from None
+    except OSError as reason:
+        raise StartFailed(f"{listen}: cannot listen there: {reason.strerror} ({hint})") from None
+
+
+def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+    except ssl.SSLError:
+        raise ConfigError("server.tls", "cert_file and key_file are no certificate and its key, in PEM") from None
+    except OSError as reason:
+        raise ConfigError("server.tls", f"cert_file or key_file cannot be read: {reason.strerror}") from None
+    return context
+
+
+def _tell_exit(exit_: LocalExit) -> None:
+    logger.warning(
+        "the embedded model ended and is started again",
+        status=exit_.status,
+        in_s=exit_.restart_s,
+        last_words=exit_.last_words,
+    )

@@ -1,0 +1,414 @@
+"""Several workers on one address: started, replaced when they die, ended together.
+
+    supervisor --fd--> worker 0, worker 1, ...       all accept from the same listening socket
+         \\------ control socket ------/             metrics, reload, stop
+
+The supervisor binds the address and keeps it, so that no connection is refused while a worker is
+being replaced; it accepts none itself. It keeps the embedded model too, for one is enough. It knows
+processes and nothing of requests: what a worker is, is `server.process.worker`.
+
+A signal is passed on over the control socket and not as a signal: a service manager that signals the
+whole group would otherwise make two out of one, and the second one cuts the streams.
+
+One shared socket and not SO_REUSEPORT: there each worker has a queue of its own, and what waits in it
+waits for that worker, though it hang or be dead. The price is that who comes first takes. Seen with
+uvloop on two cores, 400 connections to idle workers: two of them took 33 % to 67 % each, four of them
+4 % to 52 %. It evens out under load, for a worker that is busy comes later.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.server.process.background import background_tasks
+from streamweir.server.process.control_socket import (
+    Channel,
+    ControlSocket,
+    Details,
+    Unanswerable,
+    place_socket,
+)
+from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
+from streamweir.server.process.worker import local_variables
+from streamweir.server.process.worker_process import Worker
+from streamweir.server.telemetry.log import close_log, logger
+from streamweir.server.telemetry.metrics_merge import merge, merge_gone
+from streamweir.upstream.local import LocalAddress
+
+BACKLOG = 2048
+QUICK_S = 5.0
+"""A worker that lives shorter than this is not replaced at once the next time."""
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
+_KILL_S = 1.5
+"""After the second signal, for workers that do not hear."""
+_NOT_STARTED = 71
+"""The status in place of one that a process would have had (EX_OSERR)."""
+_ANSWER_S = 1.0
+_MOST_ENDED = 64
+_RELOAD_S = 10.0
+
+
+class Companion(Protocol):
+    """A child that all workers use: `upstream.local.LocalModel`."""
+
+    address: LocalAddress
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    workers: int
+    data_dir: Path
+    config_path: Path | None = None
+    listen: str | None = None
+    """What the command line says over the file; the workers are told, the socket is bound already."""
+    probe_files: tuple[int, ...] = ()
+    """Sockets for `/health` and `/ready` alone, which all workers listen on."""
+    module: str = "streamweir.server.process.worker"
+    quick_s: float = QUICK_S
+    first_delay_s: float = _FIRST_DELAY_S
+    kill_s: float = _KILL_S
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """One for each address of that name. Raises `OSError`."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            listeners.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+async def supervise(
+    plan: Plan,
+    listeners: Sequence[socket.socket],
+    environ: Mapping[str, str],
+    *,
+    local: Companion | None = None,
+    on_serving: Callable[[], None] | None = None,
+    notifier: Notifier | None = None,
+    background: BackgroundTasks | None = None,
+) -> int:
+    """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time.
+    `background`: that of this process, where it has one already."""
+    with closing(notifier if notifier is not None else Notifier()) as told:
+        supervisor = Supervisor(plan, listeners, environ, on_serving, told, background or background_tasks())
+        status = await supervisor.run(local)
+    close_log()
+    return status
+
+
+class Supervisor:
+    def __init__(
+        self,
+        plan: Plan,
+        listeners: Sequence[socket.socket],
+        environ: Mapping[str, str],
+        on_serving: Callable[[], None] | None,
+        notifier: Notifier,
+        background: BackgroundTasks,
+    ) -> None:
+        self._plan = plan
+        self._background = background
+        self._keepers: list[BackgroundTask] = []
+        self._notifier = notifier
+        self._files = [listener.fileno() for listener in listeners]
+        self._environ = dict(environ)
+        self._on_serving = on_serving
+        self._workers: dict[int, Worker] = {}
+        self._control = ControlSocket(place_socket(plan.data_dir), 2 * plan.workers + 8, self._answer)
+        self._serving: set[int] = set()
+        self._has_started = False
+        self._stopping = asyncio.Event()
+        self._has_lame_duck = True
+        self._is_hurried = False
+        self._killing: asyncio.TimerHandle | None = None
+        self._status = 0
+        self._gone_metrics = b""
+        self._restarts = 0
+        self._reloads_asked = 0
+        self._reloads: set[asyncio.Task[None]] = set()
+        self._ended: deque[str] = deque(maxlen=_MOST_ENDED)
+        """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
+
+    async def run(self, local: Companion | None = None) -> int:
+        await self._control.open()
+        if local is not None:
+            local.start()
+            self._environ.update(local_variables(local.address))
+        loop = asyncio.get_running_loop()
+        actions: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGTERM: self._signalled,
+            signal.SIGINT: partial(self._signalled, lame_duck=False),
+            signal.SIGHUP: self._hung_up,
+        }
+        for number, action in actions.items():
+            loop.add_signal_handler(number, action)
+        keep = [partial(self._keep, number) for number in range(self._plan.workers)]
+        self._keepers = [self._background.start("worker", each) for each in keep]
+        for keeper in self._keepers:
+            await keeper.over()
+        for worker in list(self._workers.values()):  # whose keeper had failed when the end was asked for
+            await worker.process.wait()
+        if self._killing is not None:
+            self._killing.cancel()
+        if local is not None:
+            await local.stop()
+        await self._control.close()
+        for number in actions:
+            loop.remove_signal_handler(number)
+        logger.info("all workers have ended", status=self._status)
+        return self._status
+
+    async def _keep(self, number: int) -> None:
+        """One place, and whoever holds it."""
+        loop = asyncio.get_running_loop()
+        quick = 0
+        while not self._stopping.is_set():
+            began = loop.time()
+            status = await self._live(number)
+            if self._stopping.is_set():
+                if status not in (0, -signal.SIGTERM):  # the latter: it had not started yet
+                    self._status = self._status or 1
+                return
+            if status > 0 and not self._has_started:
+                # It could not start, and said why: nor could the next one.
+                self._status = status
+                self._stop()
+                return
+            self._restarts += 1
+            quick = quick + 1 if loop.time() - began < self._plan.quick_s else 0
+            delay_s = min(self._plan.first_delay_s * 2 ** (quick - 2), _LONGEST_DELAY_S) if quick > 1 else 0.0
+            await self._pause(delay_s)
+
+    async def _live(self, number: int) -> int:
+        worker = self._workers.get(number)  # still there where its keeper had to be started again
+        if worker is None:
+            reloads = self._reloads_asked
+            try:
+                process = await self._start(number)
+            except OSError as reason:
+                logger.error("worker not started", number=number, reason=str(reason))
+                return _NOT_STARTED
+            worker = self._workers[number] = Worker(number, process, reloads)
+            logger.info("worker started", number=number, pid=process.pid)
+            if self._stopping.is_set():
+                worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+        process = worker.process
+        watch = asyncio.get_running_loop().create_task(self._watch(worker))
+        try:
+            status = await process.wait()
+        finally:
+            watch.cancel()
+        del self._workers[number]
+        if worker.instance is not None:
+            self._ended.append(worker.instance)
+            self._tell_ended()
+        if worker.last_metrics:
+            self._gone_metrics = merge_gone([self._gone_metrics, worker.last_metrics])
+        tell = logger.info if self._stopping.is_set() and status == 0 else logger.warning
+        tell("worker ended", number=number, pid=process.pid, **_told(status))
+        return status
+
+    async def _watch(self, worker: Worker) -> None:
+        """With a watchdog, also over the workers: one whose event loop hangs is killed, and so replaced."""
+        longest_s = self._notifier.watchdog_s
+        while longest_s is not None:
+            await asyncio.sleep(longest_s / 2)
+            channel = worker.channel
+            if not worker.has_served or channel is None or self._stopping.is_set():
+                continue
+            is_alive = await worker.ask("alive", longest_s) is not None
+            if not is_alive and not channel.is_closed and not self._stopping.is_set():
+                told = {"number": worker.number, "pid": worker.process.pid, "seconds": longest_s}
+                logger.error("worker killed: its event loop did not answer", **told)
+                worker.process.kill()
+                return
+
+    async def _start(self, number: int) -> asyncio.subprocess.Process:
+        plan = self._plan
+        command = [sys.executable, "-P", "-m", plan.module]  # -P: nothing from the current folder
+        command += ["--number", str(number), "--workers", str(plan.workers)]
+        command += ["--control", str(self._control.path), "--data-dir", str(plan.data_dir)]
+        if plan.config_path is not None:
+            command += ["--config", str(plan.config_path)]
+        if plan.listen is not None:
+            command += ["--listen", plan.listen]
+        for file in self._files:
+            command += ["--fd", str(file)]
+        for file in plan.probe_files:
+            command += ["--health-fd", str(file)]
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=[*self._files, *plan.probe_files],
+            env=self._environ,
+            start_new_session=True,  # a terminal's Ctrl-C is for the supervisor alone
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        if seconds:
+            logger.warning("worker dies again and again, waiting", seconds=seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+
+    def _signalled(self, *, lame_duck: bool = True) -> None:
+        if not self._stopping.is_set():
+            logger.info("stopping", workers=len(self._workers))
+            self._notifier.stopping()
+            self._has_lame_duck = lame_duck
+            self._stop()
+            return
+        logger.warning("stopping at once", workers=len(self._workers))
+        self._is_hurried = True
+        self._status = 1
+        for worker in self._workers.values():
+            worker.stop(hurry=True, lame_duck=False)
+        if self._killing is None:
+            self._killing = asyncio.get_running_loop().call_later(self._plan.kill_s, self._kill)
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        for keeper in self._keepers:
+            keeper.expect_end()
+        for worker in self._workers.values():
+            worker.stop(hurry=False, lame_duck=self._has_lame_duck)
+
+    def _kill(self) -> None:
+        for worker in self._workers.values():
+            if worker.process.returncode is None:
+                logger.error("worker killed: it did not end", number=worker.number, pid=worker.process.pid)
+                worker.process.kill()
+
+    def _tell_ended(self) -> None:
+        for worker in self._workers.values():
+            if worker.has_served and worker.channel is not None and not worker.channel.is_closed:
+                while self._ended:
+                    worker.channel.tell("ended", {"instance": self._ended.popleft()})
+                return
+
+    def _hung_up(self) -> None:
+        self._reloads_asked += 1
+        self._begin_reload(self._reload())
+
+    def _begin_reload(self, reload: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(reload)
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    async def _reload(self) -> None:
+        """Each worker reads the file itself, and says in the log what came of it. One that dies meanwhile has not
+        failed: the next in its place starts with the new file."""
+        self._notifier.reloading()
+        answers = await self._ask_all("reload", _RELOAD_S)
+        failed = sorted(worker.number for worker, answer in answers if worker.has_failed(answer))
+        if failed:
+            logger.error("configuration not reloaded by all workers", failed=failed)
+        else:
+            logger.info("configuration reloaded by all workers")
+        if not self._stopping.is_set():
+            self._notifier.ready(NOT_RELOADED if failed else RELOADED)
+
+    async def _reload_late(self, worker: Worker) -> None:
+        """One that was starting when all were asked: whether it had read the old file or the new one is unknown."""
+        if worker.has_failed(await worker.ask("reload", _RELOAD_S)):
+            logger.error("configuration not reloaded by all workers", failed=[worker.number])
+
+    async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[Worker, Details | None]]:
+        workers = [worker for worker in self._workers.values() if worker.has_served]
+        answers = await asyncio.gather(*(worker.ask(what, timeout_s) for worker in workers))
+        return list(zip(workers, answers, strict=True))
+
+    async def _answer(self, channel: Channel, what: str, details: Details) -> Details:
+        """What workers ask."""
+        if what == "hello":
+            return self._greet(channel, details)
+        worker = next((worker for worker in self._workers.values() if worker.channel is channel), None)
+        if worker is None:
+            raise Unanswerable("who is there?")
+        if what == "serving":
+            self._now_serving(worker, details.get("instance"))
+            return {}
+        if what == "metrics":
+            return {"text": (await self._metrics()).decode()}
+        raise Unanswerable(f"unknown question: {what}")
+
+    def _greet(self, channel: Channel, details: Details) -> Details:
+        worker = self._workers.get(details.get("number", -1))
+        if worker is None or worker.channel is not None or worker.process.pid != details.get("pid"):
+            raise Unanswerable("not expected")
+        worker.channel = channel
+        if self._stopping.is_set():
+            worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+        return {}
+
+    def _now_serving(self, worker: Worker, instance: str | None) -> None:
+        worker.has_served = True
+        worker.instance = instance
+        self._tell_ended()
+        logger.info("worker serves", number=worker.number, pid=worker.process.pid)
+        self._serving.add(worker.number)
+        if worker.reloads != self._reloads_asked:
+            self._begin_reload(self._reload_late(worker))
+        if not self._has_started and len(self._serving) == self._plan.workers:
+            self._has_started = True
+            if self._on_serving is not None:
+                self._on_serving()
+            if not self._stopping.is_set():
+                self._notifier.ready()
+
+    async def _metrics(self) -> bytes:
+        """Over all workers. One that does not answer in time stands there with what it said before."""
+        answers = await self._ask_all("metrics", _ANSWER_S)
+        present, silent = [self._own_metrics()], [self._gone_metrics]  # after the answers: nobody ends in between
+        for worker, answer in answers:
+            if self._workers.get(worker.number) is not worker:  # it ended meanwhile: its counts are with the gone
+                continue
+            if answer is not None:
+                worker.last_metrics = answer["text"].encode()
+                present.append(worker.last_metrics)
+            elif worker.last_metrics:
+                silent.append(worker.last_metrics)
+        return await asyncio.to_thread(merge, present, silent)
+
+    def _own_metrics(self) -> bytes:
+        return (
+            "# HELP streamweir_workers Workers that serve.\n# TYPE streamweir_workers gauge\n"
+            f"streamweir_workers {sum(worker.has_served for worker in self._workers.values())}\n"
+            "# HELP streamweir_worker_restarts_total Workers that died and were replaced.\n"
+            f"# TYPE streamweir_worker_restarts_total counter\nstreamweir_worker_restarts_total {self._restarts}\n"
+            "# HELP streamweir_background_task_ends_total Ends of background tasks that nobody asked for.\n"
+            "# TYPE streamweir_background_task_ends_total counter\n"
+            + "".join(
+                f'streamweir_background_task_ends_total{{task="{name}"}} {count}\n'
+                for name, count in self._background.ends.items()
+            )
+        ).encode()
+
+
+def _told(status: int) -> dict[str, object]:
+    return {"status": status} if status >= 0 else {"signal": signal.Signals(-status).name}

@@ -1,0 +1,195 @@
+"""One of several processes that serve on the same address, as the supervisor starts it.
+
+    python -m streamweir.server.process.worker --number 0 --workers 4 --control PATH --fd 3 ...
+
+It builds a gateway, lets it listen on the sockets that it was handed, and lives by `server.process.lifecycle`;
+beside that it answers the supervisor. When the supervisor is gone it takes no new connections, lets
+its streams end, and goes too. No secret is on its command line: they come by the environment and by
+the files that it reads itself.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import uvloop
+from msgspec import Struct
+
+from streamweir.config.error import ConfigError
+from streamweir.server.process.control_socket import Channel, ChannelError, Details, Unanswerable, connect
+from streamweir.server.process.lifecycle import Gateway, Stop, run, try_reload
+from streamweir.server.telemetry.log import close_log, logger, watch_loop
+from streamweir.upstream.local import LocalAddress
+
+CONFIG_STATUS = 78
+"""The exit status of a process that cannot start with its configuration (EX_CONFIG)."""
+HELLO_S = 10.0
+GATHER_S = 3.0
+"""For the metrics of all workers, of which the supervisor waits a second for each."""
+LOCAL_URL = "STREAMWEIR_LOCAL_URL"
+LOCAL_KEY = "STREAMWEIR_LOCAL_KEY"
+"""How a worker learns where the embedded model is, which the supervisor keeps."""
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What a gateway is built from."""
+
+    config_path: Path | None
+    data_dir: Path
+    listen: str | None = None
+    """What the command line says over the file."""
+    number: int | None = None
+    """Of the worker, from 0; None where the process is the only one."""
+    workers: int = 1
+    local: LocalAddress | None = None
+    """Of the embedded model, where another process keeps it."""
+    metrics_of_all: Callable[[], Awaitable[bytes]] | None = None
+    """For `/metrics`: the sum over all workers, where there are several."""
+
+
+class Assembly(Struct, frozen=True, kw_only=True):
+    """A gateway that is open and has the two things that only its maker knows how to do."""
+
+    gateway: Gateway
+    listen: Callable[[socket.socket], Awaitable[None]]
+    """On a socket that is bound."""
+    listen_for_probes: Callable[[socket.socket], None] | None = None
+    """On another, for `/health` and `/ready` alone."""
+    reload: Callable[[], None]
+    """Reads the file again. Raises `ConfigError`, and then nothing has changed."""
+    instance: str | None = None
+    """What the books know this process by, where there are any."""
+    instance_ended: Callable[[str], None] = lambda _: None
+    """Another process of that name is dead."""
+
+
+Build = Callable[[Start], Awaitable[Assembly]]
+"""Configures the log, loads the configuration and opens a gateway. Raises `ConfigError`."""
+
+
+def main(arguments: Sequence[str] | None = None, build: Build | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    local = _take_local(os.environ)
+    if build is None:
+        build = import_module("streamweir.server.process.start").build
+    try:
+        status: int = uvloop.run(_work(options, local, build))
+    except ConfigError as error:
+        close_log()
+        sys.stderr.write(f"{error}\n")
+        return CONFIG_STATUS
+    return status
+
+
+async def _work(options: argparse.Namespace, local: LocalAddress | None, build: Build) -> int:
+    watch_loop(asyncio.get_running_loop())
+    duty = _Duty()
+    try:
+        channel = await connect(options.control, duty.answer, duty.supervisor_gone)
+        await channel.ask("hello", {"number": options.number, "pid": os.getpid()}, HELLO_S)
+    except (OSError, ChannelError):  # the supervisor has gone before this process was up
+        return 1
+    start = Start(
+        config_path=options.config,
+        data_dir=options.data_dir,
+        listen=options.listen,
+        number=options.number,
+        workers=options.workers,
+        local=local,
+        metrics_of_all=partial(duty.metrics_of_all, channel),
+    )
+    duty.assembly = await build(start)
+    for number in options.health_fd:
+        if duty.assembly.listen_for_probes is not None:
+            duty.assembly.listen_for_probes(socket.socket(fileno=number))
+    for number in options.fd:
+        await duty.assembly.listen(socket.socket(fileno=number))
+    channel.tell("serving", {"instance": duty.assembly.instance})
+    if channel.is_closed:  # before there was anything to stop
+        duty.supervisor_gone(channel)
+    status = await run(duty.assembly.gateway, reload=duty.assembly.reload, stop=duty.stop, is_alone=False)
+    duty.is_over = True
+    await channel.close()
+    return status
+
+
+class _Duty:
+    """What a worker owes its supervisor."""
+
+    def __init__(self) -> None:
+        self.stop = Stop()
+        self.assembly: Assembly | None = None
+        self.is_over = False
+
+    async def answer(self, _: Channel, what: str, details: Details) -> Details:
+        if what == "stop":
+            self.stop.hurry() if details.get("hurry") else self.stop.ask(lame_duck=details.get("lame_duck", True))
+            return {}
+        if what == "alive":
+            return {}
+        if self.assembly is None:
+            raise Unanswerable("still starting")
+        if what == "metrics":
+            return {"text": self.assembly.gateway.metrics_text().decode()}
+        if what == "ended":
+            self.assembly.instance_ended(details["instance"])
+            return {}
+        if what == "reload":
+            return {"reason": try_reload(self.assembly.reload)}
+        raise Unanswerable(f"unknown question: {what}")
+
+    async def metrics_of_all(self, channel: Channel) -> bytes:
+        """From the supervisor, who asks everyone; alone, where it does not answer."""
+        try:
+            text: str = (await channel.ask("metrics", timeout_s=GATHER_S))["text"]
+        except ChannelError as reason:
+            logger.warning("metrics of this worker alone", reason=str(reason))
+            return self.assembly.gateway.metrics_text() if self.assembly is not None else b""
+        return text.encode()
+
+    def supervisor_gone(self, _: Channel) -> None:
+        """Nobody would replace this process any more, nor end it."""
+        if self.is_over:
+            return
+        if self.assembly is not None:
+            logger.warning("the supervisor is gone: this worker ends when its streams have")
+            # Else nobody could start the gateway again on this address until the last stream is over.
+            self.assembly.gateway.stop_listening()
+        self.stop.ask()
+
+
+def _take_local(environ: "os._Environ[str]") -> LocalAddress | None:
+    """Out of the environment, so that nothing that this process starts inherits it."""
+    base_url, api_key = environ.pop(LOCAL_URL, None), environ.pop(LOCAL_KEY, None)
+    if base_url is None or api_key is None:
+        return None
+    return LocalAddress(base_url=base_url, api_key=api_key)
+
+
+def local_variables(local: LocalAddress) -> Mapping[str, str]:
+    return {LOCAL_URL: local.base_url, LOCAL_KEY: local.api_key}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m streamweir.server.process.worker", description="Started by the supervisor."
+    )
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--control", type=Path, required=True)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--listen")
+    parser.add_argument("--fd", type=int, action="append", default=[])
+    parser.add_argument("--health-fd", type=int, action="append", default=[])
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(import_module("streamweir.server.process.worker").main())  # one module, not two of the same

@@ -1,0 +1,49 @@
+"""A worker as its supervisor sees it: a process, the line to it, and what it has told so far.
+
+A worker that cannot be asked is no reason for a fault: it may have been killed at any moment, and whoever keeps its
+place starts another.
+"""
+
+import asyncio
+
+from streamweir.server.process.control_socket import Channel, ChannelError, Details
+
+
+class Worker:
+    """A process, and the line to it as soon as it has called."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process, reloads: int) -> None:
+        self.number = number
+        self.process = process
+        self.reloads = reloads
+        """How many had been asked for before it was started: those its first reading of the file includes."""
+        self.channel: Channel | None = None
+        self.has_served = False
+        self.instance: str | None = None
+        """What the books know it by."""
+        self.last_metrics = b""
+
+    @property
+    def is_leaving(self) -> bool:
+        """It has ended, or is about to: without its supervisor a worker does not stay."""
+        return self.channel is None or self.channel.is_closed or self.process.returncode is not None
+
+    async def ask(self, what: str, timeout_s: float) -> Details | None:
+        try:
+            return await self.channel.ask(what, timeout_s=timeout_s) if self.channel is not None else None
+        except ChannelError:
+            return None
+
+    def has_failed(self, answer: Details | None) -> bool:
+        """To take up a new configuration, by what it answered, and goes on with the old one."""
+        return not self.is_leaving if answer is None else answer["reason"] is not None
+
+    def stop(self, *, hurry: bool, lame_duck: bool) -> None:
+        if self.process.returncode is not None:
+            return
+        if self.channel is not None and not self.channel.is_closed:
+            self.channel.tell("stop", {"hurry": hurry, "lame_duck": lame_duck})
+        elif hurry:
+            self.process.kill()
+        else:
+            self.process.terminate()

@@ -1,0 +1,259 @@
+"""Who asks for what, told by the head of a request alone, before its body is read.
+
+The order is the law: where it goes (404, 405), whether we take requests at all (503), who asks
+(401, 403), in what form (415), how often (429: as far as it can be told before the request's size is
+known). So a body is never read, and no `100 Continue` sent, for a request that cannot succeed.
+Nothing here waits.
+"""
+
+import ipaddress
+import re
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.policy.access import Key, check, read_secret
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.keys import Directory
+from streamweir.server.http.answers import Refusal
+from streamweir.server.http.message import Request
+from streamweir.server.request.runtime import Setup
+from streamweir.server.telemetry.record import RequestFacts
+from streamweir.store.db.clock import now_ms
+
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Resource(StrEnum):
+    CHAT = "chat"
+    MODELS = "models"
+
+
+_METHODS = {Resource.CHAT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
+
+
+class Where(Struct, frozen=True):
+    """A path of the data plane. `rest` is the model's id in `/v1/models/{id}`."""
+
+    dialect: Dialect | None
+    resource: Resource | None
+    rest: str = ""
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    setup: Setup
+    dialect: Dialect
+    key: Key
+    where: Where
+    generation: int
+    """Of the keys, when this one was looked up."""
+
+
+def find(path: str) -> Where | None:
+    """None: not of the data plane."""
+    known = _PATHS.get(path)
+    if known is not None:
+        return known
+    first, _, rest = path[1:].partition("/")
+    dialect = DIALECTS.get(first)
+    if dialect is not None:
+        first, _, rest = rest.partition("/")
+    if first != "v1":
+        return None
+    if rest.startswith("models/"):
+        return Where(dialect, Resource.MODELS, rest.removeprefix("models/"))
+    return Where(dialect, None)
+
+
+def admit(
+    request: Request, where: Where, setup: Setup, books: Books, closed: GatewayFault | None, now: float
+) -> Admission:
+    """`closed`: why nobody is let in at the moment. Raises `Refusal`."""
+    if where.resource is None:
+        raise Refusal(CallerError("unknown_url", f"Unknown request URL: {request.method} {request.path[:200]}."))
+    allowed = _METHODS[where.resource]
+    if request.method not in allowed:
+        error = CallerError("method_not_allowed", f"Not allowed here: {request.method}. Use {' or '.join(allowed)}.")
+        raise Refusal(error, (("allow", ", ".join(allowed)),))
+    if closed is not None:
+        raise Refusal(closed)
+    key = authenticate(request.headers, books.directory, now)
+    return _enter(key, where.resource, where, request.headers, setup, books)
+
+
+def admit_as(
+    key: Key,
+    dialect: Dialect | None,
+    headers: Mapping[str, str],
+    setup: Setup,
+    books: Books,
+    closed: GatewayFault | None,
+    now: float,
+) -> Admission:
+    """To chat as a key, for somebody who has a say in it and need not know its secret. Raises `Refusal`, as `admit`."""
+    if closed is not None:
+        raise Refusal(closed)
+    _check_key(key, books.directory, now)
+    return _enter(key, Resource.CHAT, Where(dialect, Resource.CHAT), headers, setup, books)
+
+
+def _enter(
+    key: Key, resource: Resource, where: Where, headers: Mapping[str, str], setup: Setup, books: Books
+) -> Admission:
+    if resource not in key.scopes:
+        raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
+    if resource is Resource.CHAT:
+        _check_form(headers)
+        books.peek(key)
+    return Admission(
+        setup=setup,
+        dialect=where.dialect or own_dialect(key) or setup.dialect,
+        key=key,
+        where=where,
+        generation=books.directory.generation,
+    )
+
+
+def authenticate(headers: Mapping[str, str], directory: Directory, now: float) -> Key:
+    secret = read_secret(headers)
+    if secret is None:
+        raise Refusal(CallerError("missing_api_key", "No API key was sent: use 'Authorization: Bearer KEY'."))
+    key = directory.find(secret, now)
+    if key is None:
+        raise Refusal(CallerError("invalid_api_key", "The API key is not valid."))
+    _check_key(key, directory, now)
+    return key
+
+
+def _check_key(key: Key, directory: Directory, now: float) -> None:
+    error = check(key, now) or directory.why_unsure(key)
+    if error is not None:
+        raise Refusal(error)
+
+
+def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: float) -> StreamweirError | None:
+    """A key with the scope `admin` may; this machine, or anyone, where the operator says so.
+
+    That a connection comes from this machine proves nothing by itself: a proxy on it may forward anybody, and need not
+    say so.
+    """
+    server = setup.config.server
+    if server.metrics_public or (server.metrics_local and is_local(request)):
+        return None
+    try:
+        key = authenticate(request.headers, directory, now)
+    except Refusal as refusal:
+        return refusal.error
+    if "admin" not in key.scopes:
+        return CallerError("insufficient_permissions", "This key has no scope 'admin'.")
+    return None
+
+
+def dialect_of(request: Request, setup: Setup, directory: Directory) -> Dialect:
+    """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
+    where = find(request.path)
+    if where is not None and where.dialect is not None:
+        return where.dialect
+    key = key_of(request, directory)
+    return (own_dialect(key) if key is not None else None) or setup.dialect
+
+
+def key_of(request: Request, directory: Directory) -> Key | None:
+    """Whose secret was sent, whether or not it may be used."""
+    secret = read_secret(request.headers)
+    return directory.find(secret) if secret is not None else None
+
+
+def peer_of(request: Request, setup: Setup) -> str:
+    """Who asks: the other end of the connection or, where that is a trusted proxy, whom it names."""
+    trusted = setup.config.server.trusted_proxies
+    if not trusted or not _is_in(request.peer, trusted):
+        return request.peer
+    named = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",") if part.strip()]
+    for address in reversed(named):
+        if not _is_address(address):
+            break
+        if not _is_in(address, trusted):
+            return address
+    return request.peer
+
+
+def is_local(request: Request) -> bool:
+    """From this machine, and not on behalf of another."""
+    if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
+        return False
+    return _is_in(request.peer, ("127.0.0.0/8", "::1/128"))
+
+
+def client_id_of(request: Request) -> str | None:
+    sent = request.headers.get("x-request-id", "")
+    return _without_key(sent, request) if _CLIENT_ID.fullmatch(sent) else None
+
+
+def _without_key(text: str, request: Request) -> str:
+    """Some say their key where they should say who they are: this one is known, whatever its shape."""
+    secret = read_secret(request.headers)
+    return text if secret is None or secret not in text else text.replace(secret, "***")
+
+
+def read_facts(request: Request, setup: Setup, dialect: Dialect, key: Key | None) -> RequestFacts:
+    """What is known of a request by itself, whatever becomes of it."""
+    age_s = time.monotonic() - request.arrived_s
+    client = request.headers.get("user-agent")
+    return RequestFacts(
+        id=request.id,
+        client_id=client_id_of(request),
+        method=request.method,
+        path=request.path,
+        peer=peer_of(request, setup),
+        client=_without_key(client, request) if client is not None else None,
+        dialect=dialect.name,
+        key=key.name if key is not None else None,
+        key_id=key.id if key is not None else None,
+        workspace_id=key.workspace_id if key is not None else None,
+        at_ms=now_ms() - round(age_s * 1000),
+        arrived_s=request.arrived_s,
+        duration_s=age_s,
+        bytes_in=len(request.body),
+    )
+
+
+def _check_form(headers: Mapping[str, str]) -> None:
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        message = "The request body must not be compressed."
+        raise Refusal(CallerError("unsupported_content_encoding", message))
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        message = "The request body must be JSON: send 'Content-Type: application/json'."
+        raise Refusal(CallerError("unsupported_media_type", message))
+
+
+def own_dialect(key: Key) -> Dialect | None:
+    return DIALECTS[key.dialect] if key.dialect is not None else None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_in(address: str, networks: tuple[str, ...]) -> bool:
+    if not _is_address(address):
+        return False
+    found = ipaddress.ip_address(address)
+    return any(found in ipaddress.ip_network(network, strict=False) for network in networks)
+
+
+_PATHS: dict[str, Where] = {
+    f"{prefix}/v1{path}": Where(dialect, resource)
+    for prefix, dialect in [("", None), *((f"/{name}", value) for name, value in DIALECTS.items())]
+    for path, resource in (("/chat/completions", Resource.CHAT), ("/models", Resource.MODELS))
+}

@@ -1,0 +1,97 @@
+"""Between an attempt and the books: nothing goes out that is not held for, durably.
+
+    hold on its way to the disk -> the answer waits        outgrown -> it waits, until more is held or it is cut
+
+It knows the booking of the request and the relay of the attempt, and decides nothing itself: whether
+there is more to be held is the books' to say, and how a caller is told that there is not is the
+conversation's (`cut`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.pipeline.answer_count import AnswerCount
+from streamweir.pipeline.meter import Meter
+from streamweir.policy.route import TargetId
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.reservation import Booking, Stand
+from streamweir.server.accounting.token_count import Vocabularies
+from streamweir.server.relay.relay import Relay, Watch
+
+
+class Payment:
+    """Of one request, through all its attempts."""
+
+    def __init__(
+        self,
+        books: Books,
+        booking: Booking,
+        watch: Watch,
+        cut: Callable[[Relay, StreamweirError], None],
+        arrived_s: float,
+        vocabularies: Vocabularies,
+    ) -> None:
+        """`arrived_s`: when the request did, by the relay's clock."""
+        self._books = books
+        self._booking = booking
+        self._watch = watch
+        self._cut = cut
+        self._epoch_ms = booking.asked.at_ms - arrived_s * 1000
+        self._vocabularies = vocabularies
+        self._extending: asyncio.Task[None] | None = None
+
+    def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
+        """Before the attempt begins."""
+        booking = self._booking
+        booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
+        ticket = booking.ticket
+        if ticket is not None and not ticket.is_durable:
+            relay.hold_back()
+            ticket.when_durable(relay.let_go_on)
+        if booking.allowance is not None:
+            relay.allowance(booking.allowance)
+            count = self._vocabularies.counter(target.model) if booking.choices == 1 else None
+            answer = AnswerCount(meter.record, count)
+            relay.exceeds = answer.exceeds
+            relay.on_overrun = partial(self._overrun, relay, answer)
+
+    async def over(self) -> None:
+        """When the attempt is: what is being held is settled with the rest."""
+        if self._extending is not None:
+            await asyncio.wait({self._extending})
+
+    def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
+        """The answer has outgrown its hold: nothing more goes out before it is paid for."""
+        relay.hold_back()
+        answer.is_beyond = True
+        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
+        self._extending.add_done_callback(partial(self._extended, relay))
+
+    async def _extend(self, relay: Relay, answer: AnswerCount) -> None:
+        if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
+            return
+        if await self._books.extend(self._booking, answer()):
+            relay.allowance(self._booking.allowance)
+            relay.let_go_on()
+        elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
+            relay.let_go_on()
+        elif not relay.has_lost_caller:
+            self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))
+
+    def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (reason := task.exception()) is not None:
+            self._watch.fault(reason, self._booking.hold.request_id)
+            relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
+
+
+def _stand(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> Stand:
+    """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
+    first_at, sent_at = relay.first_token_at, relay.sent_at
+    return Stand(
+        str(target),
+        meter.tokens_so_far(),
+        round(epoch_ms + first_at * 1000) if first_at is not None and sent_at is not None else None,
+        round(epoch_ms + sent_at * 1000) if sent_at is not None else None,
+    )

@@ -1,0 +1,103 @@
+"""Requests that came to no conversation: refused, broken, left by their callers. How each is answered, and its record.
+
+Every one of them leaves its facts once, as any other request does. An answer is in the dialect that the caller
+expects: by its path, else by its key. Of a request that was refused for overload no line is written: there are too
+many of them when it hurts most.
+"""
+
+from collections.abc import Callable
+
+from msgspec import structs
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.core.verdict import Verdict, verdict_of_error
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.policy.access import Key
+from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.settlement import Ended, Settlements
+from streamweir.server.http.answers import failure_answer
+from streamweir.server.http.message import Answer, Headers, Request
+from streamweir.server.http.security_headers import sealed
+from streamweir.server.request.admission import Admission, dialect_of, find, key_of, read_facts
+from streamweir.server.request.runtime import Setup
+from streamweir.server.telemetry.log import log_fault
+from streamweir.server.telemetry.metrics import Metrics
+from streamweir.server.telemetry.record import RequestFacts
+
+
+class EarlyEnds:
+    def __init__(
+        self,
+        settlements: Settlements,
+        metrics: Metrics,
+        directory: Directory,
+        setup: Callable[[], Setup],
+        *,
+        is_secure: bool,
+    ) -> None:
+        """`is_secure`: callers come by TLS."""
+        self._settlements = settlements
+        self._metrics = metrics
+        self._directory = directory
+        self._setup = setup
+        self._is_secure = is_secure
+
+    def answer(
+        self,
+        request: Request,
+        error: StreamweirError,
+        headers: Headers = (),
+        dialect: Dialect | None = None,
+        key: Key | None = None,
+    ) -> Answer:
+        """What the caller gets; it is on record with that."""
+        if dialect is None:  # after a fault not even keys are asked
+            key = key_of(request, self._directory)
+        dialect = dialect or dialect_of(request, self._setup(), self._directory)
+        answer = failure_answer(error, dialect, headers)
+        answer = structs.replace(answer, headers=sealed(request.path, answer.headers, is_secure=self._is_secure))
+        # A revoked key stops what runs; here nothing does.
+        verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
+        facts = self._facts(request, dialect, key, answer.status, verdict)
+        facts.error = error.code
+        if error.code == "overloaded":
+            self._metrics.request_ended(facts)
+        else:
+            self._settlements.settle(Ended(facts=facts))
+        return answer
+
+    def fault(self, request: Request, reason: BaseException) -> Answer:
+        """For what ended a request: an error of ours, or a bug, which is reported."""
+        if isinstance(reason, StreamweirError):
+            return self.answer(request, reason)
+        log_fault(reason, request.id)
+        fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
+        where = find(request.path)  # by its path alone: whatever else tells the dialect may be what is broken
+        return self.answer(request, fault, (), (where and where.dialect) or self._setup().dialect)
+
+    def record(
+        self, request: Request, status: int, verdict: Verdict, dialect: Dialect | None = None, key: Key | None = None
+    ) -> None:
+        """Of one that was answered, or whose caller has left."""
+        facts = self._facts(request, dialect or self._setup().dialect, key, status, verdict)
+        self._settlements.settle(Ended(facts=facts))
+
+    def left(self, request: Request) -> None:
+        """Its caller has gone before there was an answer."""
+        admission = request.admitted
+        if isinstance(admission, Admission):
+            self.record(request, 499, Verdict.CLIENT_GONE, admission.dialect, admission.key)
+        else:
+            self.record(request, 499, Verdict.CLIENT_GONE)
+
+    def answered(self, request: Request, status: int) -> None:
+        """By the control plane. What was refused is on record; a line for every probe would hide the rest."""
+        if 400 <= status < 500:
+            self.record(request, status, Verdict.REJECTED)
+
+    def _facts(
+        self, request: Request, dialect: Dialect, key: Key | None, status: int, verdict: Verdict
+    ) -> RequestFacts:
+        facts = read_facts(request, self._setup(), dialect, key)
+        facts.status, facts.verdict = status, verdict
+        return facts

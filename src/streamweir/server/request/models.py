@@ -1,0 +1,64 @@
+"""`GET /v1/models`: the models that a key may use, and what they cost.
+
+Any model of a configured provider can be asked for by name; listed are those that are known
+beforehand: the aliases, the models that the operator named, and those of the built-in providers.
+A model that several targets may answer is shown at the dearest of each of their rates, so that
+nobody pays more than was shown; where one of them has no price, none is shown.
+"""
+
+from typing import Any
+
+from streamweir.core.errors import CallerError
+from streamweir.policy.access import Key
+from streamweir.policy.prices import dearest, in_dollars
+from streamweir.policy.route import Route
+from streamweir.server.http.answers import json_answer
+from streamweir.server.http.message import Answer
+from streamweir.server.request.runtime import Setup
+from streamweir.upstream import local, sim
+
+_BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
+
+
+def list_models(setup: Setup, key: Key, at_ms: int) -> Answer:
+    rows = [
+        _row(model, owner, _pricing(setup, route, at_ms))
+        for model, owner in _models(setup)
+        if key.may_use(model) and (route := setup.router.resolve(model)) is not None
+    ]
+    return json_answer({"object": "list", "data": rows})
+
+
+def model_ids(setup: Setup) -> list[str]:
+    """Those that are listed to a key which may use every model."""
+    return [model for model, _ in _models(setup) if setup.router.resolve(model) is not None]
+
+
+def show_model(setup: Setup, key: Key, model: str, at_ms: int) -> Answer:
+    """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
+    route = setup.router.resolve(model)
+    if route is None or not key.may_use(model):
+        raise CallerError("model_not_found", f'model "{model}" not found', param="model")
+    owner = dict(_models(setup)).get(model) or route.targets[0].target.provider
+    return json_answer(_row(model, owner, _pricing(setup, route, at_ms)))
+
+
+def _models(setup: Setup) -> list[tuple[str, str]]:
+    found = [(alias.id, "streamweir") for alias in setup.config.models]
+    for provider in setup.config.providers:
+        names = provider.models or _BUILT_IN.get(provider.kind, ())
+        found += [(f"{provider.name}/{name}", provider.name) for name in names]
+    return found
+
+
+def _row(model: str, owner: str, pricing: dict[str, Any] | None) -> dict[str, Any]:
+    # No service says when a model of another's was made; the member is required by clients, and 0 is not a lie.
+    return {"id": model, "object": "model", "created": 0, "owned_by": owner, "pricing": pricing}
+
+
+def _pricing(setup: Setup, route: Route, at_ms: int) -> dict[str, Any] | None:
+    quote, _ = setup.quotes.of(route, at_ms)
+    known = [rates for rates in quote.rates.values() if rates is not None]
+    if not known or len(known) < len(quote.rates):
+        return None
+    return {"currency": "USD", "unit": "1M tokens", **in_dollars(dearest(known)), "version": quote.version}

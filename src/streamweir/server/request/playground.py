@@ -1,0 +1,113 @@
+"""The console's playground, as far as it is the gateway's: a chat request as a key whose secret nobody sent.
+
+From the admission on it goes the way of `/v1`, with the same limits, books, frames and errors. Whether
+whoever asks has a say in that key was found out before (`server.control.api.playground`). What the browser
+sent along for the console alone (its cookie, its token, a secret) ends here: a conversation gets the
+few headers that mean something to it. The answer has the headers of every answer to the console.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from msgspec import Struct
+
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.policy.access import Key
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.http.answers import Refusal
+from streamweir.server.http.asgi import Taker
+from streamweir.server.http.message import Answer, Headers, Request, Response
+from streamweir.server.http.security_headers import SealedResponse
+from streamweir.server.request.admission import Admission, admit_as, own_dialect
+from streamweir.server.request.runtime import Setup
+
+_KEPT = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
+_HIDDEN = "***"
+
+
+class Played(Struct, frozen=True, kw_only=True):
+    """What somebody wants to say as a key."""
+
+    key: Key
+    dialect: Dialect | None
+    """None: the key's own, or the gateway's."""
+    body: bytes
+    """As it would have been sent to `/v1`."""
+    hidden: tuple[str, ...] = ()
+    """What came along that nobody else must get to see."""
+
+
+class Playground:
+    def __init__(
+        self,
+        *,
+        books: Books,
+        setup: Callable[[], Setup],
+        why_closed: Callable[[], GatewayFault | None],
+        refuse: Callable[[Request, StreamweirError, Headers, Dialect, Key], Answer],
+        begin: Callable[[Request, Response, Admission], None],
+        is_secure: bool,
+    ) -> None:
+        """`refuse` gives the answer to what is refused, and has it on record; `begin` begins a conversation.
+
+        `is_secure`: callers come by TLS.
+        """
+        self._books = books
+        self._setup = setup
+        self._why_closed = why_closed
+        self._refuse = refuse
+        self._begin = begin
+        self._is_secure = is_secure
+
+    def admit(self, played: Played, request: Request) -> Admission:
+        """Raises `Refusal`."""
+        key, dialect, closed = played.key, played.dialect, self._why_closed()
+        return admit_as(key, dialect, request.headers, self._setup(), self._books, closed, time.time())
+
+    def begin(self, played: Played, admission: Admission) -> Taker:
+        return partial(self._take, played, admission)
+
+    def refuse(self, played: Played, refusal: Refusal) -> Taker:
+        return partial(self._take_refused, played, refusal)
+
+    def _take(self, played: Played, admission: Admission, request: Request, response: Response) -> None:
+        directory, closed = self._books.directory, self._why_closed()
+        if closed is not None or admission.generation != directory.generation:  # it may have been revoked since
+            key = directory.find_id(played.key.id) or played.key
+            try:
+                admission = admit_as(
+                    key, admission.dialect, request.headers, admission.setup, self._books, closed, time.time()
+                )
+            except Refusal as refusal:
+                self._take_refused(played, refusal, request, response)
+                return
+        self._begin(stripped(request, played), self._sealed(response), admission)
+
+    def _take_refused(self, played: Played, refusal: Refusal, request: Request, response: Response) -> None:
+        dialect = played.dialect or own_dialect(played.key) or self._setup().dialect
+        answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, dialect, played.key)
+        self._sealed(response).send(answer)
+
+    def _sealed(self, response: Response) -> SealedResponse:
+        return SealedResponse(response, is_secure=self._is_secure)
+
+
+def stripped(request: Request, played: Played) -> Request:
+    """The request that it would have been to `/v1`, whose path it does not pretend to."""
+    return Request(
+        id=request.id,
+        method=request.method,
+        path=request.path,
+        headers={name: _without(request.headers[name], played.hidden) for name in _KEPT if name in request.headers},
+        body=played.body,
+        peer=request.peer,
+        arrived_s=request.arrived_s,
+    )
+
+
+def _without(text: str, hidden: Iterable[str]) -> str:
+    for each in hidden:
+        text = text.replace(each, _HIDDEN)
+    return text

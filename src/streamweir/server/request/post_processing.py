@@ -1,0 +1,28 @@
+"""What is done in a thread for a request that is over: counting what nobody reported, and what is kept of its content.
+
+Both may take long, and nobody waits for them (`server.accounting.settlement`).
+"""
+
+from streamweir.core.request import Prompt
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.settlement import Pending, Settlement
+from streamweir.policy.access import Key
+from streamweir.server.accounting.reservation import Booking
+from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.relay.capture import Recording
+from streamweir.store.requests.content import Content
+
+
+def count_pending(pending: Pending, vocabularies: Vocabularies, model: str, prompt: Prompt | None) -> Settlement:
+    """By the model's own tokenizer where that is known, else by the rule of thumb."""
+    if prompt is None or not choose(model).is_own:
+        return pending.count()
+    tokenizer = vocabularies.tokenizer(model)
+    return pending.count(tokenizer, tokenizer.count_prompt(prompt))
+
+
+def content_of(
+    recording: Recording, meter: Meter, request_id: str, key: Key, booking: Booking | None, at_ms: int
+) -> Content:
+    workspace_id = booking.workspace_id if booking is not None else key.workspace_id
+    return recording.content(request_id, workspace_id, key.id, at_ms, meter.record.delivered.getvalue())

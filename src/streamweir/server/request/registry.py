@@ -1,0 +1,119 @@
+"""The chat requests that are under way: begun here, ended from here, and waited for.
+
+Whoever wants one to end (the operator, a revoked key, a process that stops or has no memory left)
+says so here; how each ends is its own affair (`server.request.request`). When one is over, its settlement begins.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+from functools import partial
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.core.verdict import Verdict
+from streamweir.policy.access import Key
+from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.settlement import Settlements
+from streamweir.server.accounting.token_count import Vocabularies
+from streamweir.server.http.message import Request, Response
+from streamweir.server.relay.relay import Watch
+from streamweir.server.request.admission import Admission, read_facts
+from streamweir.server.request.overload import Overload
+from streamweir.server.request.request import Conversation
+from streamweir.server.telemetry.metrics import Metrics
+
+
+class Conversations:
+    def __init__(
+        self,
+        *,
+        books: Books,
+        vocabularies: Vocabularies,
+        parser: Executor,
+        settlements: Settlements,
+        metrics: Metrics,
+        watch: Watch,
+        overload: Overload,
+    ) -> None:
+        self._books = books
+        self._vocabularies = vocabularies
+        self._parser = parser
+        self._settlements = settlements
+        self._metrics = metrics
+        self._watch = watch
+        self._overload = overload
+        self._tasks: dict[Conversation, asyncio.Task[None]] = {}
+        self._all_over = asyncio.Event()
+        self._all_over.set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, request: Request, response: Response, admission: Admission) -> None:
+        conversation = Conversation(
+            admission.setup,
+            request,
+            response,
+            admission.dialect,
+            admission.key,
+            read_facts(request, admission.setup, admission.dialect, admission.key),
+            self._books,
+            self._vocabularies,
+            self._watch,
+            self._parser,
+            self._overload.enter(admission.key),
+        )
+        task = asyncio.get_running_loop().create_task(conversation.run())
+        self._tasks[conversation] = task
+        self._all_over.clear()
+        self._metrics.stream_opened()
+        task.add_done_callback(partial(self._ended, conversation))
+
+    async def over(self) -> None:
+        """Until none is under way, and all are settled."""
+        await self._all_over.wait()
+        await self._settlements.over()
+
+    async def cancel(self) -> None:
+        """The process ends: so does every one of them, in the midst of what it does."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._settlements.over()
+
+    def stop(self, error: StreamweirError) -> None:
+        for conversation in list(self._tasks):
+            conversation.stop(error)
+
+    def stop_largest(self, error: StreamweirError) -> None:
+        if self._tasks:
+            max(self._tasks, key=lambda conversation: conversation.held_bytes).stop(error)
+
+    def stop_key(self, key: Key) -> None:
+        """It was revoked: its streams end."""
+        error = CallerError("key_revoked", "The API key has been revoked.")
+        for conversation in list(self._tasks):
+            if conversation.key.id == key.id:
+                conversation.stop(error, reads_on=True)
+
+    def stop_request(self, request_id: str) -> None:
+        """An operator wants it to end."""
+        error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
+        for conversation in list(self._tasks):
+            if conversation.facts.id == request_id:
+                conversation.stop(error, reads_on=True)
+
+    def _ended(self, conversation: Conversation, task: asyncio.Task[None]) -> None:
+        del self._tasks[conversation]
+        if not self._tasks:
+            self._all_over.set()
+        self._metrics.stream_closed()
+        conversation.place.end()
+        facts = conversation.facts
+        if facts.verdict is None:  # the task itself was cancelled: only the end of the process does that
+            facts.verdict = Verdict.SHUTDOWN
+        if not task.cancelled() and (reason := task.exception()) is not None:
+            self._watch.fault(reason, facts.id)
+            facts.verdict, facts.error = Verdict.GATEWAY_FAULT, "internal_error"
+            conversation.cut()
+        self._settlements.settle(conversation.ended())

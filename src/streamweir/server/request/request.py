@@ -1,0 +1,443 @@
+"""One chat request from its body to its record: read, route, book, try targets until one has begun to answer.
+
+Everything that waits is here, in one task per request: a large body being parsed, the books, a
+retry, the attempt itself. What flows is in `server.relay.relay`. No upstream is asked before the hold is
+written. Another target, or the same again (`server.request.candidates`), is tried only while nothing has been
+sent (`Relay.failure`). However it ends, the facts are complete exactly once; `server.accounting.settlement` does the
+rest.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from concurrent.futures import Executor
+from functools import partial
+from random import random
+
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.request import ChatRequest, Prompt
+from streamweir.core.verdict import Verdict, verdict_of_error
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.settlement import Pending
+from streamweir.policy.access import Key
+from streamweir.policy.refusal import is_refusal_of_stream_options
+from streamweir.policy.route import Route, TargetId
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.accounting.accounting import Books, unavailable
+from streamweir.server.accounting.reservation import Asked, Booking
+from streamweir.server.accounting.settlement import Ended
+from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.http import answers
+from streamweir.server.http.answers import Refusal
+from streamweir.server.http.message import Headers, Request, Response
+from streamweir.server.relay.capture import RecordedRelay, Recording
+from streamweir.server.relay.relay import Relay, Watch
+from streamweir.server.relay.state import Parts
+from streamweir.server.request.allowance import Payment
+from streamweir.server.request.attempt import build_request, make_exchange, most_output_tokens, timing_of
+from streamweir.server.request.candidates import Candidates, find_route, fit_route
+from streamweir.server.request.estimate import estimate_prompt, read_idempotency
+from streamweir.server.request.overload import Place
+from streamweir.server.request.parsing import LARGEST_ON_LOOP, read_chat
+from streamweir.server.request.post_processing import content_of, count_pending
+from streamweir.server.request.reservation_size import Measure
+from streamweir.server.request.runtime import Setup
+from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.store.journal.journal import JournalUnavailable
+
+_WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
+"""Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
+
+
+class Conversation:
+    """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
+
+    __slots__ = (
+        "_body_bytes",
+        "_body_digest",
+        "_books",
+        "_chat",
+        "_dialect",
+        "_headers",
+        "_idempotency",
+        "_is_cut",
+        "_meter",
+        "_parser",
+        "_payment",
+        "_pending",
+        "_prompt",
+        "_recording",
+        "_relay",
+        "_request",
+        "_response",
+        "_setup",
+        "_stop_reason",
+        "_task",
+        "_told",
+        "_vocabularies",
+        "_watch",
+        "booking",
+        "facts",
+        "key",
+        "place",
+    )
+
+    def __init__(
+        self,
+        setup: Setup,
+        request: Request,
+        response: Response,
+        dialect: Dialect,
+        key: Key,
+        facts: RequestFacts,
+        books: Books,
+        vocabularies: Vocabularies,
+        watch: Watch,
+        parser: Executor,
+        place: Place,
+    ) -> None:
+        self._setup = setup
+        self.place = place
+        self._request = request
+        self._response = response
+        self._dialect = dialect
+        self._books = books
+        self._vocabularies = vocabularies
+        self._headers: Headers = ()
+        self._watch = watch
+        self._parser = parser
+        self._relay: Relay | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop_reason: StreamweirError | None = None
+        self._payment: Payment | None = None
+        self._chat: ChatRequest | None = None
+        self._meter: Meter | None = None
+        self._prompt: Prompt | None = None
+        """For a count of it, when it is over."""
+        self._is_cut = False
+        """The caller's answer was cut, though the upstream may be read on."""
+        self._told: int | None = None
+        """The status of the error that the caller got for it, where he had nothing yet."""
+        self.key = key
+        self.booking: Booking | None = None
+        self._pending: Pending | None = None
+        """What is still to be counted, when it is over."""
+        self._recording: Recording | None = None
+        self.facts = facts
+
+    async def run(self) -> None:
+        if self._response.gone:  # closed right behind its request, before this task had its turn
+            self._settle_early(Verdict.CLIENT_GONE, 499)
+            return
+        if self._stop_reason is not None:  # as early
+            self._refuse(self._stop_reason)
+            return
+        self._task = asyncio.current_task()
+        self._response.on_gone = self._caller_gone
+        try:
+            await self._try_targets(await self._admit())
+        except Refusal as refusal:
+            self._headers = refusal.headers
+            self._refuse(refusal.error, Verdict.REJECTED)
+            refusal.__traceback__ = None  # its frames would keep the whole request until cycles are collected
+        except StreamweirError as error:
+            self._refuse(error)
+            error.__traceback__ = None  # as above
+        except asyncio.CancelledError:
+            relay, meter = self._relay, self._meter
+            if relay is not None and meter is not None and (relay.is_delivered or self._is_cut):
+                # The end of the process, behind the end of the answer: it is recorded as the caller got it.
+                self._settle(relay, meter)
+                raise
+            # Our own, from `stop` or the caller's leaving: nothing was under way that could be told.
+            if self._stop_reason is not None:
+                self._refuse(self._stop_reason)
+            elif self._response.gone:
+                self._settle_early(Verdict.CLIENT_GONE, 499)
+                self._bill()
+            else:  # the end of the process: what went out until now is billed for all that
+                self._settle_early(Verdict.SHUTDOWN, 200 if self._response.started else 0)
+                self._bill()
+                raise
+        except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
+            self._watch.fault(reason, self._request.id)
+            fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=self._request.id)
+            self._refuse(fault)
+
+    def stop(self, error: StreamweirError, *, reads_on: bool = False) -> None:
+        """End it now: an error frame where a stream runs, a status where none was sent yet.
+
+        `reads_on`: without the caller, where the upstream bills on and will tell for what.
+        """
+        relay = self._relay
+        if self._stop_reason is not None or (relay is not None and relay.is_over and relay.failure is None):
+            return  # it is over: only its record is still to be written
+        self._stop_reason = error
+        if relay is None or relay.is_over:
+            if self._task is not None:
+                self._task.cancel()
+        elif reads_on:
+            self._cut(relay, error)
+        else:
+            relay.stop(error)
+
+    def cut(self) -> None:
+        """Not even a refusal could be sent."""
+        self._response.cut()
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory it holds: what it has read, and what it keeps of the answer."""
+        return self._relay.held_bytes if self._relay is not None else len(self._request.body)
+
+    def _caller_gone(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def ended(self) -> Ended:
+        """When `run` is over."""
+        self._payment = None  # it holds this one
+        pending, recording, meter = self._pending, self._recording, self._meter
+        record = count = None
+        if recording is not None and meter is not None:
+            record = partial(content_of, recording, meter, self._request.id, self.key, self.booking, self.facts.at_ms)
+        if pending is not None:
+            model = (self.facts.target or "").partition("/")[2]
+            count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
+        estimate = None if pending is None else pending.count
+        return Ended(facts=self.facts, booking=self.booking, count=count, estimate=estimate, record=record)
+
+    def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
+        answer = answers.failure_answer(error, self._dialect, self._headers)
+        self.facts.error = error.code
+        self._settle_early(verdict or verdict_of_error(error), answer.status)
+        if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
+            self._bill()
+        if self._response.started:  # only a bug gets here: the caller must not take what it has for the whole
+            self._response.cut()
+        else:
+            self._response.send(answer)
+
+    def _settle_early(self, verdict: Verdict, status: int) -> None:
+        """The record of a request whose last attempt left nothing to be counted."""
+        facts = self.facts
+        facts.verdict, facts.status = verdict, status
+        facts.duration_s = time.monotonic() - self._request.arrived_s
+
+    def _bill(self) -> None:
+        """What the last attempt took, where its upstream was asked and has not refused."""
+        relay, meter = self._relay, self._meter
+        if relay is not None and relay.is_billable and meter is not None:
+            self._pending = meter.close(self.facts.verdict)
+            self.facts.completion_id = self._pending.settlement.completion_id
+            self.facts.service_tier = meter.record.service_tier
+
+    async def _admit(self) -> Candidates:
+        """Reads, routes and books it."""
+        chat = self._chat = await self._read()
+        self._prompt = chat.prompt
+        facts, setup = self.facts, self._setup
+        facts.model, facts.stream = chat.model or setup.default_model, chat.stream
+        route = find_route(setup, self.key, chat)
+        now = time.monotonic()
+        fit = fit_route(setup, route, chat)
+        targets = setup.router.order(fit, now, random)
+        if not targets:
+            raise setup.router.unavailable(fit, now)
+        try:
+            await self._book(chat, route)
+        except BaseException:
+            setup.router.abandoned(targets[0])
+            raise
+        setup.budget.note_request(now)
+        return Candidates(setup, targets)
+
+    async def _book(self, chat: ChatRequest, route: Route) -> None:
+        """What is let in is in the journal when this is over. Raises `Refusal`."""
+        quote, quote_text = self._setup.quotes.of(route, self.facts.at_ms)
+        asked = Asked(
+            request_id=self._request.id,
+            at_ms=self.facts.at_ms,
+            key=self.key,
+            dialect=self._dialect.name,
+            model=route.id,
+            stream=chat.stream,
+            quote=quote,
+            quote_text=quote_text,
+            prompt_tokens=estimate_prompt(chat),
+            output_tokens=most_output_tokens(chat),
+            service_tier=chat.service_tier,
+            idempotency=self._idempotency,
+            body_digest=self._body_digest,
+            measure=Measure(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
+        )
+        self.booking, headers = await self._books.open(asked)
+        self.facts.flags = self.booking.flags
+        self._headers += headers
+        try:
+            await self.booking.written()
+        except JournalUnavailable:
+            self._books.withdraw(self.booking)
+            self.booking = None
+            raise Refusal(unavailable(), headers) from None
+        except TimeoutError:
+            raise Refusal(unavailable(), headers) from None
+        self.facts.admitted_s = time.monotonic() - self._request.arrived_s
+        self._payment = Payment(
+            self._books, self.booking, self._watch, self._cut, self._request.arrived_s, self._vocabularies
+        )
+
+    async def _read(self) -> ChatRequest:
+        request = self._request
+        body, request.body = request.body, b""
+        self._body_bytes = len(body)
+        self._idempotency, self._body_digest = read_idempotency(request.headers, body)
+        request.headers, request.admitted = {}, None
+        if self.key.log_content:
+            self._recording = Recording(body, self._request.arrived_s)
+        return await read_chat(body, self._dialect, self._parser)
+
+    async def _try_targets(self, candidates: Candidates) -> None:
+        refusals = self._setup.refusals
+        while True:
+            target = candidates.target
+            relay, meter = await self._attempt(target, is_last=candidates.is_last)
+            if self._payment is not None:
+                await self._payment.over()
+            error = relay.failure
+            if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
+                self._settle(relay, meter)
+                return
+            if self._response.gone:  # in the moment between two attempts
+                self._settle_early(Verdict.CLIENT_GONE, 499)
+                return
+            if is_refusal_of_stream_options(error) and not refusals.refuses(target):
+                refusals.note(target)  # not asked for again
+                candidates.repeat()
+            else:
+                await candidates.advance(error, self._request.arrived_s, self._sleep)
+
+    async def _sleep(self, wait_s: float) -> None:
+        self._relay = None
+        self._response.on_gone = self._caller_gone
+        await asyncio.sleep(wait_s)
+
+    async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
+        self.place.opened()
+        began_at = time.monotonic()
+        attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
+        self.facts.attempts.append(attempt)
+        try:
+            relay, meter, running = self._begin(target, is_last, await self._build(target))
+        except BaseException:
+            self._setup.router.abandoned(target)
+            raise
+        try:
+            await running
+        finally:
+            attempt.duration_s = time.monotonic() - began_at
+            attempt.resends = relay.resends
+            self._report(relay, meter, target, attempt)
+        return relay, meter
+
+    async def _build(self, target: TargetId) -> UpstreamRequest:
+        """What is sent. Of a large request it is made in a thread, as it was read in one."""
+        chat, limit = self._chat, self.booking.limit if self.booking is not None else None
+        assert chat is not None  # noqa: S101 (for the type checker)
+        self._response.on_gone = self._caller_gone
+        if self._body_bytes <= LARGEST_ON_LOOP:
+            return build_request(self._setup, chat, target, limit)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._parser, build_request, self._setup, chat, target, limit
+        )
+
+    def _begin(
+        self, target: TargetId, is_last: bool, request: UpstreamRequest
+    ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
+        """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
+        chat, place = self._chat, self._setup.providers[target.provider]
+        assert chat is not None  # noqa: S101 (for the type checker)
+        relay, meter = self._make(chat, target, len(request.body), is_last)
+        relay.abort_stops_billing = place.abort_stops_billing
+        relay.on_cut = self._tell_cut
+        if chat.stream:  # a whole answer shows nothing of when it began
+            relay.on_first_token = partial(self._answered, target, time.monotonic())
+        self.facts.dropped = request.dropped
+        self._relay, self._meter = relay, meter
+        if self._payment is not None:
+            self._payment.bind(relay, meter, target)
+        return relay, meter, relay.run(place.upstream, request)
+
+    def _answered(self, target: TargetId, began_at: float) -> None:
+        now = time.monotonic()
+        self._setup.router.answered(target, now, now - began_at)
+
+    def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
+        tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
+        prompt_tokens = self.booking.asked.prompt_tokens if self.booking is not None else estimate_prompt(chat)
+        exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, prompt_tokens, tokenizer)
+        parts = Parts(
+            exchange,
+            meter,
+            self._setup.providers[target.provider].provider,
+            self._response,
+            timing_of(self._setup, chat, target, self._request.arrived_s, is_last=is_last),
+            self._watch,
+            self._request.id,
+            (answers.EVENT_STREAM if chat.stream else ()) + self._headers,
+        )
+        return Relay(parts) if self._recording is None else RecordedRelay(self._recording, parts), meter
+
+    def _cut(self, relay: Relay, error: StreamweirError) -> None:
+        self._is_cut = True
+        relay.cut(error)
+
+    def _tell_cut(self, error: StreamweirError) -> None:
+        """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
+        answer = answers.failure_answer(error, self._dialect, self._headers)
+        self._told = answer.status
+        self._response.send(answer)
+
+    def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: Attempt) -> None:
+        """What the attempt says of the target's health."""
+        router, now = self._setup.router, time.monotonic()
+        error = relay.failure or meter.record.error
+        is_stopped = self._stop_reason is not None or self._is_cut
+        if relay.verdict is None and error is not None and not is_stopped:
+            attempt.error = error.code
+            if router.failed(target, now, error):
+                self._watch.ejected(attempt.target)
+        elif relay.first_token_at is not None:
+            router.succeeded(target, now)
+        else:
+            router.abandoned(target)
+        outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
+        self._watch.attempt_ended(attempt.target, outcome)
+
+    def _settle(self, relay: Relay, meter: Meter) -> None:
+        facts = self.facts
+        verdict, error = relay.verdict, relay.failure
+        if error is not None and verdict is None:
+            if not self._is_cut:
+                raise error
+            if self._told is None and not self._response.started:
+                self._tell_cut(error)
+        if verdict is Verdict.CLIENT_GONE and not relay.is_billable:
+            self._settle_early(verdict, 499)
+            return
+        pending = meter.close(verdict)
+        settlement = pending.settlement
+        facts.verdict = settlement.verdict
+        facts.error = settlement.error.code if settlement.error is not None else None
+        facts.status = self._told or (200 if verdict is None or self._response.started else 499)
+        facts.completion_id = settlement.completion_id
+        facts.service_tier = meter.record.service_tier
+        facts.flags += settlement.flags
+        if relay.is_billable and pending.needs_count:
+            self._pending = pending
+        elif relay.is_billable:
+            facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
+        facts.finish = next(iter(settlement.finishes.values()), None)
+        relay.tell(facts)
+        facts.duration_s = time.monotonic() - self._request.arrived_s

@@ -1,0 +1,90 @@
+"""What must be reserved for a request whose money is limited, measured when the books ask for it.
+
+The bytes of its body bound its prompt at once. A count by the tokenizers of all models that may answer
+is a better bound, and takes a thread: it is made only where the bound by bytes does not fit. What is
+known of the models themselves is in `server.request.model_limits`.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+
+from streamweir.core.request import ChatRequest
+from streamweir.pipeline.output_limit import thinking_budget
+from streamweir.pipeline.prompt_bound import PromptBound, bound_of, predicted_tokens, text_of
+from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
+from streamweir.policy.reserve import Need
+from streamweir.policy.route import Route
+from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.request.attempt import choices_of
+from streamweir.server.request.model_limits import Reach
+from streamweir.server.request.runtime import Setup
+
+_WORTH_COUNTING = 4096
+"""Bytes: of a shorter prompt the difference is a cent at the most."""
+_USUALLY = 8
+"""Of what pictures and recordings take at the most, one part in so many is what they usually take."""
+
+
+class Measure:
+    """Of one request. Nothing is measured before it is asked for."""
+
+    __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_setup", "_vocabularies")
+
+    def __init__(
+        self,
+        setup: Setup,
+        vocabularies: Vocabularies,
+        parser: Executor,
+        route: Route,
+        chat: ChatRequest,
+        body_bytes: int,
+    ) -> None:
+        """`body_bytes`: of the caller's body, as it was read."""
+        self._setup = setup
+        self._vocabularies = vocabularies
+        self._parser = parser
+        self._route = route
+        self._chat = chat
+        self._body_bytes = body_bytes
+        self._bound: PromptBound | None = None
+
+    def need(self, hold_tokens: int) -> Need:
+        """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
+        chat, reach, store = self._chat, self._setup.reaches.of(self._route), self._setup.config.store
+        bound = bound_of(chat, self._body_bytes, reach.image_tokens, links_are_images=reach.links_are_images)
+        self._bound = bound
+        choices, limit = choices_of(chat), chat.max_output_tokens
+        return Need(
+            prompt=bound.by_bytes(reach.widest, store.prompt_bytes_per_token),
+            limit=None if limit is None else limit * choices,
+            default=hold_tokens + thinking_budget(chat),
+            most=max(1, min(reach.answer, _room(reach, bound, hold_tokens))),
+            choices=choices,
+            besides=0 if chat.prediction is None else predicted_tokens(chat),
+            service_tier=chat.service_tier,
+        )
+
+    async def count(self) -> int | None:
+        """The most tokens of the prompt, by the tokenizers of all models that may answer. None: one is not known."""
+        bound, models = self._bound, [each.target.model for each in self._route.targets]
+        if bound is None or bound.text_bytes < _WORTH_COUNTING or not all(choose(model).is_own for model in models):
+            return None
+        loop = asyncio.get_running_loop()
+        tokens = await loop.run_in_executor(self._parser, self._count, models)
+        return None if tokens is None else bound.by_count(tokens, self._setup.reaches.of(self._route).widest)
+
+    def _count(self, models: list[str]) -> int | None:
+        """In a thread."""
+        text = text_of(self._chat)
+        counts = [self._vocabularies.tokenizer(model)(text) for model in models]
+        is_counted = all(source is UsageSource.TOKENIZER for _, source in counts)
+        return max(tokens for tokens, _ in counts) if is_counted else None
+
+
+def _room(reach: Reach, bound: PromptBound, hold_tokens: int) -> int:
+    """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
+    say nothing of that."""
+    if reach.narrowest is None:
+        return reach.answer
+    taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUALLY
+    return max(hold_tokens, reach.narrowest - taken)

@@ -1,0 +1,263 @@
+"""The configuration as objects that work: one immutable-in-use snapshot for the requests that start under it.
+
+A reload makes a new `Setup` beside the old one; a request keeps the one it started with. Upstreams
+(and their open connections) of providers that did not change are carried over, those of the others
+are closed as soon as their last call is over. Health of targets and what is known of refusals
+outlive a reload.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from streamweir.config.address import base_url_of
+from streamweir.config.error import ConfigError, member
+from streamweir.config.model import Config, Price, Timeouts
+from streamweir.config.model import Key as KeyConfig
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
+from streamweir.policy.budget import nano_of
+from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.prices import Rates, rates_of_dollars
+from streamweir.policy.pricetable import PriceTable
+from streamweir.policy.refusal import Refusals
+from streamweir.policy.retry import RetryBudget
+from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
+from streamweir.providers.base import Provider, Target
+from streamweir.providers.compatible import VENDORS, provider_of
+from streamweir.providers.registry import (
+    abort_stops_billing,
+    canonical_dialects,
+    provider_named,
+)
+from streamweir.server.accounting.pricing import Quotes
+from streamweir.server.request.model_limits import Reaches
+from streamweir.store.prices.file import load_prices
+from streamweir.upstream.base import Endpoint, Upstream
+from streamweir.upstream.http1 import Http1Upstream
+from streamweir.upstream.sim import SimUpstream
+
+_LOCAL = structs.replace(
+    VENDORS["llamacpp"],
+    # Its template has no tools, and of several choices it reports the usage of one.
+    refuses=frozenset({"function_call", "functions", "n", "parallel_tool_calls", "tool_choice", "tools"}),
+    takes_text_only=True,
+)
+"""The embedded model is a llama.cpp server with one small model."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """The timeouts of one provider: the server's, unless it has its own."""
+
+    connect_s: float
+    first_event_s: float
+    idle_s: float
+    assembly_s: float
+    total_s: float
+    commit_s: float
+    keepalive_s: float
+    silence_s: float
+    abandoned_s: float
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A configured provider: how to speak to it, where it is, and what is known of it."""
+
+    name: str
+    config: ProviderConfig
+    provider: Provider
+    canonical_for: frozenset[str]
+    upstream: Upstream
+    target: Target
+    """For the model of each request to be put in."""
+    timeouts: Patience
+    abort_stops_billing: bool
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    config: Config
+    dialect: Dialect
+    default_model: str | None
+    timeouts: Timeouts
+    most_response_bytes: int
+    keys: KeyRing
+    router: Router
+    budget: RetryBudget
+    refusals: Refusals
+    quotes: Quotes
+    reaches: Reaches
+    providers: Mapping[str, Place]
+
+
+def build_setup(
+    config: Config,
+    open_local: Callable[[ProviderConfig], Upstream],
+    old: Setup | None = None,
+    prices: PriceBook | None = None,
+) -> Setup:
+    """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for.
+
+    `prices`: the old ones where there are any, else those that the program came with.
+    """
+    providers = {}
+    for provider in config.providers:
+        before = old.providers.get(provider.name) if old is not None else None
+        patience = _patience(config, provider)
+        if before is not None and before.config == provider and before.timeouts.connect_s == patience.connect_s:
+            upstream = before.upstream
+        else:
+            upstream = _open_upstream(provider, patience, open_local)
+        providers[provider.name] = _place(provider, patience, upstream)
+    scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
+    router = Router(_routes(config), providers.keys(), scripted=scripted)
+    if old is not None:
+        changed = [name for name, place in providers.items() if _is_new(place, old)]
+        router.adopt(old.router, changed)
+    kinds = {provider.name: provider.kind for provider in config.providers}
+    book = prices or (old.quotes.prices if old is not None else built_in_prices())
+    return Setup(
+        config=config,
+        dialect=DIALECTS[config.server.dialect],
+        default_model=config.server.default_model,
+        timeouts=config.server.timeouts,
+        most_response_bytes=config.server.limits.response_bytes,
+        keys=key_ring(config),
+        router=router,
+        budget=old.budget if old is not None else RetryBudget(),
+        refusals=old.refusals if old is not None else Refusals(),
+        quotes=Quotes(
+            book,
+            kinds,
+            {model.id: _rates(model.price) for model in config.models if model.price is not None},
+        ),
+        reaches=Reaches(kinds, book, config.store),
+        providers=providers,
+    )
+
+
+def key_ring(config: Config) -> KeyRing:
+    """The keys of the operator's file."""
+    return KeyRing([_key(key) for key in config.keys])
+
+
+def _is_new(place: Place, old: Setup) -> bool:
+    before = old.providers.get(place.name)
+    return before is None or before.config != place.config
+
+
+def _patience(config: Config, provider: ProviderConfig) -> Patience:
+    own, server = provider.timeouts, config.server.timeouts
+    chosen = {}
+    for name in Patience.__struct_fields__:
+        value = getattr(own, name)
+        chosen[name] = value if value is not None else getattr(server, name)
+    return Patience(**chosen)
+
+
+def _open_upstream(
+    provider: ProviderConfig, patience: Patience, open_local: Callable[[ProviderConfig], Upstream]
+) -> Upstream:
+    if provider.kind == "sim":
+        return SimUpstream()
+    if provider.kind == "local":
+        return open_local(provider)
+    address = base_url_of(provider)
+    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    endpoint = Endpoint(
+        base_url=address,
+        headers=tuple(provider.headers.items()),
+        proxy=provider.proxy,
+        ca_file=provider.ca_file,
+        most_connections=provider.max_connections,
+        connect_s=patience.connect_s,
+    )
+    try:
+        return Http1Upstream(endpoint)
+    except ValueError as reason:  # what only the one who connects can find wrong
+        raise ConfigError(member("providers", provider.name), str(reason)) from None
+
+
+def _place(provider: ProviderConfig, patience: Patience, upstream: Upstream) -> Place:
+    wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
+    stops = provider.cancel_stops_billing
+    return Place(
+        name=provider.name,
+        config=provider,
+        provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
+        canonical_for=canonical_dialects(wire),
+        upstream=upstream,
+        target=Target(
+            model="",
+            api_key=provider.api_key,
+            api_version=provider.api_version,
+            project=provider.project,
+            location=provider.location,
+        ),
+        timeouts=patience,
+        abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
+    )
+
+
+def _routes(config: Config) -> list[Route]:
+    return [
+        Route(
+            id=model.id,
+            targets=tuple(
+                WeightedTarget(target=TargetId(target.provider, target.model), weight=target.weight)
+                for target in model.targets
+            ),
+            strategy=model.strategy,
+        )
+        for model in config.models
+    ]
+
+
+@cache
+def built_in_prices() -> PriceBook:
+    return open_prices(None)
+
+
+def open_prices(data_dir: Path | None) -> PriceBook:
+    """The newer of what the program came with and what `streamweir prices update` has put there."""
+    return PriceBook(PriceTable(load_prices(data_dir)[0]))
+
+
+def _rates(price: Price) -> Rates:
+    return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h)
+
+
+def _key(key: KeyConfig) -> Key:
+    return Key(
+        name=key.name,
+        digest=digest_of(key.key),
+        last4=key.key[-4:],
+        dialect=key.dialect,
+        models=key.models,
+        scopes=frozenset(key.scopes),
+        expires_at=key.expires.timestamp() if key.expires is not None else None,
+        rpm=key.rpm,
+        tpm=key.tpm,
+        max_streams=key.max_streams,
+        budget_nano=nano_of(key.budget_usd) if key.budget_usd is not None else None,
+        budget_period=key.budget_period or "total",
+        id=f"file:{key.name}",
+        workspace_id=key.workspace or DEFAULT_WORKSPACE,
+        log_content=key.log_content,
+    )
+
+
+def connections_of(setup: Setup) -> Iterator[tuple[str, int, int]]:
+    """To each provider: how many are in use, and how many idle."""
+    for name, place in setup.providers.items():
+        if isinstance(place.upstream, Http1Upstream):
+            yield name, place.upstream.in_use, place.upstream.idle
+
+
+def close_idle(setup: Setup) -> None:
+    for place in setup.providers.values():
+        if isinstance(place.upstream, Http1Upstream):
+            place.upstream.close_idle()

@@ -1,0 +1,1 @@
+"""What is logged and counted of requests and of the process, and what may be printed."""

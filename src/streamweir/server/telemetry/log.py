@@ -1,0 +1,276 @@
+"""The log: one line per request, and a word on what happens to the process.
+
+Whatever is to be logged goes through `logger` (structlog), and so through one chain: level, time,
+cleaning, rendering, sink. The line of a request (`log_request`) is the same chain by a shorter way,
+for there is one with every request (`server.telemetry.log_line`). No secret passes either: every string of
+every event is cleaned. No prompt and no query string is ever handed to them. Readable lines go to a
+terminal, JSON lines anywhere else. Until `configure_log` is called, events go nowhere.
+
+The standard library's logging (asyncio's own words) and exceptions that nobody caught come here too.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any, Literal, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+from streamweir.server.telemetry.log_line import MOST_ITEMS, level_of, line_of, written
+from streamweir.server.telemetry.log_text import render_text
+from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.sanitize import clean, clean_id, clean_lines
+from streamweir.server.telemetry.sink import Sink
+from streamweir.wire import jsonio
+
+Format = Literal["auto", "text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_LONGER = 1000
+_LONGEST_EXCEPTION = 16_000
+_PLAIN = frozenset({bool, int, float, type(None)})
+_DEEPEST = 4
+_FRAMES = 20
+
+
+class _Outlet:
+    """Where lines leave. One for the process, as the streams that it writes to are."""
+
+    def __init__(self) -> None:
+        self.sink: Sink | None = None
+        self.level = 0
+        self.worker: int | None = None
+        self.node: str | None = None
+        self.render: Callable[[EventDict], bytes] = _render_json
+        self.dropped_before = 0
+        self.restore: Callable[[], None] = _nothing
+
+    @property
+    def bound(self) -> dict[str, int | str]:
+        """What every event has."""
+        node: dict[str, int | str] = {} if self.node is None else {"node": self.node}
+        return node if self.worker is None else {**node, "worker": self.worker}
+
+    def write(self, line: bytes) -> None:
+        if self.sink is not None:
+            self.sink.write(line)
+
+    debug = info = warning = error = critical = write
+
+
+def configure_log(
+    format: Format = "auto",
+    stream: TextIO | None = None,
+    *,
+    level: LogLevel = "info",
+    worker: int | None = None,
+    node: str | None = None,
+) -> None:
+    """`worker`: its number, on every line; `node`: its name, on every line of JSON, which may be gathered from several.
+
+    May be called again; what is waiting is written first.
+    """
+    close_log()
+    stream = stream if stream is not None else sys.stderr
+    is_terminal = stream.isatty()
+    if format == "json" or (format == "auto" and not is_terminal):
+        _outlet.render = _render_json
+    else:
+        has_colour = is_terminal and not os.environ.get("NO_COLOR")
+        _outlet.render = lambda event: render_text(event, is_terminal=is_terminal, has_colour=has_colour)
+    _outlet.level = _LEVELS[level]
+    _outlet.worker = worker
+    _outlet.node = clean(node) if node is not None and _outlet.render is _render_json else None
+    _outlet.sink = Sink(stream, _word_dropped)
+    _outlet.restore = _take_over_reports()
+
+
+def close_log(timeout_s: float = 1.0) -> bool:
+    """Writes what is waiting, for no longer than this. False: not all of it could be written."""
+    sink, _outlet.sink = _outlet.sink, None
+    if sink is None:
+        return True
+    _outlet.restore()
+    _outlet.restore = _nothing
+    is_written = sink.close(timeout_s)
+    _outlet.dropped_before += sink.dropped
+    return is_written
+
+
+def dropped_lines() -> int:
+    """How many lines found no room, since the process began."""
+    return _outlet.dropped_before + (_outlet.sink.dropped if _outlet.sink is not None else 0)
+
+
+def log_request(facts: RequestFacts) -> None:
+    """The one line of a request."""
+    if _outlet.sink is None:
+        return
+    level, now = level_of(facts), time.time()
+    if _LEVELS[level] < _outlet.level:
+        return
+    line = line_of(facts, level, now, _outlet.node, _outlet.worker)
+    if _outlet.render is _render_json:
+        _outlet.sink.write(jsonio.encode(line) + b"\n")
+    else:
+        _outlet.sink.write(_outlet.render({**jsonio.to_members(line), "time": now}))
+
+
+def log_fault(reason: BaseException, request_id: str) -> None:
+    """A bug that came to light while a request was served."""
+    logger.error("internal error", id=request_id, exc_info=reason)
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """What this loop finds raised where nobody waits for it is logged, without the objects' own words on themselves."""
+    loop.set_exception_handler(_report_from_loop)
+
+
+def _drop_if_unwanted(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    if _outlet.sink is None or _LEVELS[method] < _outlet.level:
+        raise structlog.DropEvent
+    return event
+
+
+def _date(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    return {"time": time.time(), "level": method, "event": event.pop("event", ""), **_outlet.bound, **event}
+
+
+def _format_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    fault = event.pop("exc_info", None)
+    if isinstance(fault, tuple):
+        fault = fault[1]
+    elif fault is True:
+        fault = sys.exc_info()[1]
+    if isinstance(fault, BaseException):
+        told = traceback.TracebackException.from_exception(fault, limit=-_FRAMES, compact=True)
+        event["exception"] = "".join(told.format()).rstrip()
+    return event
+
+
+def _clean_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if type(value) is str:
+            event[name] = _CLEANERS.get(name, clean)(value)
+        elif type(value) not in _PLAIN:
+            event[name] = _clean_value(value, _DEEPEST, _CLEANERS.get(name, clean))
+    return event
+
+
+def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clean) -> object:
+    """As plain types. An object that we do not know is named by its type: what it says of itself may hold anything."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, str | PurePath):
+        return cleaned(str(value))
+    if isinstance(value, dict) and depth:
+        items = list(value.items())[:MOST_ITEMS]
+        return {clean(str(name)): _clean_value(member, depth - 1) for name, member in items}
+    if isinstance(value, list | tuple) and depth:
+        return [_clean_value(item, depth - 1, cleaned) for item in value[:MOST_ITEMS]]
+    if isinstance(value, BaseException):
+        return clean(f"{type(value).__name__}: {value}")
+    return type(value).__name__
+
+
+def _render(_: WrappedLogger, __: str, event: EventDict) -> bytes:
+    return _outlet.render(event)
+
+
+def _render_json(event: EventDict) -> bytes:
+    return jsonio.encode({**event, "time": written(event["time"])}) + b"\n"
+
+
+def _word_dropped(count: int) -> bytes:
+    fields = {"time": time.time(), "level": "warning", "event": "log lines dropped", **_outlet.bound, "count": count}
+    return _outlet.render(fields)
+
+
+class _StandardLogging(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):  # arguments that do not fit the message: log what can be had
+            text = str(record.msg)
+        tell = logger.error if record.levelno >= logging.ERROR else logger.warning
+        tell(text, source=record.name, exc_info=record.exc_info)
+
+
+def _take_over_reports() -> Callable[[], None]:
+    """The root logger and the interpreter's three hooks. Gives what puts everything back."""
+    root, handler = logging.getLogger(), _StandardLogging()
+    root.addHandler(handler)
+    before = sys.excepthook, threading.excepthook, sys.unraisablehook
+    sys.excepthook = _report_uncaught
+    threading.excepthook = _report_from_thread
+    sys.unraisablehook = _report_unraisable
+
+    def restore() -> None:
+        root.removeHandler(handler)
+        sys.excepthook, threading.excepthook, sys.unraisablehook = before
+
+    return restore
+
+
+def _report_uncaught(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, fault, trace)
+    else:
+        logger.critical("uncaught exception", exc_info=fault)
+        close_log()  # the process is about to end
+
+
+def _report_from_thread(args: threading.ExceptHookArgs) -> None:
+    name = args.thread.name if args.thread is not None else None
+    logger.error("uncaught exception in a thread", thread=name, exc_info=args.exc_value)
+
+
+def _report_unraisable(report: "sys.UnraisableHookArgs") -> None:
+    logger.error("exception ignored", where=type(report.object).__name__, exc_info=report.exc_value)
+
+
+def _report_from_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if isinstance(context.get("exception"), OSError) and "transport" in context:
+        return  # a connection that broke: whoever owns it was told by `connection_lost`
+    logger.error(context.get("message", "exception in the event loop"), exc_info=context.get("exception"))
+
+
+def _nothing() -> None:
+    return
+
+
+_CLEANERS: dict[str, Callable[[str], str]] = {
+    "id": clean_id,
+    "completion_id": clean_id,
+    "request_id": clean_id,
+    "request_ids": clean_id,
+    "event": lambda text: clean(text, _LONGER),
+    "reason": lambda text: clean(text, _LONGER),
+    "exception": lambda text: clean_lines(text, _LONGEST_EXCEPTION),
+}
+
+_outlet = _Outlet()
+
+logger: FilteringBoundLogger = cast(
+    FilteringBoundLogger,
+    structlog.wrap_logger(
+        _outlet,
+        processors=[_drop_if_unwanted, _date, _format_exception, _clean_event, _render],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    ),
+)
+"""For everything that is not a request: `logger.warning("target ejected", target=...)`, `exc_info=` for a fault."""

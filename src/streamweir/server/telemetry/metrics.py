@@ -1,0 +1,377 @@
+"""What is counted, in the words of Prometheus.
+
+Requests end, streams open, chunks pass: each is a number in a plain list or dict that is turned into
+the text form only when somebody reads it. So counting costs well below a microsecond where it must
+(`chunk_gap.observe`, once per chunk). Labels come from a bounded set: names that the configuration
+gave or that a provider has really answered for; whatever else callers invent is `other`. Nothing here
+decides anything, and no global registry is touched.
+"""
+
+import platform
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
+from typing import Protocol
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamweir import __version__
+from streamweir.core.verdict import Verdict
+from streamweir.server.telemetry.log import dropped_lines
+from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.sanitize import clean
+
+MOST_NAMES = 300
+"""Distinct models, and distinct targets, that may be learned beside the configured ones."""
+MOST_HISTOGRAMS = 100
+"""Each is a score of lines in the text."""
+OTHER = "other"
+
+FIRST_TOKEN_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
+DURATION_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+CHUNK_GAP_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+LOOP_LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+_ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
+
+_Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
+"""Model, target, dialect, verdict and the source of the usage, as a request has them; whether a provider answered."""
+
+
+class Histogram:
+    """Counts by upper bounds, as cheap as Python has it. One thread only."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    @property
+    def total(self) -> float:
+        return self._sum
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as the text form wants them."""
+        buckets, below = [], 0
+        for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
+            below += count
+            buckets.append(("+Inf" if bound == inf else str(bound), float(below)))
+        return buckets
+
+
+class BookReading(Struct, frozen=True, kw_only=True):
+    """How the books are, at the moment."""
+
+    waiting: int
+    """Entries that the database does not have yet."""
+    lag_s: float
+    """The age of the oldest of them."""
+    journal_bytes: int
+    refused: int
+    content_dropped: int
+    is_degraded: bool
+    """Limits are counted without the others, for want of Valkey."""
+
+
+class OverloadReading(Protocol):
+    """See `server.request.overload.Reading`."""
+
+    @property
+    def opening(self) -> int: ...
+
+    @property
+    def limit(self) -> float: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def refusals(self) -> Mapping[str, int]: ...
+
+    @property
+    def turns(self) -> Histogram: ...
+
+
+class Metrics:
+    """`connections` gives for each provider how many are in use and how many idle; it may be set later.
+
+    `books`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
+    `body_bytes`: what request bodies hold.
+    """
+
+    def __init__(
+        self,
+        *,
+        connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
+        books: Callable[[], BookReading] | None = None,
+        lines_dropped: Callable[[], int] = dropped_lines,
+        task_ends: Mapping[str, int] = {},
+        body_bytes: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.connections = connections
+        self._books = books
+        self._lines_dropped = lines_dropped
+        self._task_ends = task_ends
+        self._body_bytes = body_bytes
+        self.overload: Callable[[], OverloadReading] | None = None
+        self.queued: Callable[[], Iterable[tuple[str, int, int]]] | None = None
+        """For each listener how many connections wait in the kernel, and how many may."""
+        self.chunk_gap = Histogram(CHUNK_GAP_S)
+        self.loop_lag = Histogram(LOOP_LAG_S)
+        self._models = _Names()
+        self._targets = _Names()
+        self._open_streams = 0
+        self._admitted = 0
+        self._rejected: dict[tuple[str, ...], float] = {}
+        self._tallies: dict[tuple[str, ...], _Tally] = {}
+        self._tally_of: dict[_Kind, _Tally] = {}
+        self._attempts: dict[tuple[str, ...], float] = {}
+        self._ejections: dict[tuple[str, ...], float] = {}
+        self._first_tokens: dict[str, Histogram] = {}
+        self._durations: dict[str, Histogram] = {}
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Readings(self._families))
+        ProcessCollector(registry=self._registry)
+
+    def know(self, models: Iterable[str], targets: Iterable[str]) -> None:
+        """The names of the configuration: aliases, and `{provider}/{model}`."""
+        self._models.configured = frozenset(models)
+        self._targets.configured = frozenset(targets)
+        self._tally_of.clear()
+
+    def stream_opened(self) -> None:
+        self._open_streams += 1
+
+    def stream_closed(self) -> None:
+        self._open_streams -= 1
+
+    def attempt_ended(self, target: str, code: str | None) -> None:
+        """`code`: what it failed with, None where the provider answered."""
+        _add(self._attempts, self._target_label(target, has_answered=code is None), code or "ok")
+
+    def ejected(self, target: str) -> None:
+        _add(self._ejections, self._target_label(target, has_answered=False))
+
+    def request_ended(self, facts: RequestFacts) -> None:
+        attempts, usage = facts.attempts, facts.usage
+        target = attempts[-1].target if attempts else ""
+        has_answered = facts.ttft_s is not None or (bool(attempts) and facts.verdict in _ANSWERED)
+        kind = (facts.model, target, facts.dialect, facts.verdict, facts.usage_source, has_answered)
+        tally = self._tally_of.get(kind) or self._find_tally(kind)
+        tally.requests += 1
+        if attempts or facts.error is None:
+            self._admitted += 1
+        else:
+            _add(self._rejected, facts.error)
+        if facts.ttft_s is not None:
+            _histogram_of(self._first_tokens, tally.target, FIRST_TOKEN_S).observe(facts.ttft_s)
+        if attempts:
+            _histogram_of(self._durations, tally.target, DURATION_S).observe(facts.duration_s)
+        if usage is not None:
+            # In kinds that do not overlap: what is cached is not also input, what is reasoned not also output.
+            cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
+            tally.input += usage.prompt_tokens - cached
+            tally.cached += cached
+            tally.output += usage.completion_tokens - reasoning
+            tally.reasoning += reasoning
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def _find_tally(self, kind: _Kind) -> "_Tally":
+        """By its labels. A name that is its own label stays one, so the way to its tally is kept; others may change."""
+        name, target, dialect, verdict, source, has_answered = kind
+        model = (self._models.label(name, has_answered) or OTHER) if name else ""
+        label = self._target_label(target, has_answered) if target else ""
+        labels = (model, label, dialect or "", verdict or "", source or "")
+        tally = self._tallies.get(labels)
+        if tally is None:
+            tally = self._tallies[labels] = _Tally(*labels)
+        if (model, label) == (name or "", target):
+            self._tally_of[kind] = tally
+        return tally
+
+    def _target_label(self, target: str, has_answered: bool) -> str:
+        # Whose model it was is worth knowing even where the model itself is nobody's.
+        return self._targets.label(target, has_answered) or f"{clean(target.partition('/')[0])}/{OTHER}"
+
+    def _families(self) -> Iterator[Metric]:
+        yield _counter(
+            "requests",
+            "Requests that are over, by what became of them.",
+            ("model", "target", "dialect", "verdict"),
+            self._requests(),
+        )
+        yield _counter("requests_admitted", "Requests that were let in.", (), {(): self._admitted})
+        yield _counter(
+            "requests_rejected", "Requests that were refused before an upstream was asked.", ("code",), self._rejected
+        )
+        yield _gauge("open_streams", "Requests to models that are under way.", (), [((), self._open_streams)])
+        yield _gauge(
+            "request_body_bytes", "What the bodies of requests under way hold.", (), [((), self._body_bytes())]
+        )
+        yield _histogram(
+            "time_to_first_token_seconds",
+            "From the arrival of a request to the first token written.",
+            "target",
+            self._first_tokens,
+        )
+        yield _histogram(
+            "request_duration_seconds",
+            "From the arrival of a request that reached an upstream to its end.",
+            "target",
+            self._durations,
+        )
+        yield _histogram("time_between_chunks_seconds", "Between two pieces of one answer.", None, {"": self.chunk_gap})
+        yield _counter("tokens", "Tokens, each counted in one kind only.", ("model", "kind", "source"), self._tokens())
+        yield _counter(
+            "upstream_attempts", "Calls to upstreams, by how they went.", ("target", "outcome"), self._attempts
+        )
+        yield _counter("ejections", "Times that a failing target was left out.", ("target",), self._ejections)
+        yield from self._process_families()
+
+    def _requests(self) -> dict[tuple[str, ...], float]:
+        counts: dict[tuple[str, ...], float] = {}
+        for tally in self._tallies.values():
+            _add(counts, tally.model, tally.target, tally.dialect, tally.verdict, by=tally.requests)
+        return counts
+
+    def _tokens(self) -> dict[tuple[str, ...], float]:
+        counts: dict[tuple[str, ...], float] = {}
+        for tally in self._tallies.values():
+            for kind in ("input", "cached", "output", "reasoning"):
+                _add(counts, tally.model, kind, tally.source, by=getattr(tally, kind))
+        return counts
+
+    def _process_families(self) -> Iterator[Metric]:
+        yield _histogram("loop_lag_seconds", "How late the event loop ran a timer.", None, {"": self.loop_lag})
+        if self.overload is not None:
+            yield from _overload_families(self.overload())
+        if self.queued is not None:
+            queued = list(self.queued())
+            waiting = [((name,), count) for name, count, _ in queued]
+            yield _gauge("listen_queue", "Connections that wait in the kernel to be accepted.", ("listener",), waiting)
+            most = [((name,), count) for name, _, count in queued]
+            yield _gauge("listen_queue_limit", "Connections that may wait there.", ("listener",), most)
+        if self.connections is not None:
+            readings = list(self.connections())
+            rows = [((name, "in_use"), used) for name, used, _ in readings]
+            rows += [((name, "idle"), idle) for name, _, idle in readings]
+            yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
+        if self._books is not None:
+            yield from _book_families(self._books())
+        ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
+        yield _counter("background_task_ends", "Ends of background tasks that nobody asked for.", ("task",), ends)
+        yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
+        labels = (__version__, platform.python_version())
+        yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])
+
+
+def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
+    refusals: dict[tuple[str, ...], float] = {(reason,): count for reason, count in reading.refusals.items()}
+    yield _counter("overload_refusals", "Requests refused as overloaded, by reason.", ("reason",), refusals)
+    about = "Requests being opened: admitted, and no upstream asked yet."
+    yield _gauge("opening_requests", about, (), [((), reading.opening)])
+    about = "How many requests may be opened at once. +Inf: there is no queue, and no limit."
+    yield _gauge("opening_limit", about, (), [((), reading.limit)])
+    about = "Duration of a turn of the event loop: how long work that is ready waits."
+    yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
+
+
+def _book_families(books: BookReading) -> Iterator[Metric]:
+    yield _gauge("books_waiting", "Entries that the database does not have yet.", (), [((), books.waiting)])
+    yield _gauge("books_lag_seconds", "The age of the oldest of them.", (), [((), books.lag_s)])
+    yield _gauge(
+        "journal_bytes", "What of the journal the database does not have yet.", (), [((), books.journal_bytes)]
+    )
+    yield _counter("books_refused", "Entries for which the journal had no room.", (), {(): books.refused})
+    yield _counter("content_dropped", "Contents of requests that were not kept.", (), {(): books.content_dropped})
+    about = "1 where limits are counted without the other processes, for want of Valkey."
+    yield _gauge("shared_degraded", about, (), [((), int(books.is_degraded))])
+
+
+class _Tally(Struct):
+    """The requests that have these labels."""
+
+    model: str
+    target: str
+    dialect: str
+    verdict: str
+    source: str
+    """Of the tokens."""
+    requests: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
+class _Names:
+    """Which names may be labels."""
+
+    def __init__(self) -> None:
+        self.configured: frozenset[str] = frozenset()
+        self._learned: set[str] = set()
+
+    def label(self, name: str, has_answered: bool) -> str | None:
+        if name in self.configured:
+            return name
+        name = clean(name)
+        if name in self._learned:
+            return name
+        if has_answered and len(self._learned) < MOST_NAMES:
+            self._learned.add(name)
+            return name
+        return None
+
+
+class _Readings(Collector):
+    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return self._families()
+
+
+def _add(counts: dict[tuple[str, ...], float], *labels: str, by: float = 1) -> None:
+    if by:
+        counts[labels] = counts.get(labels, 0) + by
+
+
+def _histogram_of(histograms: dict[str, Histogram], label: str, bounds: tuple[float, ...]) -> Histogram:
+    if label not in histograms and len(histograms) >= MOST_HISTOGRAMS:
+        label = OTHER
+    histogram = histograms.get(label)
+    if histogram is None:
+        histogram = histograms[label] = Histogram(bounds)
+    return histogram
+
+
+def _counter(name: str, about: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], float]) -> Metric:
+    family = CounterMetricFamily(f"streamweir_{name}", about, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family
+
+
+def _gauge(name: str, about: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    family = GaugeMetricFamily(f"streamweir_{name}", about, labels=labels)
+    for values, reading in rows:
+        family.add_metric(values, reading)
+    return family
+
+
+def _histogram(name: str, about: str, label: str | None, histograms: dict[str, Histogram]) -> Metric:
+    family = HistogramMetricFamily(f"streamweir_{name}", about, labels=(label,) if label is not None else ())
+    for value, histogram in histograms.items():
+        family.add_metric((value,) if label is not None else (), histogram.buckets(), histogram.total)
+    return family

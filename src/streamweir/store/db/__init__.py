@@ -1,0 +1,1 @@
+"""A database, SQLite or PostgreSQL: connections, schema, tables and statements."""

@@ -1,0 +1,86 @@
+"""Opens the database that the configuration names: an SQLite file, or PostgreSQL by its URL.
+
+Whoever opens it finds it at the schema of this program, or not at all. Every way in which that can
+fail is a `StoreError` of one line, which says where and why and never shows a password.
+"""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import unquote
+
+from sqlalchemy.exc import DBAPIError
+
+from streamweir.store.db import schema
+from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, wait_for_disk
+from streamweir.store.db.migrations import HEAD
+
+__all__ = ["Store", "StoreError", "StoreUnavailable", "first_line", "open_store", "sqlite_path"]
+
+_MIGRATION_S = 3600.0
+"""Indexes of a log of many million rows are made anew; what is not done by then is undone, and is to be begun anew."""
+_OPEN_S = 10.0
+
+
+async def open_store(
+    url: str, data_dir: Path, *, migrate: bool = True, slow: Slow = lambda *_: None, every_s: float = SLOW_S
+) -> Store:
+    """With `migrate` false, a schema that is not this program's own is an error too. A slow disk is waited for, and
+    `slow` is told every few seconds."""
+    store = await _make_store(url, data_dir, slow, every_s)
+    try:
+        with store.unhurried(slow, every_s):
+            await _bring_up(store, migrate)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+async def _bring_up(store: Store, migrate: bool) -> None:
+    try:
+        if await store.read(schema.found_revision, timeout_s=_OPEN_S) == HEAD:
+            return
+        if not migrate:
+            raise StoreError(f"the database {store.where} has an older schema than {HEAD}, which this streamweir needs")
+        await store.write(schema.upgrade, timeout_s=_MIGRATION_S)
+    except StoreUnavailable as fault:
+        raise StoreError(f"cannot open the database {fault}") from fault
+    except DBAPIError as fault:
+        raise StoreError(f"cannot open the database {store.where}: {first_line(fault)}") from fault
+
+
+def sqlite_path(url: str, data_dir: Path) -> Path | None:
+    """Of an SQLite database; None for PostgreSQL."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme.lower() != "sqlite":
+        return None
+    path = unquote(rest.removeprefix("///"))
+    if not rest.startswith("///") or path in ("", ":memory:") or "?" in rest:
+        raise StoreError("the database's URL must be sqlite:///FILE, or sqlite:////PATH for an absolute path")
+    return data_dir / path
+
+
+async def _make_store(url: str, data_dir: Path, slow: Slow, every_s: float) -> Store:
+    path = sqlite_path(url, data_dir)
+    if path is not None:
+        from streamweir.store.db.sqlite import SqliteStore, make_file
+
+        making = asyncio.get_running_loop().run_in_executor(None, make_file, path)
+        await wait_for_disk(making, str(path), slow, every_s)
+        making.result()
+        return SqliteStore(path)
+    if url.partition(":")[0].lower() not in ("postgresql", "postgres", "postgresql+asyncpg"):
+        raise StoreError("the database's URL must begin with sqlite:/// or postgresql://")
+    try:
+        from streamweir.store.db.postgres import PostgresStore
+    except ModuleNotFoundError as fault:
+        if fault.name != "asyncpg":
+            raise
+        raise StoreError("PostgreSQL needs a driver: install streamweir[postgres]") from fault
+    return PostgresStore(url)
+
+
+def first_line(fault: DBAPIError) -> str:
+    """In the driver's own words, without the statement."""
+    cause = fault.orig.__cause__ or fault.orig if fault.orig is not None else fault
+    return str(cause).partition("\n")[0]

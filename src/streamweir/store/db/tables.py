@@ -1,0 +1,314 @@
+"""The tables, for SQLite and PostgreSQL alike. `migrations/` makes them; a test holds the two against each other.
+
+Money is in integer nano-dollars, moments in Unix milliseconds, JSON in text that only this program
+reads. The ledger is append-only: its rows are never changed and never deleted, and the balance of a
+workspace is the sum of its amounts. `accounts` holds the same sums ready made, changed in the same
+transaction as the rows that change them. Request ids begin with the time, so that their order is
+the order of arrival.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from streamweir.policy.latency import BUCKETS
+
+metadata = MetaData()
+
+_Sequence = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up by itself only in a column of the type INTEGER."""
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("prepaid", Boolean, nullable=False),  # spends only what was credited before
+    Column("created_ms", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False, index=True),  # of the change that made it what it is
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("workspace_id", String, nullable=False, index=True),
+    Column("name", String, nullable=False),
+    Column("origin", String, nullable=False),  # store | file: the operator's file rules over the latter
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("last4", String, nullable=False),
+    Column("scopes", Text, nullable=False),  # JSON list
+    Column("models", Text),  # JSON list; NULL: every model
+    Column("dialect", String),
+    Column("rpm", BigInteger),
+    Column("tpm", BigInteger),
+    Column("max_streams", BigInteger),
+    Column("budget_nano", BigInteger),
+    Column("budget_period", String),  # day | week | month | total
+    Column("log_content", Boolean, nullable=False),
+    Column("expires_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("revoked_ms", BigInteger),
+    Column("old_digest", LargeBinary, unique=True),  # of the secret before the last rotation
+    Column("old_until_ms", BigInteger),
+    Column("version", BigInteger, nullable=False, index=True),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    # `changes`: the newest version of workspaces, keys and credits; `audit`: how many rows the audit log has
+    Column("name", String, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    # `ws:{workspace}`, or `key:{key}:{period}` for a key with a budget, the period as `policy.budget` names it
+    Column("id", String, primary_key=True),
+    Column("workspace_id", String, nullable=False, index=True),
+    Column("key_id", String, index=True),
+    Column("granted", BigInteger, nullable=False),  # credits, of a workspace alone
+    Column("spent", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),  # hold | extend.{n} | settle | credit
+    Column("workspace_id", String, nullable=False),
+    Column("key_id", String),
+    Column("request_id", String),  # NULL for a credit
+    Column("amount", BigInteger, nullable=False),  # hold, extend: -held; settle: +held - cost; credit: +credited
+    Column("cost", BigInteger),  # of a settlement; NULL where the model has no price
+    Column("note", Text),
+    UniqueConstraint("request_id", "kind", name="ledger_once"),
+    Index("ledger_of_workspace", "workspace_id", "seq"),
+)
+
+open_requests = Table(
+    "open_requests",
+    metadata,
+    Column("request_id", String, primary_key=True),
+    Column("instance", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("workspace_id", String, nullable=False),
+    Column("key_id", String, nullable=False),
+    Column("key_name", String, nullable=False),
+    Column("dialect", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("target", String),
+    Column("stream", Boolean, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("account", String),  # of the key's budget
+    Column("prices", Text, nullable=False),  # JSON: what an orphan is settled by, `policy.prices.Quote`
+    Column("prompt_tokens", BigInteger, nullable=False),  # estimated
+    Column("output_tokens", BigInteger, nullable=False),  # delivered so far, estimated
+    Column("progress_ms", BigInteger),
+    Column("cancel_ms", BigInteger),  # an operator wants it stopped
+    Column("idempotency", LargeBinary),  # the digest by which `idempotency` knows it
+    Column("first_ms", BigInteger),  # when the first token went out
+    Column("last_ms", BigInteger),  # when the last piece went out, as far as is known
+    # What is asked every second. All else is asked seldom, of a table that is as short as the traffic is high.
+    Index(
+        "open_requests_cancelled",
+        "instance",
+        sqlite_where=text("cancel_ms IS NOT NULL"),
+        postgresql_where=text("cancel_ms IS NOT NULL"),
+    ),
+)
+
+_FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost")
+
+requests = Table(
+    "requests",
+    metadata,
+    # Rows come in the order in which requests end; `logs --follow` goes by it, so no number is used twice.
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("request_id", String, nullable=False, unique=True),
+    Column("completion_id", String),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("workspace_id", String),
+    Column("key_id", String),
+    Column("key_name", String),
+    Column("dialect", String),
+    Column("model", String),
+    Column("target", String),
+    Column("attempts", Text, nullable=False),  # JSON list of {target, error, start_s, duration_s, resends}
+    Column("stream", Boolean, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("verdict", String, nullable=False),
+    Column("error", String),
+    Column("finish", String),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("usage", Text),  # JSON: the buckets of `core.usage.Usage` that were reported
+    Column("usage_source", String),
+    Column("flags", Text),  # JSON list: usage_anomaly, ...
+    Column("held", BigInteger),
+    Column("cost", BigInteger),
+    Column("price_version", String),
+    Column("ttft_ms", Integer),
+    Column("duration_ms", Integer, nullable=False),
+    Column("chunks", Integer),
+    Column("gap_p50_ms", Integer),
+    Column("gap_p99_ms", Integer),
+    Column("gap_max_ms", Integer),
+    Column("bytes_in", BigInteger),  # the request's body
+    Column("bytes_out", BigInteger),
+    Column("peer", String),
+    Column("client", String),  # its user-agent
+    Column("client_id", String),
+    Column("dropped", Text),  # JSON list
+    Column("instance", String, nullable=False),
+    Column("has_content", Boolean, nullable=False),
+    Column("service_tier", String),  # as the provider reported it, else as it was asked for
+    Column("rates", Text),  # JSON: what it was settled by, `policy.prices.Rates`
+    Column("admitted_ms", Integer),  # since its arrival, as the next: its hold was written
+    Column("settled_ms", Integer),
+    Column("strip", Text),  # JSON: when the pieces of its answer went out, `server.telemetry.timeline`
+    # Pages, the newest first: of all, of a workspace, of a key. Behind the order each has all that can be filtered by,
+    # so a filter is held against the index alone, whatever is combined with what: of a million rows that nothing
+    # matches a tenth of a second, by the rows themselves half a second. The three take 400 MB for a million rows, and
+    # to be written no more than without (an index of a filter's own, as on the model: 5 % each).
+    Index("requests_by_time", "at_ms", "seq", "workspace_id", "key_id", *_FILTERED),
+    Index("requests_of_workspace", "workspace_id", "at_ms", "seq", "key_id", *_FILTERED),
+    Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
+    # The id that stands in the chunks. Of the request's own id, whole or its beginning, the unique one above.
+    Index("requests_of_completion", "completion_id", "seq"),
+    sqlite_autoincrement=True,
+)
+
+USAGE = ("workspace_id", "key_id", "model", "provider")
+"""What usage is counted by, besides the time."""
+SUMS = (
+    "requests",
+    "errors",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cost",
+    "unpriced",  # requests without a price, which `cost` leaves out
+)
+TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
+"""How many streams had their first token within each of the buckets of `policy.latency`."""
+
+
+def _usage(name: str, unit: str, *more: Index) -> Table:
+    """Sums of requests by the time at which they were held, in `unit`s since 1970.
+
+    There are four of them because of what is read: whatever the length of a row, it costs 3 us, and there is one for
+    each key, model and provider that came together in it. So a period of any length is read from rows as long as its
+    steps, and not from sixty times as many.
+    """
+    return Table(
+        name,
+        metadata,
+        Column(unit, BigInteger, primary_key=True),
+        *(Column(each, String, primary_key=True) for each in USAGE),
+        *(Column(each, BigInteger, nullable=False) for each in SUMS),
+        *(Column(each, BigInteger, nullable=False, server_default=text("0")) for each in TTFT),
+        *more,
+        sqlite_with_rowid=False,  # so that a period lies in one piece: a quarter faster
+    )
+
+
+# Kept for two days, as the next.
+usage_minutes = _usage("usage_minutes", "minute")
+usage_quarters = _usage("usage_quarters", "quarter")
+# These outlive the requests they were made of. The index: what a key has spent in a period.
+usage_hours = _usage("usage_hours", "hour", Index("usage_of_key", "key_id", "hour"))
+usage_days = _usage("usage_days", "day")
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("key_id", String, primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),  # of what the caller sent as Idempotency-Key
+    Column("body_digest", LargeBinary, nullable=False),
+    Column("request_id", String, nullable=False),
+    Column("is_over", Boolean, nullable=False),
+    Column("until_ms", BigInteger, nullable=False, index=True),
+)
+
+contents = Table(
+    "contents",
+    metadata,
+    # Of keys that asked for it alone. Each body is compressed (zlib) and bounded.
+    Column("request_id", String, primary_key=True),
+    Column("workspace_id", String, nullable=False),
+    Column("key_id", String, nullable=False, index=True),
+    Column("at_ms", BigInteger, nullable=False, index=True),
+    Column("prompt", LargeBinary, nullable=False),  # JSON text
+    Column("answer", LargeBinary, nullable=False),  # text
+    Column("upstream_frames", LargeBinary, nullable=False),  # JSON list of [ms since arrival, text]
+    Column("caller_frames", LargeBinary, nullable=False),
+    Column("is_cut", Boolean, nullable=False),  # more than is kept
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("actor", String, nullable=False),  # admin | key:{id} | cli | system
+    Column("workspace_id", String),
+    Column("action", String, nullable=False),  # `key.create`
+    Column("object", String, nullable=False),
+    Column("detail", Text, nullable=False),  # JSON, without secrets
+    Column("previous", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String, primary_key=True),  # admin
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),  # of the cookie
+    Column("created_ms", BigInteger, nullable=False),
+    Column("used_ms", BigInteger, nullable=False),
+    Column("key_id", String),  # that it was opened with; NULL: the admin secret
+    Column("key_digest", LargeBinary),  # of that key's secret: it ends with it
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    # A process that opens requests. Silent for too long, it is dead, and its open requests are orphans.
+    Column("id", String, primary_key=True),
+    Column("node", String, nullable=False),  # the workers of one supervisor share it
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("stopped_ms", BigInteger),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String, primary_key=True),  # what one process at a time may do: reconcile, purge
+    Column("holder", String, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)

@@ -1,0 +1,131 @@
+"""Who changed or looked at what: a log that is only ever added to, each row sealed onto the one before.
+
+A row's digest is SHA-256 over the digest before it and the row itself, its number included, and the
+count of all rows is kept beside them; so a row that was changed, moved, left out or cut off at the
+end is found by `verify`. Rows are added in the transaction of what they tell, one after the other:
+the count's row is held until then. A detail is JSON without secrets; whoever adds it sees to that.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, RowMapping, func, insert, select
+
+from streamweir.store.db.counter import AUDIT, advance, current
+from streamweir.store.db.tables import audit
+from streamweir.store.journal.entries import plain
+
+SYSTEM = "system"
+"""The actor where nobody asked: at a start."""
+
+_BEFORE_THE_FIRST = bytes(32)
+_BATCH = 500
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class AuditRow(Struct, frozen=True, kw_only=True):
+    seq: int
+    at_ms: int
+    actor: str
+    workspace_id: str | None
+    action: str
+    object: str
+    detail: dict[str, Any]
+
+
+def append(
+    conn: Connection,
+    actor: str,
+    action: str,
+    object: str,
+    detail: Mapping[str, Any],
+    workspace_id: str | None,
+    at_ms: int,
+) -> int:
+    """Gives the row's number. Whatever else the transaction holds is taken before this."""
+    seq = advance(conn, AUDIT)
+    before: bytes | None = conn.execute(select(audit.c.digest).where(audit.c.seq == seq - 1)).scalar_one_or_none()
+    row: dict[str, Any] = {
+        "seq": seq,
+        "at_ms": at_ms,
+        "actor": plain(actor),
+        "workspace_id": plain(workspace_id) if workspace_id is not None else None,
+        "action": plain(action),
+        "object": plain(object),
+        "detail": _encode(_plain(detail)).decode(),
+        "previous": before if before is not None else _BEFORE_THE_FIRST,
+    }
+    conn.execute(insert(audit).values(**row, digest=_digest(row)))
+    return seq
+
+
+def verify(conn: Connection) -> int | None:
+    """The number of the first row that is not as it was written, or is missing. None: all is well."""
+    newest: int = conn.execute(select(func.max(audit.c.seq))).scalar_one() or 0
+    count = current(conn, AUDIT)  # read after, for rows may be added meanwhile
+    seen, before = 0, _BEFORE_THE_FIRST
+    for row in _in_order(conn, count):
+        if row["seq"] != seen + 1 or row["previous"] != before or row["digest"] != _digest(row):
+            return seen + 1
+        seen, before = seen + 1, row["digest"]
+    return None if seen == count >= newest else seen + 1
+
+
+def list_rows(
+    conn: Connection, *, workspace_id: str | None = None, before: int | None = None, limit: int = 50
+) -> list[AuditRow]:
+    """The newest first, from the one before the number `before` on. `workspace_id` leaves out all others'."""
+    statement = select(audit).order_by(audit.c.seq.desc()).limit(limit)
+    if workspace_id is not None:
+        statement = statement.where(audit.c.workspace_id == plain(workspace_id))
+    if before is not None:
+        statement = statement.where(audit.c.seq < before)
+    return [
+        AuditRow(
+            seq=row["seq"],
+            at_ms=row["at_ms"],
+            actor=row["actor"],
+            workspace_id=row["workspace_id"],
+            action=row["action"],
+            object=row["object"],
+            detail=_decoded(row["detail"]),
+        )
+        for row in conn.execute(statement).mappings()
+    ]
+
+
+def _in_order(conn: Connection, last: int) -> Iterator[RowMapping]:
+    at = None
+    while True:
+        statement = select(audit).where(audit.c.seq <= last).order_by(audit.c.seq).limit(_BATCH)
+        rows = conn.execute(statement if at is None else statement.where(audit.c.seq > at)).mappings().all()
+        yield from rows
+        if len(rows) < _BATCH:
+            return
+        at = rows[-1]["seq"]
+
+
+def _digest(row: Mapping[str, Any] | RowMapping) -> bytes:
+    members = ("seq", "at_ms", "actor", "workspace_id", "action", "object", "detail")
+    return hashlib.sha256(row["previous"] + _encode([row[name] for name in members])).digest()
+
+
+def _decoded(detail: str) -> dict[str, Any]:
+    """Of a row that somebody else wrote: as much as can be read."""
+    try:
+        return msgspec.json.decode(detail, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {"unreadable": detail}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

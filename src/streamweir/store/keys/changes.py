@@ -1,0 +1,101 @@
+"""What every process keeps in memory of keys and workspaces, and how it learns what has changed.
+
+`changes_since` gives all that is newer than a version, and the version to ask for next; version 0
+gives everything. Versions are committed in their order (`store.db.counter`), so asking again and again
+misses nothing; the same thing may come twice, and is then the same. Keys of the operator's file are
+left out, for a process knows those from its own file.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from sqlalchemy import Connection, RowMapping, or_, select
+
+from streamweir.policy.access import Key
+from streamweir.policy.budget import workspace_account
+from streamweir.store.db.counter import CHANGES, current
+from streamweir.store.db.tables import accounts, keys, workspaces
+from streamweir.store.keys.file_keys import put_file_keys
+from streamweir.store.keys.keys import STORE, read_key
+
+__all__ = ["Changes", "KeyState", "WorkspaceState", "changes_since", "put_file_keys"]
+
+
+class KeyState(Struct, frozen=True, kw_only=True):
+    key: Key
+    digests: Mapping[bytes, float | None]
+    """Of its secrets, and until when each is good (Unix seconds): the one before the last rotation ends."""
+
+
+class WorkspaceState(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    prepaid: bool
+    granted: int
+    """What was credited in all, nano-dollars."""
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    version: int
+    keys: tuple[KeyState, ...] = ()
+    """Those that are revoked too, with the moment."""
+    workspaces: tuple[WorkspaceState, ...] = ()
+
+
+def changes_since(conn: Connection, version: int) -> Changes:
+    now = current(conn, CHANGES)
+    if now == version:
+        return Changes(version=version)
+    if now < version:  # another database, or an older state of it: all that was known may be wrong
+        version = 0
+    changed = conn.execute(select(keys).where(keys.c.version > version, keys.c.origin == STORE)).mappings()
+    states = tuple(_state(row) for row in changed)
+    found = conn.execute(
+        select(workspaces, accounts.c.granted)
+        .select_from(workspaces.outerjoin(accounts, accounts.c.id == workspace_account("") + workspaces.c.id))
+        .where(workspaces.c.version > version)
+    )
+    known = tuple(
+        WorkspaceState(id=row["id"], name=row["name"], prepaid=row["prepaid"], granted=row["granted"] or 0)
+        for row in found.mappings()
+    )
+    return Changes(version=now, keys=states, workspaces=known)
+
+
+def find_limited(conn: Connection) -> str | None:
+    """The name of something that is made here, is in force and has a limit; None: there is nothing."""
+    limits = (keys.c.rpm, keys.c.tpm, keys.c.max_streams, keys.c.budget_nano)
+    limited = select(keys.c.name).where(
+        keys.c.origin == STORE, keys.c.revoked_ms.is_(None), or_(*(limit.is_not(None) for limit in limits))
+    )
+    name = conn.execute(limited.limit(1)).scalar_one_or_none()
+    if name is not None:
+        return f"the key {name!r}"
+    name = conn.execute(select(workspaces.c.name).where(workspaces.c.prepaid).limit(1)).scalar_one_or_none()
+    return None if name is None else f"the prepaid workspace {name!r}"
+
+
+def _state(row: RowMapping) -> KeyState:
+    record = read_key(row)
+    key = Key(
+        id=record.id,
+        workspace_id=record.workspace_id,
+        name=record.name,
+        digest=row["digest"],
+        last4=record.last4,
+        scopes=frozenset(record.scopes),
+        models=record.models,
+        dialect=record.dialect,
+        rpm=record.rpm,
+        tpm=record.tpm,
+        max_streams=record.max_streams,
+        budget_nano=record.budget_nano,
+        budget_period=record.budget_period or "total",
+        log_content=record.log_content,
+        expires_at=record.expires_ms / 1000 if record.expires_ms is not None else None,
+        revoked_at=record.revoked_ms / 1000 if record.revoked_ms is not None else None,
+    )
+    digests: dict[bytes, float | None] = {key.digest: None}
+    if row["old_digest"] is not None:
+        digests[row["old_digest"]] = row["old_until_ms"] / 1000
+    return KeyState(key=key, digests=digests)

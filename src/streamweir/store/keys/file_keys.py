@@ -1,0 +1,167 @@
+"""The keys of the operator's file, as rows: so that the books can name them. The file rules.
+
+Each has the id `file:{name}`. A row follows the file, is marked revoked where its entry has gone, and
+comes back with it. Nothing is written where nothing changed, so that every process of a node may
+say what it read. A process goes by its own file, never by these rows: two nodes may have read
+different ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from secrets import token_bytes
+from typing import Any
+
+from msgspec import structs
+from sqlalchemy import Connection, RowMapping, bindparam, insert, or_, select, update
+
+from streamweir.policy.access import Key
+from streamweir.store.db.counter import CHANGES, advance
+from streamweir.store.db.errors import Conflict, NotFound, quoted
+from streamweir.store.db.tables import keys
+from streamweir.store.journal.entries import plain
+from streamweir.store.keys import audit
+from streamweir.store.keys.keys import FILE, columns_of, read_key
+from streamweir.store.keys.spec import SCOPES, KeySpec, differences, told
+from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, find_workspace, open_default_workspace
+from streamweir.store.ledger.accounts import forget_accounts, lock
+
+
+def file_key_id(name: str) -> str:
+    return f"file:{name}"
+
+
+def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> list[Key]:
+    """The same keys, with the ids that the books know them and their workspaces by.
+
+    `workspace_id` is taken as the file has it, an id or a name; a workspace that is not there is
+    made, and so is the default one. Raises `Conflict` where a secret is that of a key which was made here.
+    """
+    open_default_workspace(conn, at_ms)
+    if not _is_new(conn, file_keys):
+        return [_named(conn, key) for key in file_keys]
+    version = advance(conn, CHANGES)
+    for name in dict.fromkeys(key.workspace_id for key in file_keys):
+        _open_workspace(conn, name, at_ms)
+    wanted = [_named(conn, key) for key in file_keys]
+    _refuse_known(conn, wanted)
+    before = _rows(conn)
+    _free_digests(conn, wanted, before)
+    _forget_accounts(conn, wanted, before)
+    for key in wanted:
+        _put(conn, key, before.get(key.id), version=version, at_ms=at_ms)
+    _revoke_others(conn, wanted, before, version=version, at_ms=at_ms)
+    return wanted
+
+
+def _is_new(conn: Connection, file_keys: Sequence[Key]) -> bool:
+    """Something in the rows is not as the file has it."""
+    rows = _rows(conn)
+    in_force = {id for id, row in rows.items() if row["revoked_ms"] is None}
+    if in_force != {file_key_id(key.name) for key in file_keys}:
+        return True
+    try:
+        wanted = [_named(conn, key) for key in file_keys]
+    except NotFound:
+        return True
+    return any(_differs(_columns(key), rows[key.id]) for key in wanted)
+
+
+def _put(conn: Connection, key: Key, before: RowMapping | None, *, version: int, at_ms: int) -> None:
+    columns, spec = _columns(key), _spec(key)
+    if before is None:
+        conn.execute(insert(keys).values(id=key.id, origin=FILE, created_ms=at_ms, version=version, **columns))
+        detail: Mapping[str, Any] = {**told(spec), "last4": key.last4}
+        audit.append(conn, audit.SYSTEM, "key.create", key.id, detail, key.workspace_id, at_ms)
+    elif _differs(columns, before) or before["revoked_ms"] is not None:
+        values = {**columns, "revoked_ms": None, "version": version}
+        conn.execute(update(keys).where(keys.c.id == key.id).values(**values))
+        old = read_key(before)
+        detail = {**differences(old.spec, spec), "last4": {"from": old.last4, "to": key.last4}}
+        audit.append(conn, audit.SYSTEM, "key.change", key.id, detail, key.workspace_id, at_ms)
+
+
+def _revoke_others(
+    conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping], *, version: int, at_ms: int
+) -> None:
+    for id in sorted(before.keys() - {key.id for key in wanted}):
+        row = before[id]
+        if row["revoked_ms"] is None:
+            conn.execute(update(keys).where(keys.c.id == id).values(revoked_ms=at_ms, version=version))
+            detail = {"name": row["name"], "last4": row["last4"]}
+            audit.append(conn, audit.SYSTEM, "key.revoke", id, detail, row["workspace_id"], at_ms)
+
+
+def _free_digests(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
+    """A secret may go from one entry of the file to another: no row keeps one that is not its own any more."""
+    own = {key.digest: key.id for key in wanted}
+    moved = [id for id, row in before.items() if own.get(row["digest"], id) != id]
+    if moved:
+        statement = update(keys).where(keys.c.id == bindparam("moved")).values(digest=bindparam("nobodys"))
+        conn.execute(statement, [{"moved": id, "nobodys": token_bytes(32)} for id in moved])
+
+
+def _forget_accounts(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
+    """Of budgets that have another period from now on, or another workspace: they are made anew when needed."""
+    moved = []
+    for key in wanted:
+        row = before.get(key.id)
+        if row is not None and _differs(
+            {"budget_period": _spec(key).budget_period, "workspace_id": key.workspace_id}, row
+        ):
+            moved.append((key.id, key.workspace_id, row["workspace_id"]))
+    lock(conn, {id for _, *ids in moved for id in ids})
+    for key_id, *_ in moved:
+        forget_accounts(conn, key_id)
+
+
+def _refuse_known(conn: Connection, wanted: Sequence[Key]) -> None:
+    for key in wanted:
+        same = or_(keys.c.digest == key.digest, keys.c.old_digest == key.digest)
+        name = conn.execute(select(keys.c.name).where(keys.c.origin != FILE, same)).scalar_one_or_none()
+        if name is not None:
+            message = f"the key {quoted(key.name)} of the file has the secret of the key {quoted(name)}"
+            raise Conflict(f"{message}, which was made here: it needs another")
+
+
+def _open_workspace(conn: Connection, name: str, at_ms: int) -> None:
+    try:
+        find_workspace(conn, name)
+    except NotFound:
+        create_workspace(conn, WorkspaceSpec(name=name), actor=audit.SYSTEM, at_ms=at_ms)
+
+
+def _named(conn: Connection, key: Key) -> Key:
+    workspace = find_workspace(conn, key.workspace_id)
+    return structs.replace(key, id=plain(file_key_id(key.name)), workspace_id=workspace.id)
+
+
+def _spec(key: Key) -> KeySpec:
+    return KeySpec(
+        name=plain(key.name),
+        scopes=tuple(scope for scope in SCOPES if scope in key.scopes),
+        models=key.models,
+        dialect=key.dialect,
+        rpm=key.rpm,
+        tpm=key.tpm,
+        max_streams=key.max_streams,
+        budget_nano=key.budget_nano,
+        budget_period=key.budget_period if key.budget_nano is not None else None,
+        log_content=key.log_content,
+        expires_ms=round(key.expires_at * 1000) if key.expires_at is not None else None,
+    )
+
+
+def _columns(key: Key) -> dict[str, Any]:
+    return {
+        **columns_of(_spec(key)),
+        "workspace_id": key.workspace_id,
+        "digest": key.digest,
+        "last4": plain(key.last4),
+    }
+
+
+def _differs(columns: Mapping[str, Any], row: RowMapping) -> bool:
+    return any(row[name] != value for name, value in columns.items())
+
+
+def _rows(conn: Connection) -> dict[str, RowMapping]:
+    return {row["id"]: row for row in conn.execute(select(keys).where(keys.c.origin == FILE)).mappings()}

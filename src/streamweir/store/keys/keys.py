@@ -1,0 +1,242 @@
+"""Keys: made, looked at, changed, rotated, revoked; none is ever deleted, for the books speak of them.
+
+A secret is made here, given out once, and kept as its digest and last four characters. A change takes
+the counter of changes first (`store.db.counter`) and is told to the audit log last. Everything is
+asked for within a workspace or, by None, within all: a key out of reach is not found, as if it
+were not there. Keys of the operator's file are shown, and changed in that file alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from secrets import token_bytes
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+from sqlalchemy import Connection, RowMapping, insert, or_, select, tuple_, update
+
+from streamweir.policy.access import digest_of
+from streamweir.policy.budget import key_account, period_of
+from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, last4, make_id, make_key
+from streamweir.store.db.counter import CHANGES, advance
+from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
+from streamweir.store.db.tables import keys
+from streamweir.store.journal.entries import plain
+from streamweir.store.keys import audit
+from streamweir.store.keys.spec import KeyChange, KeySpec, changed, checked, differences, told
+from streamweir.store.keys.workspaces import find_workspace
+from streamweir.store.ledger.accounts import Sums, forget_accounts, lock, sums_of_keys
+
+STORE = "store"
+FILE = "file"
+
+MOST_GRACE_MS = 90 * 86_400_000
+_MOST_NAMESAKES = 5
+"""As many as are told."""
+_strings = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """What may be shown of a key."""
+
+    id: str
+    workspace_id: str
+    name: str
+    origin: str
+    last4: str
+    scopes: tuple[str, ...]
+    models: tuple[str, ...] | None
+    dialect: str | None
+    rpm: int | None
+    tpm: int | None
+    max_streams: int | None
+    budget_nano: int | None
+    budget_period: str | None
+    log_content: bool
+    expires_ms: int | None
+    created_ms: int
+    revoked_ms: int | None
+    old_until_ms: int | None
+    """Until then the secret before the last rotation is good as well."""
+
+    @property
+    def spec(self) -> KeySpec:
+        return KeySpec(**{name: getattr(self, name) for name in KeySpec.__struct_fields__})
+
+
+class NewSecret(Struct, frozen=True):
+    """A key with the one sight of its secret."""
+
+    key: KeyRecord
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"NewSecret(key={self.key!r}, secret='****')"
+
+
+def create_key(conn: Connection, workspace_id: str, spec: KeySpec, *, actor: str, at_ms: int) -> NewSecret:
+    spec = checked(spec, at_ms)
+    version = advance(conn, CHANGES)
+    workspace = find_workspace(conn, workspace_id)
+    _refuse_taken(conn, workspace.id, spec.name)
+    secret = make_key(token_bytes(RANDOM_BYTES))
+    id = make_id("key", token_bytes(ID_BYTES))
+    row: dict[str, Any] = {
+        "id": id,
+        "workspace_id": workspace.id,
+        "origin": STORE,
+        "digest": digest_of(secret),
+        "last4": last4(secret),
+        "created_ms": at_ms,
+        "version": version,
+        **columns_of(spec),
+    }
+    conn.execute(insert(keys).values(**row))
+    audit.append(conn, actor, "key.create", id, {**told(spec), "last4": row["last4"]}, workspace.id, at_ms)
+    return NewSecret(_by_id(conn, id), secret)
+
+
+def list_keys(
+    conn: Connection,
+    workspace_id: str | None = None,
+    *,
+    revoked: bool | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[KeyRecord]:
+    """The oldest first, from the one after the key `after` on. `revoked` None: whether or not."""
+    statement = _within(workspace_id).order_by(keys.c.created_ms, keys.c.id).limit(limit)
+    if revoked is not None:
+        statement = statement.where(keys.c.revoked_ms.is_not(None) if revoked else keys.c.revoked_ms.is_(None))
+    if after is not None:
+        last = show_key(conn, after, workspace_id)
+        statement = statement.where(tuple_(keys.c.created_ms, keys.c.id) > tuple_(last.created_ms, last.id))
+    return [read_key(row) for row in conn.execute(statement).mappings()]
+
+
+def show_key(conn: Connection, key_id: str, workspace_id: str | None = None) -> KeyRecord:
+    """By its id alone."""
+    row = conn.execute(_within(workspace_id).where(keys.c.id == plain(key_id))).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"there is no key {quoted(key_id)}")
+    return read_key(row)
+
+
+def budget_sums(conn: Connection, found: Sequence[KeyRecord], at_ms: int) -> dict[str, Sums]:
+    """What was spent and is held of each key's budget in the period that runs, by the ids of those that have one."""
+    accounts = {
+        key_account(key.id, period_of(key.budget_period or "total", at_ms / 1000)): key.id
+        for key in found
+        if key.budget_nano is not None
+    }
+    return {accounts[id]: sums for id, sums in sums_of_keys(conn, list(accounts)).items()}
+
+
+def find_key(conn: Connection, name_or_id: str, workspace_id: str | None = None) -> KeyRecord:
+    """By its id, else by a name that only it has. A key in force goes before those that were revoked."""
+    wanted = plain(name_or_id)
+    statement = _within(workspace_id).where(or_(keys.c.id == wanted, keys.c.name == wanted))
+    in_order = statement.order_by(keys.c.id != wanted, keys.c.revoked_ms.is_not(None), keys.c.id)
+    found = [read_key(row) for row in conn.execute(in_order.limit(_MOST_NAMESAKES)).mappings()]
+    by_id = [key for key in found if key.id == wanted]
+    in_force = [key for key in found if key.revoked_ms is None]
+    candidates = by_id or in_force or found
+    if not candidates:
+        raise NotFound(f"there is no key {quoted(name_or_id)}")
+    if len(candidates) > 1:
+        ids = ", ".join(key.id for key in candidates)
+        raise Conflict(f"several keys are named {quoted(name_or_id)}; use an id: {ids}", "name")
+    return candidates[0]
+
+
+def change_key(
+    conn: Connection, key_id: str, change: KeyChange, *, workspace_id: str | None = None, actor: str, at_ms: int
+) -> KeyRecord:
+    version = advance(conn, CHANGES)
+    key = _changeable(conn, key_id, workspace_id)
+    spec = checked(changed(key.spec, change), at_ms, key.spec)
+    if spec == key.spec:
+        return key
+    if spec.name != key.name:
+        _refuse_taken(conn, key.workspace_id, spec.name)
+    conn.execute(update(keys).where(keys.c.id == key.id).values(**columns_of(spec), version=version))
+    if spec.budget_period != key.budget_period:
+        lock(conn, [key.workspace_id])
+        forget_accounts(conn, key.id)
+    audit.append(conn, actor, "key.change", key.id, differences(key.spec, spec), key.workspace_id, at_ms)
+    return _by_id(conn, key.id)
+
+
+def revoke_key(conn: Connection, key_id: str, *, workspace_id: str | None = None, actor: str, at_ms: int) -> KeyRecord:
+    """For good. A key that is revoked already stays as it is."""
+    version = advance(conn, CHANGES)
+    key = _ours(conn, key_id, workspace_id)
+    if key.revoked_ms is not None:
+        return key
+    conn.execute(update(keys).where(keys.c.id == key.id).values(revoked_ms=at_ms, version=version))
+    detail = {"name": key.name, "last4": key.last4}
+    audit.append(conn, actor, "key.revoke", key.id, detail, key.workspace_id, at_ms)
+    return _by_id(conn, key.id)
+
+
+def rotate_key(
+    conn: Connection, key_id: str, *, grace_ms: int, workspace_id: str | None = None, actor: str, at_ms: int
+) -> NewSecret:
+    """A new secret. The one before it is good for `grace_ms` more, and one before that no longer."""
+    if not 0 <= grace_ms <= MOST_GRACE_MS:
+        raise Invalid("the grace time is between 0 and 90 days", "grace_ms")
+    version = advance(conn, CHANGES)
+    key = _changeable(conn, key_id, workspace_id)
+    secret = make_key(token_bytes(RANDOM_BYTES))
+    values: dict[str, Any] = {"digest": digest_of(secret), "last4": last4(secret), "version": version}
+    values["old_digest"] = keys.c.digest if grace_ms else None
+    values["old_until_ms"] = at_ms + grace_ms if grace_ms else None
+    conn.execute(update(keys).where(keys.c.id == key.id).values(**values))
+    detail = {"name": key.name, "last4": {"from": key.last4, "to": values["last4"]}, "grace_ms": grace_ms}
+    audit.append(conn, actor, "key.rotate", key.id, detail, key.workspace_id, at_ms)
+    return NewSecret(_by_id(conn, key.id), secret)
+
+
+def read_key(row: Mapping[str, Any] | RowMapping) -> KeyRecord:
+    members = {name: row[name] for name in KeyRecord.__struct_fields__}
+    members["scopes"] = _strings(row["scopes"])
+    members["models"] = _strings(row["models"]) if row["models"] is not None else None
+    return KeyRecord(**members)
+
+
+def columns_of(spec: KeySpec) -> dict[str, Any]:
+    columns = structs.asdict(spec)
+    columns["scopes"] = msgspec.json.encode(spec.scopes).decode()
+    columns["models"] = msgspec.json.encode(spec.models).decode() if spec.models is not None else None
+    return columns
+
+
+def _within(workspace_id: str | None) -> Any:
+    statement = select(keys)
+    return statement if workspace_id is None else statement.where(keys.c.workspace_id == plain(workspace_id))
+
+
+def _by_id(conn: Connection, id: str) -> KeyRecord:
+    return read_key(conn.execute(select(keys).where(keys.c.id == id)).mappings().one())
+
+
+def _ours(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
+    """By id alone: what is changed has been looked at before."""
+    key = show_key(conn, key_id, workspace_id)
+    if key.origin == FILE:
+        raise Conflict(f"the key {quoted(key.name)} is one of the configuration file, and is changed there")
+    return key
+
+
+def _changeable(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
+    key = _ours(conn, key_id, workspace_id)
+    if key.revoked_ms is not None:
+        raise Conflict(f"the key {quoted(key.name)} is revoked: make a new one")
+    return key
+
+
+def _refuse_taken(conn: Connection, workspace_id: str, name: str) -> None:
+    statement = select(keys.c.id).where(
+        keys.c.workspace_id == workspace_id, keys.c.name == name, keys.c.revoked_ms.is_(None)
+    )
+    if conn.execute(statement.limit(1)).first() is not None:
+        raise Conflict(f"there is a key {quoted(name)} in this workspace already", "name")

@@ -1,0 +1,137 @@
+"""What may be said of a key, by whoever makes or changes one, and what of it makes sense.
+
+`KeySpec` is everything, `KeyChange` what is to be different: UNSET stays as it is, None takes a limit
+away. Neither holds a secret, an id or a workspace, so none of those can be chosen by a caller
+(docs/spec/security.md S19). Pure: nothing is looked up here.
+"""
+
+from collections.abc import Mapping
+from json import dumps
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.policy.budget import PERIODS
+from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
+from streamweir.store.db.errors import Invalid
+from streamweir.store.keys.workspaces import check_name
+
+SCOPES = ("chat", "models", "admin")
+
+MOST_PER_MINUTE = 1_000_000_000
+MOST_STREAMS = 1_000_000
+MOST_BUDGET_NANO = 10**18
+"""A thousand million dollars."""
+MOST_MODELS = 1000
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, which is as far as dates go."""
+
+
+class KeySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    scopes: tuple[str, ...] = ("chat", "models")
+    models: tuple[str, ...] | None = None
+    """Ids, or beginnings of ids with a `*` after them. None: every model."""
+    dialect: str | None = None
+    rpm: int | None = None
+    tpm: int | None = None
+    max_streams: int | None = None
+    budget_nano: int | None = None
+    budget_period: str | None = None
+    """Of a budget; `total` where none is said."""
+    log_content: bool = False
+    expires_ms: int | None = None
+
+
+class KeyChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str | UnsetType = UNSET
+    scopes: tuple[str, ...] | UnsetType = UNSET
+    models: tuple[str, ...] | None | UnsetType = UNSET
+    dialect: str | None | UnsetType = UNSET
+    rpm: int | None | UnsetType = UNSET
+    tpm: int | None | UnsetType = UNSET
+    max_streams: int | None | UnsetType = UNSET
+    budget_nano: int | None | UnsetType = UNSET
+    budget_period: str | None | UnsetType = UNSET
+    log_content: bool | UnsetType = UNSET
+    expires_ms: int | None | UnsetType = UNSET
+
+
+def changed(spec: KeySpec, change: KeyChange) -> KeySpec:
+    """`spec` with the change made. Without a budget there is no period."""
+    wanted = {name: value for name, value in structs.asdict(change).items() if value is not UNSET}
+    if change.budget_nano is None and change.budget_period is UNSET:
+        wanted["budget_period"] = None
+    return structs.replace(spec, **wanted)
+
+
+def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
+    """In its one form: each scope and model once, a period with each budget. Raises `Invalid`.
+
+    `old`: what the key is now. An expiry that is over may stay as it is, and may not be set.
+    """
+    check_name(spec.name)
+    _check_scopes(spec.scopes)
+    _check_models(spec.models)
+    if spec.dialect is not None and spec.dialect not in DIALECTS:
+        raise Invalid(f"unknown dialect {dumps(spec.dialect[:40])}: expected {', '.join(DIALECTS)}", "dialect")
+    for name, most in (("rpm", MOST_PER_MINUTE), ("tpm", MOST_PER_MINUTE), ("max_streams", MOST_STREAMS)):
+        value = getattr(spec, name)
+        if value is not None and not 1 <= value <= most:
+            raise Invalid(f"{name} must be between 1 and {most}", name)
+    _check_budget(spec)
+    if spec.expires_ms is not None and (old is None or spec.expires_ms != old.expires_ms):
+        if spec.expires_ms <= at_ms:
+            raise Invalid("a key must expire in the future", "expires_ms")
+        if spec.expires_ms > LAST_MS:
+            raise Invalid("a key must expire before the year 10000", "expires_ms")
+    return structs.replace(
+        spec,
+        scopes=tuple(scope for scope in SCOPES if scope in spec.scopes),
+        models=tuple(dict.fromkeys(spec.models)) if spec.models is not None else None,
+        budget_period=(spec.budget_period or "total") if spec.budget_nano is not None else None,
+    )
+
+
+def differences(old: KeySpec, new: KeySpec) -> dict[str, dict[str, Any]]:
+    """What an audit row says of a change."""
+    before, after = structs.asdict(old), structs.asdict(new)
+    return {name: {"from": before[name], "to": after[name]} for name in after if before[name] != after[name]}
+
+
+def told(spec: KeySpec) -> Mapping[str, Any]:
+    """What an audit row says of a new key: all that is not as usual."""
+    usual = structs.asdict(KeySpec(name=""))
+    return {name: value for name, value in structs.asdict(spec).items() if value != usual[name]}
+
+
+def _check_scopes(scopes: tuple[str, ...]) -> None:
+    if not scopes:
+        raise Invalid("a key has at least one scope", "scopes")
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise Invalid(f"unknown scope {dumps(scope[:40])}: expected {', '.join(SCOPES)}", "scopes")
+
+
+def _check_models(models: tuple[str, ...] | None) -> None:
+    if models is None:
+        return
+    if len(models) > MOST_MODELS:
+        raise Invalid(f"a key names at most {MOST_MODELS} models", "models")
+    for pattern in models:
+        is_text = 1 <= len(pattern) <= LONGEST_MODEL and pattern.isprintable() and pattern == pattern.strip()
+        if not is_text or "*" in pattern[:-1]:
+            reason = f"a model is its id, or the beginning of one with * after it, not {dumps(pattern[:40])}"
+            raise Invalid(reason, "models")
+
+
+def _check_budget(spec: KeySpec) -> None:
+    if spec.budget_period is not None and spec.budget_period not in PERIODS:
+        reason = f"unknown period {dumps(spec.budget_period[:40])}: expected {', '.join(PERIODS)}"
+        raise Invalid(reason, "budget_period")
+    if spec.budget_nano is None:
+        if spec.budget_period is not None:
+            raise Invalid("a period means nothing without a budget", "budget_period")
+    elif not 0 <= spec.budget_nano <= MOST_BUDGET_NANO:
+        raise Invalid("a budget is between $0 and $1,000,000,000", "budget_nano")

@@ -1,0 +1,267 @@
+"""The sums that money is decided by: one row per workspace, and one per period of a key's budget.
+
+An account changes in the same transaction as the ledger rows that it sums up, and under the lock of
+its workspace's account. Whoever writes ledger rows or open requests takes those locks first, in the
+order of their ids: so what is read afterwards holds until the transaction ends, and nobody waits in
+a circle. (On SQLite the transaction has the database for itself.)
+
+A workspace's account is made with the first row of its ledger. A key's account is made when it is
+first drawn on, from what the key has spent in that period: a request belongs to the period in which
+it was held, and all of its money does. From then on all that the key spends in that period is added
+to it (`store.ledger.posting`). What is open then and has no account yet is taken over.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, delete, func, insert, select, update
+
+from streamweir.policy.budget import MOST_NANO, workspace_account
+from streamweir.store.db.errors import Conflict, Invalid
+from streamweir.store.db.sql import Among, Many
+from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours
+from streamweir.store.db.upsert import upsert
+from streamweir.store.journal.entries import plain
+
+HOUR_MS = 3_600_000
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+
+
+class Sums(Struct, frozen=True):
+    granted: int = 0
+    spent: int = 0
+    held: int = 0
+
+    @property
+    def used(self) -> int:
+        return self.spent + self.held
+
+    @property
+    def left(self) -> int:
+        """The balance. Below zero where a workspace spends what was never credited."""
+        return self.granted - self.spent - self.held
+
+
+_columns = (accounts.c.id, accounts.c.granted, accounts.c.spent, accounts.c.held)
+_reading = Among(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
+_locking = Among(
+    lambda ids: (
+        select(*_columns)
+        .where(accounts.c.id.in_(ids))
+        .order_by(accounts.c.key_id.is_not(None), accounts.c.id)
+        .with_for_update()
+    )
+)
+_making = Many(
+    lambda conn: upsert(conn, accounts).on_conflict_do_nothing(),
+    ("id", "workspace_id", "key_id", "granted", "spent", "held"),
+)
+_changing = Many(
+    lambda _: (
+        update(accounts)
+        .where(accounts.c.id == bindparam("account", type_=String))
+        .values(
+            spent=accounts.c.spent + bindparam("more_spent", type_=BigInteger),
+            held=accounts.c.held + bindparam("more_held", type_=BigInteger),
+        )
+    ),
+    ("more_spent", "more_held", "account"),
+)
+_opened_by = Among(
+    lambda ids: select(
+        open_requests.c.request_id,
+        open_requests.c.key_id,
+        open_requests.c.at_ms,
+        open_requests.c.held,
+        open_requests.c.account,
+    ).where(open_requests.c.key_id.in_(ids))
+)
+_taking_over = Many(
+    lambda _: (
+        update(open_requests)
+        .where(open_requests.c.request_id == bindparam("request", type_=String))
+        .values(account=bindparam("taker", type_=String))
+    ),
+    ("taker", "request"),
+)
+
+
+def lock(
+    conn: Connection,
+    workspace_ids: Iterable[str],
+    owners: Mapping[str, str] = _NOBODY,
+    others: Iterable[str] = (),
+) -> dict[str, Sums]:
+    """The accounts of these workspaces, locked until the transaction ends, and those of keys' budgets: by their ids.
+
+    What is missing is made, except of `others`. `owners`: the workspace of each account of a key, which must be
+    locked as well.
+    """
+    workspaces = {workspace_account(id): id for id in workspace_ids}
+    wanted = [*sorted(workspaces), *sorted({*owners, *others})]
+    found = _by_id(_locking.run(conn, wanted))
+    missing = [id for id in wanted if id in workspaces and id not in found]
+    if missing:
+        _making.run(conn, [_workspace_row(conn, id, workspaces[id]) for id in missing])
+        found |= _by_id(_locking.run(conn, missing))
+    missing = [id for id in owners if id not in found]
+    if missing:  # or made by another, while we waited for the lock
+        found |= _by_id(_reading.run(conn, missing))
+        missing = sorted(id for id in missing if id not in found)
+        sums, takers = _key_sums(conn, missing)
+        _making.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
+        _taking_over.run(conn, sorted(takers, key=lambda taker: taker[1]))
+        found |= sums
+    return found
+
+
+def change(conn: Connection, changes: Mapping[str, Sequence[int]]) -> None:
+    """Adds to each account what was spent and what is held."""
+    _changing.run(conn, [(spent, held, id) for id, (spent, held) in sorted(changes.items()) if spent or held])
+
+
+def sums_of_keys(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
+    """Of accounts of as many keys, by a few look-ups for all. Writes nothing: what has no row yet is summed up."""
+    found = _by_id(_reading.run(conn, account_ids))
+    return found | _key_sums(conn, [id for id in account_ids if id not in found])[0]
+
+
+def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
+    """What is spent and held of each. Writes nothing: what has no row yet is summed up."""
+    found = _by_id(_reading.run(conn, account_ids))
+    for id in account_ids:
+        if id in found:
+            continue
+        is_of_workspace = id.startswith("ws:")
+        found[id] = _workspace_sums(conn, id[3:]) if is_of_workspace else _key_sums(conn, [id])[0][id]
+    return {id: found[id].used for id in account_ids}
+
+
+def latest_use(conn: Connection) -> int:
+    """The latest moment (Unix milliseconds) in whose hour a request was held or settled; 0: none was."""
+    settled = conn.execute(select(func.max(usage_hours.c.hour))).scalar_one()
+    opened = conn.execute(select(func.max(open_requests.c.at_ms))).scalar_one()
+    return max((settled or 0) * HOUR_MS, opened or 0)
+
+
+def balance_of(conn: Connection, workspace_id: str) -> Sums:
+    id = workspace_account(plain(workspace_id))
+    return _by_id(_reading.run(conn, [id])).get(id) or _workspace_sums(conn, plain(workspace_id))
+
+
+def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: int) -> Sums:
+    """Adds to what a workspace may spend, or takes away, never more than is left: what is spent or held is gone."""
+    workspace_id = plain(workspace_id)
+    id = workspace_account(workspace_id)
+    sums = lock(conn, [workspace_id])[id]
+    granted = sums.granted + amount
+    if amount == 0:
+        raise Invalid("a credit of nothing changes nothing", "amount")
+    if granted > MOST_NANO:
+        raise Invalid("more dollars than can be kept", "amount")
+    if amount < 0 and granted < sums.used:
+        raise Conflict("a correction cannot take back more than is left of the credit", "amount")
+    row = {"at_ms": at_ms, "kind": "credit", "workspace_id": workspace_id, "amount": amount, "note": plain(note)}
+    conn.execute(insert(ledger).values(row))
+    conn.execute(update(accounts).where(accounts.c.id == id).values(granted=granted))
+    return Sums(granted, sums.spent, sums.held)
+
+
+def forget_accounts(conn: Connection, key_id: str) -> None:
+    """For a key whose budget is given another period, or taken away: an account that rests misses what is spent.
+
+    The next one is made of all that there is, and takes over what is open now. The lock of the key's workspace
+    must be held.
+    """
+    conn.execute(delete(accounts).where(accounts.c.key_id == key_id))
+    conn.execute(update(open_requests).where(open_requests.c.key_id == key_id).values(account=None))
+
+
+def span_of(period: str) -> tuple[int, int]:
+    """The first hour of a period and the first one after it (Unix hours), as `policy.budget` names it."""
+    if period == "total":
+        return 0, MOST_NANO
+    try:
+        if "W" in period:
+            first = date.fromisocalendar(int(period[:4]), int(period[6:]), 1)
+            last = first + timedelta(days=7)
+        elif len(period) == len("2026-11"):
+            first = date(int(period[:4]), int(period[5:]), 1)
+            last = (first + timedelta(days=32)).replace(day=1)
+        else:
+            first = date.fromisoformat(period)
+            last = first + timedelta(days=1)
+    except ValueError:
+        raise ValueError(f"no such period: {period!r}") from None
+    return _hour_of(first), _hour_of(last)
+
+
+def _hour_of(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) // 3600
+
+
+def _by_id(rows: Sequence[Row[*tuple[Any, ...]]]) -> dict[str, Sums]:
+    return {id: Sums(granted, spent, held) for id, granted, spent, held in rows}
+
+
+def _key_of(account_id: str) -> str:
+    return account_id.removeprefix("key:").rpartition(":")[0]
+
+
+def period_of_account(account_id: str) -> str:
+    """Of a key's: the name of the period that `policy.budget` gave it."""
+    return account_id.rpartition(":")[2]
+
+
+def _workspace_row(conn: Connection, id: str, workspace_id: str) -> tuple[Any, ...]:
+    sums = _workspace_sums(conn, workspace_id)
+    return (id, workspace_id, None, sums.granted, sums.spent, sums.held)
+
+
+def _workspace_sums(conn: Connection, workspace_id: str) -> Sums:
+    statement = select(
+        func.sum(case((ledger.c.kind == "credit", ledger.c.amount), else_=0)),
+        func.sum(ledger.c.cost),
+        func.sum(ledger.c.amount),
+    ).where(ledger.c.workspace_id == workspace_id)
+    granted, spent, left = (int(value or 0) for value in conn.execute(statement).one())
+    return Sums(granted, spent, granted - spent - left)
+
+
+def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, Sums], list[tuple[str, str]]]:
+    """And which open requests had no account and now belong to one of these: (account, request)."""
+    keys = {id: _key_of(id) for id in account_ids}
+    opened: dict[str, list[Row[*tuple[Any, ...]]]] = defaultdict(list)
+    for row in _opened_by.run(conn, sorted(set(keys.values()))):
+        opened[row.key_id].append(row)
+    sums: dict[str, Sums] = {}
+    taken: dict[str, str] = {}
+    spent = _spent(conn, keys)
+    for id, key_id in keys.items():
+        first, end = span_of(period_of_account(id))
+        held = 0
+        for row in opened[key_id]:
+            is_free = row.account is None and first <= row.at_ms // HOUR_MS < end
+            if row.account == id or (is_free and taken.setdefault(row.request_id, id) == id):
+                held += row.held
+        sums[id] = Sums(0, spent.get(id, 0), held)
+    return sums, [(account, request) for request, account in taken.items()]
+
+
+def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:
+    """By accounts, of which `keys` says whose each is: one question for all of a period."""
+    periods: dict[str, dict[str, str]] = defaultdict(dict)
+    for id, key_id in keys.items():
+        periods[period_of_account(id)][key_id] = id
+    spent: dict[str, int] = {}
+    hours = usage_hours.c
+    for period, accounts_of in periods.items():
+        first, end = span_of(period)
+        within = (hours.key_id.in_(list(accounts_of)), hours.hour >= first, hours.hour < end)
+        statement = select(hours.key_id, func.sum(hours.cost)).where(*within).group_by(hours.key_id)
+        spent |= {accounts_of[key_id]: int(cost) for key_id, cost in conn.execute(statement)}
+    return spent

@@ -1,0 +1,124 @@
+"""Entries into the database, in order, many in one transaction, and none lost for another's sake.
+
+A batch is first tried as if nothing in it were there already. Where a row is, or where nobody knows
+whether a commit was done, it is repeated with care, which costs a look at what is there. What the
+database refuses even so is found by halving: that one entry goes into quarantine and the others are
+committed. That the database is away is not its business: `StoreUnavailable` goes up, and what was
+committed until then has been told to `done`.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
+
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Entry, Refused, Settle
+from streamweir.store.journal.journal import Tell
+from streamweir.store.ledger import posting
+from streamweir.store.ledger.quarantine import Quarantine
+
+MOST_AT_ONCE = 500
+"""Entries of one transaction: more only hold others up."""
+
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 5.0
+
+APPLY_S = 5.0
+
+_REFUSED_STATES = ("22", "23", "54")
+"""SQLSTATE classes: the data, a constraint, a limit of the program."""
+
+
+class Batcher:
+    """Counters: `applied`, `batches`, `repeats`, `quarantined`. `count` tells of what was remarkable in a batch."""
+
+    def __init__(self, store: Store, quarantine: Quarantine | None, tell: Tell, *, timeout_s: float = APPLY_S) -> None:
+        self.applied = self.batches = self.repeats = self.quarantined = 0
+        self._store = store
+        self._quarantine = quarantine
+        self._tell = tell
+        self._timeout_s = timeout_s
+
+    async def apply(self, entries: Sequence[Entry], done: Callable[[int], None], *, careful: bool = False) -> None:
+        """`done` is told how many more of them, from the first on, need no further care."""
+        if not entries:
+            return
+        try:
+            applied = await self._store.write(
+                lambda conn: posting.apply(conn, entries, careful=careful), timeout_s=self._timeout_s
+            )
+        except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
+            if not is_about_rows(fault):
+                raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
+            reason = reason_of(fault)
+        else:
+            self.count(len(entries), applied)
+            done(len(entries))
+            return
+        self.repeats += 1
+        if not careful:
+            await self.apply(entries, done, careful=True)
+        elif len(entries) == 1:
+            await self.set_aside(reason, entries[0], request_id_of(entries[0]))
+            done(1)
+        else:
+            half = len(entries) // 2
+            await self.apply(entries[:half], done, careful=True)
+            await self.apply(entries[half:], done, careful=True)
+
+    def count(self, entries: int, applied: posting.Applied | None) -> None:
+        self.batches += 1
+        self.applied += entries
+        if applied is not None and applied.late:
+            self._tell("settled_twice", {"request_ids": applied.late})
+        if applied is not None and applied.lost:
+            self._tell("settled_without_hold", {"request_ids": applied.lost})
+
+    async def set_aside(self, reason: str, entry: Any, request_id: str | None) -> None:
+        """Into quarantine. Where even that fails, it is as if the database were away: later, again."""
+        if self._quarantine is not None:
+            try:
+                await asyncio.to_thread(self._quarantine.add, now_ms(), reason, entry)
+            except OSError as fault:
+                raise StoreUnavailable(f"the quarantine cannot be written: {fault.strerror}") from fault
+        self.quarantined += 1
+        self._tell("entry_quarantined", {"request_id": request_id, "reason": reason})
+
+
+def retry_s(failures: int) -> float:
+    """The pause after so many in a row; not quite the same for everyone who waits for the database."""
+    return min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+def is_about_rows(fault: BaseException) -> bool:
+    """It says something against the rows; another try will say the same, and another entry may pass."""
+    if isinstance(fault, DataError | IntegrityError):
+        return True
+    if isinstance(fault, DBAPIError):
+        cause = _cause(fault)
+        return isinstance(cause, ValueError) or _state(cause).startswith(_REFUSED_STATES)
+    return isinstance(fault, StatementError | ValueError | OverflowError)
+
+
+def reason_of(fault: BaseException) -> str:
+    """Its kind alone: what the database says of a row may show what is in it."""
+    cause = _cause(fault) if isinstance(fault, DBAPIError) else fault
+    return f"{type(cause).__name__} {_state(cause)}".rstrip()
+
+
+def request_id_of(entry: Entry) -> str | None:
+    if isinstance(entry, Settle | Refused):
+        return entry.row.request_id
+    return getattr(entry, "request_id", None)
+
+
+def _cause(fault: DBAPIError) -> BaseException:
+    """The driver's own, beneath what SQLAlchemy made of it."""
+    return fault if fault.orig is None else fault.orig.__cause__ or fault.orig
+
+
+def _state(cause: BaseException) -> str:
+    return getattr(cause, "sqlstate", None) or ""

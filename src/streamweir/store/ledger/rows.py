@@ -1,0 +1,166 @@
+"""The rows of a batch as they are written, table by table. When and why is not known here."""
+
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    delete,
+    false,
+    or_,
+    true,
+    update,
+)
+
+from streamweir.store.db.sql import Many, inserting
+from streamweir.store.db.tables import (
+    SUMS,
+    TTFT,
+    USAGE,
+    idempotency,
+    ledger,
+    open_requests,
+    requests,
+    usage_days,
+    usage_hours,
+    usage_minutes,
+    usage_quarters,
+)
+from streamweir.store.db.upsert import upsert
+from streamweir.store.journal.entries import Row
+
+Rows = list[tuple[Any, ...]]
+
+_REQUEST = bindparam("request", type_=String)
+_OPEN = (
+    "request_id",
+    "instance",
+    "at_ms",
+    "workspace_id",
+    "key_id",
+    "key_name",
+    "dialect",
+    "model",
+    "target",
+    "stream",
+    "held",
+    "account",
+    "prices",
+    "prompt_tokens",
+    "output_tokens",
+    "progress_ms",
+    "idempotency",
+    "first_ms",
+    "last_ms",
+)
+_LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost")
+_PROMISE = ("key_id", "digest", "body_digest", "request_id", "until_ms")
+
+
+def _adding_up(table: Table) -> Many:
+    unit = table.primary_key.columns.keys()[0]
+
+    def build(conn: Connection) -> Insert:
+        statement = upsert(conn, table)
+        sums = {name: table.c[name] + statement.excluded[name] for name in (*SUMS, *TTFT)}
+        return statement.on_conflict_do_update(index_elements=(unit, *USAGE), set_=sums)
+
+    return Many(build, (unit, *USAGE, *SUMS, *TTFT))
+
+
+def _promising(conn: Connection) -> Insert:
+    """Unless another request has the same key, and not so long ago that it is forgotten."""
+    values = {name: bindparam(name, type_=idempotency.c[name].type) for name in _PROMISE}
+    statement = upsert(conn, idempotency).values(**values, is_over=false())
+    replaced = {name: statement.excluded[name] for name in (*_PROMISE[2:], "is_over")}
+    is_past = idempotency.c.until_ms <= bindparam("at", type_=BigInteger)
+    return statement.on_conflict_do_update(index_elements=_PROMISE[:2], set_=replaced, where=is_past)
+
+
+_is_promise = (
+    idempotency.c.key_id == bindparam("key", type_=String),
+    idempotency.c.digest == bindparam("of_key", type_=LargeBinary),
+    idempotency.c.request_id == _REQUEST,
+)
+_ledger = Many(lambda _: inserting(ledger, _LEDGER), _LEDGER)
+_requests = Many(lambda _: inserting(requests, Row.__struct_fields__), Row.__struct_fields__)
+_replaced = Many(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
+_opened = Many(lambda _: inserting(open_requests, _OPEN), _OPEN)
+_over = Many(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
+_extended = Many(
+    lambda _: (
+        update(open_requests)
+        .where(open_requests.c.request_id == _REQUEST)
+        .values(held=bindparam("now_held", type_=BigInteger))
+    ),
+    ("now_held", "request"),
+)
+_advanced = Many(
+    lambda _: (
+        update(open_requests)
+        .where(
+            or_(
+                open_requests.c.progress_ms.is_(None),
+                open_requests.c.progress_ms <= bindparam("at", type_=BigInteger),
+            ),
+            open_requests.c.request_id == _REQUEST,
+        )
+        .values(
+            target=bindparam("now_target", type_=String),
+            output_tokens=bindparam("now_tokens", type_=BigInteger),
+            progress_ms=bindparam("now", type_=BigInteger),
+            first_ms=bindparam("now_first", type_=BigInteger),
+            last_ms=bindparam("now_last", type_=BigInteger),
+        )
+    ),
+    ("now_target", "now_tokens", "now", "now_first", "now_last", "at", "request"),
+)
+_minutes, _quarters, _hours, _days = map(_adding_up, (usage_minutes, usage_quarters, usage_hours, usage_days))
+_promised = Many(_promising, (*_PROMISE, "at"))
+_kept = Many(lambda _: update(idempotency).where(*_is_promise).values(is_over=true()), ("key", "of_key", "request"))
+_freed = Many(lambda _: delete(idempotency).where(*_is_promise), ("key", "of_key", "request"))
+
+
+class Book(Struct):
+    """What a batch writes. Of each table the rows, in the order of the names above."""
+
+    ledger: Rows = []
+    opened: Rows = []
+    extended: Rows = []
+    advanced: Rows = []
+    over: Rows = []
+    replaced: Rows = []
+    requests: Rows = []
+    minutes: Rows = []
+    quarters: Rows = []
+    hours: Rows = []
+    days: Rows = []
+    promised: Rows = []
+    kept: Rows = []
+    freed: Rows = []
+
+    def write(self, conn: Connection) -> None:
+        _ledger.run(conn, self.ledger)
+        _opened.run(conn, self.opened)
+        _extended.run(conn, sorted(self.extended, key=_last))
+        _advanced.run(conn, sorted(self.advanced, key=_last))
+        _over.run(conn, sorted(self.over))
+        _replaced.run(conn, self.replaced)
+        _requests.run(conn, self.requests)
+        _minutes.run(conn, sorted(self.minutes))
+        _quarters.run(conn, sorted(self.quarters))
+        _hours.run(conn, sorted(self.hours))
+        _days.run(conn, sorted(self.days))
+        _promised.run(conn, self.promised)
+        _kept.run(conn, self.kept)
+        _freed.run(conn, self.freed)
+
+
+def _last(row: tuple[Any, ...]) -> Any:
+    return row[-1]

@@ -1,0 +1,350 @@
+"""The one who brings the entries of this process into the database: one task, in order, in batches.
+
+`put` writes an entry into the journal and queues it; from there the database is only ever behind,
+never in the way. It may be slow or away: entries wait in memory, which is bounded, and lie in the
+journal besides. Requests about whose money the database itself decides (`decide`, `extend`) are put
+before it together, after everything that was queued before them. What dead processes left behind
+is applied by `replay`. Nothing is logged here: what an operator should know is told (`tell`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, StatementError
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.policy.claim import Draw
+from streamweir.store.db.deadline import time_limit
+from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
+from streamweir.store.journal.handle import Group, State
+from streamweir.store.journal.journal import DeadJournal, Journal, JournalUnavailable, Tell, Ticket
+from streamweir.store.ledger import posting
+from streamweir.store.ledger.admission_queue import LOOK_S, Docket, Question, judge
+from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
+from streamweir.store.ledger.quarantine import Quarantine
+from streamweir.store.ledger.recovery import Bury, replay
+from streamweir.store.ledger.request_state import find_open
+
+DECISION_S = 2.0
+_JOURNAL_S = 0.5
+"""What is put is written within this, or the disk hangs and those behind it do not wait any longer."""
+
+
+_Queued = tuple[Entry, Ticket]
+
+
+class Writer:
+    """Counters: those of `batcher`, and `refused`. `abandoned` makes the settlement of a hold nobody waits for."""
+
+    def __init__(
+        self,
+        store: Store,
+        journal: Journal | None,
+        *,
+        pause_s: float = 0.2,
+        most_entries: int = 100_000,
+        decision_s: float = DECISION_S,
+        apply_s: float = APPLY_S,
+        abandoned: Callable[[Hold], Settle],
+        tell: Tell = lambda *_: None,
+    ) -> None:
+        self.is_away = False
+        """The last try failed."""
+        self.refused = 0
+        quarantine = None if journal is None else Quarantine(journal.folder)
+        self.batcher = Batcher(store, quarantine, tell, timeout_s=apply_s)
+        self._store = store
+        self._journal = journal
+        self._pause_s = pause_s
+        self._most_entries = most_entries
+        self._decision_s = decision_s
+        self._abandoned = abandoned
+        self._tell = tell
+        self._queue: deque[_Queued] = deque()
+        self._taken: list[_Queued] = []
+        """Those of the batch that is being applied, until they are."""
+        self._careful = False
+        self._docket = Docket(self._hurry, self._abandon)
+        self._put = self._done = 0
+        self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
+        self._wake = asyncio.Event()
+        self._is_resting = False
+        """It waits for `_wake`."""
+        self._hurried = asyncio.Event()
+        self._task: BackgroundTask | None = None
+        self._is_closed = False
+
+    def start(self, background: BackgroundTasks | None = None) -> None:
+        """`background`: who keeps it running; None: nobody is told when that is needed."""
+        self._task = (background or BackgroundTasks()).start("writer", self._run)
+
+    @property
+    def waiting(self) -> int:
+        """Entries that the database does not have yet."""
+        return len(self._taken) + len(self._queue)
+
+    @property
+    def lag_s(self) -> float:
+        """The age of the oldest of them."""
+        oldest = self._taken[0] if self._taken else self._queue[0] if self._queue else None
+        return 0.0 if oldest is None else monotonic() - oldest[1].group.since
+
+    def put(self, entry: Entry, *, must: bool = False) -> Ticket:
+        """Raises JournalUnavailable where there is no room, unless it must be taken."""
+        if self._is_closed:
+            raise JournalUnavailable("the books are closed")
+        if not must and len(self._queue) >= self._most_entries:
+            self.refused += 1
+            raise JournalUnavailable("too much waits for the database")
+        ticket = self._journalled(entry, must)
+        if type(entry) is Hold:
+            self._docket.adopt(entry.request_id)
+        self._queue.append((entry, ticket))
+        self._put += 1
+        if self._is_resting:
+            self._wake.set()
+        return ticket
+
+    @property
+    def mark(self) -> int:
+        """All that was put so far: see `has_applied`."""
+        return self._put
+
+    @property
+    def has_room_to_spare(self) -> bool:
+        """For what can be left out."""
+        return self._journal is None or not self._journal.is_half_full
+
+    def has_applied(self, mark: int) -> bool:
+        return self._done >= mark
+
+    def abandon(self, hold: Hold) -> None:
+        """A request that was let in and will not take place after all."""
+        self._abandon(hold)
+
+    async def decide(self, hold: Hold, draws: Sequence[Draw], limit_s: float | None = None) -> str | None:
+        """Holds where it fits every draw: None, or the error's code. StoreUnavailable: nothing is held, and never
+        will be, unless the hold is put into the journal in the same turn, which is how a request goes on without
+        the database. `limit_s`: the most it may take, where that is less than usual."""
+        return await self._ask(hold, draws, limit_s)
+
+    async def extend(self, entry: Extend, draws: Sequence[Draw]) -> str | None:
+        """As `decide`, for more of a hold."""
+        return await self._ask(entry, draws)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Until the database has all that was put so far. False: not in time."""
+        if self._done >= self._put:
+            return True
+        flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._flushes.append((self._put, flushed))
+        self._hurry()
+        try:
+            async with time_limit(timeout_s):
+                return await flushed
+        except TimeoutError:
+            self._flushes = [pair for pair in self._flushes if pair[1] is not flushed]
+            return False
+
+    async def close(self, timeout_s: float) -> bool:
+        """Takes nothing more and flushes. False: not in time; what is left is in the journal."""
+        if self._task is None:
+            return True
+        self._is_closed = True
+        task, self._task = self._task, None
+        task.expect_end()
+        is_flushed = await self.flush(0 if task.task is None else timeout_s)
+        self._docket.fail_all("the books are closed")
+        await task.stop()
+        if not is_flushed:
+            self._tell("books_behind", {"entries": self.waiting})
+        return is_flushed
+
+    async def replay(self, dead: DeadJournal, bury: Bury | None = None) -> int:
+        """Applies what a dead process left behind, and removes it: how many entries. See `store.ledger.recovery`."""
+        return await replay(dead, self.batcher, self._tell, bury)
+
+    def _journalled(self, entry: Entry, must: bool) -> Ticket:
+        if self._journal is None:
+            return Ticket(0, Group(0), must)
+        try:
+            return self._journal.append(entry, must=must)
+        except JournalUnavailable:
+            if not must:
+                raise
+            return Ticket(self._journal.bytes, Group(0), must)  # it has failed for good: the database is all there is
+
+    async def _ask(self, entry: Hold | Extend, draws: Sequence[Draw], limit_s: float | None = None) -> str | None:
+        if self._is_closed or self.is_away:
+            raise StoreUnavailable("the books are closed" if self._is_closed else "the database is away")
+        return await self._docket.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
+
+    def _abandon(self, hold: Hold) -> None:
+        if not self._is_closed:  # else it is settled as an orphan's, with all that this process leaves open
+            self.put(self._abandoned(hold), must=True)
+
+    def _hurry(self) -> None:
+        self._hurried.set()
+        self._wake.set()
+
+    async def _run(self) -> None:
+        """From a start to a fault of ours. Meanwhile the journal goes on while it has room, and nothing is decided."""
+        self.is_away = False
+        try:
+            await self._work()
+        finally:
+            self.is_away = self._careful = True  # a transaction that was under way may have been committed
+            self._docket.fail("the writer has failed", is_unsure=True)
+            self._docket.fail_all("the writer has failed")
+            if self._is_closed:  # it is not started again: nobody is to wait for that
+                for _, flushed in self._flushes:
+                    if not flushed.done():
+                        flushed.set_result(False)
+
+    async def _work(self) -> None:
+        failures = 0
+        while True:
+            if not self.is_away:
+                await self._rest()
+            try:
+                await self._round()
+            except StoreUnavailable as fault:
+                failures += 1
+                self._careful = self._careful or fault.is_unsure
+                self._docket.fail("the database is away", is_unsure=fault.is_unsure)
+                self._docket.fail_all("the database is away")
+                if not self.is_away:
+                    self.is_away = True
+                    self._tell("database_away", {"reason": str(fault)})
+                await self._pause(retry_s(failures))
+            else:
+                failures = 0
+                if self.is_away:
+                    self.is_away = False
+                    self._tell("database_back", {"waiting": self.waiting})
+
+    async def _rest(self) -> None:
+        """Until there is something to do, and a little longer so that more of it is done at once."""
+        if not self.waiting and not self._docket.is_waited_for:
+            self._wake.clear()
+            self._is_resting = True
+            try:
+                async with asyncio.timeout(LOOK_S if self._docket.has_doubts else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+            finally:
+                self._is_resting = False
+        if self._docket.is_waited_for or self._flushes or self.waiting >= MOST_AT_ONCE:
+            return
+        await self._pause(self._pause_s)
+
+    async def _pause(self, most_s: float) -> None:
+        """Cut short by who cannot wait."""
+        self._hurried.clear()
+        try:
+            async with asyncio.timeout(most_s):
+                await self._hurried.wait()
+        except TimeoutError:
+            return
+
+    async def _round(self) -> None:
+        await self._take()
+        # Questions come after all that was queued before them.
+        questions = self._docket.take() if not self._queue or len(self._taken) < MOST_AT_ONCE else []
+        if questions:
+            await self._decide(list(questions))
+        elif self._taken:
+            await self.batcher.apply([entry for entry, _ in self._taken], self._applied, careful=self._careful)
+        elif self.is_away:
+            await self._store.write(_nothing, timeout_s=self._decision_s)
+        self._careful = False
+        doubtful = self._docket.doubtful_ids()
+        if doubtful:
+            self._docket.found(list(await self._store.read(lambda conn: find_open(conn, doubtful))))
+
+    async def _take(self) -> None:
+        """The next batch: what the journal has, or must get; what it refused has not taken place."""
+        waits = True
+        while self._queue and len(self._taken) < MOST_AT_ONCE:
+            ticket = self._queue[0][1]
+            if ticket.state is State.PENDING and not ticket.must and self._journal is not None:
+                if not waits or self._taken:
+                    return
+                waits = False
+                await _until_written(ticket)
+                continue
+            item = self._queue.popleft()
+            if ticket.state is State.REFUSED:
+                self._count(1)
+            else:
+                self._taken.append(item)
+
+    async def _decide(self, questions: list[Question]) -> None:
+        entries, careful = [entry for entry, _ in self._taken], self._careful
+
+        def work(conn: Connection) -> tuple[posting.Applied | None, list[str | None]]:
+            posting.lock_for(conn, [*entries, *(question.entry for question in questions)])
+            applied = posting.apply(conn, entries, careful=careful) if entries else None
+            return applied, judge(conn, questions)
+
+        try:
+            applied, verdicts = await self._store.write(work, timeout_s=self._decision_s)
+        except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
+            if not is_about_rows(fault):
+                raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
+        else:
+            self.batcher.count(len(entries), applied)
+            self._applied(len(entries))
+            for question, verdict in zip(questions, verdicts, strict=True):
+                self._docket.answer(question, verdict)
+            return
+        # Something in it cannot be written: entries and questions for themselves, and each question alone.
+        await self.batcher.apply(entries, self._applied, careful=True)
+        for question in questions:
+            await self._decide_alone(question)
+
+    async def _decide_alone(self, question: Question) -> None:
+        try:
+            (verdict,) = await self._store.write(lambda conn: judge(conn, [question]), timeout_s=self._decision_s)
+        except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
+            if not is_about_rows(fault):
+                raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
+            self._docket.fail_one(question, fault)
+        else:
+            self._docket.answer(question, verdict)
+
+    def _applied(self, count: int) -> None:
+        applied, self._taken = self._taken[:count], self._taken[count:]
+        if not applied:
+            return
+        if self._journal is not None:
+            self._journal.applied(applied[-1][1].position)
+        if self._journal is None or self._journal.is_failing:
+            for _, ticket in applied:
+                ticket.settle()
+        self._count(len(applied))
+
+    def _count(self, count: int) -> None:
+        self._done += count
+        if self._flushes:
+            for target, flushed in self._flushes:
+                if target <= self._done and not flushed.done():
+                    flushed.set_result(True)
+            self._flushes = [pair for pair in self._flushes if not pair[1].done()]
+
+
+async def _until_written(ticket: Ticket) -> None:
+    try:
+        async with asyncio.timeout(_JOURNAL_S):
+            await ticket.written()
+    except (TimeoutError, JournalUnavailable):
+        return
+
+
+def _nothing(_: Connection) -> None:
+    """Whether the database takes a transaction."""

@@ -1,0 +1,1 @@
+"""Limits that several processes share, in Valkey or Redis."""

@@ -1,0 +1,255 @@
+"""Limits that several processes share, in Valkey or Redis: the law of policy/limits.py, run by `limits.lua`.
+
+Every call is one atomic step of the script, by the server's clock. Whoever gets `SharedUnavailable`
+does not know whether it was taken, so each step may be repeated: a reservation is known by its
+request id and counted once, and settling what is unknown changes nothing. Nothing leaks for ever:
+
+    answer to `reserve` lost    its release is owed, and goes out with the next exchange
+    `settle` not delivered      owed likewise; if the lease has lapsed meanwhile the cost still counts
+    process killed              all that it has reserved lapses together, `instance_s` after its last call, or at
+                                once where somebody knows (`end_instance`): streams and money are given back; what
+                                it had spent by then is missing here until the account is corrected
+    process stands still        as if it were dead; its next `beat` tells it to renew all that it has reserved
+    request forgotten           its own lease lapses after `lease_s`
+    Valkey flushed, restarted   accounts are missing, and seeded from the ledger; settling what was held
+                                before changes nothing, so they are too high until they are corrected
+
+So a counter may be wrong for a while: it decides alone only where the database cannot be asked, and
+`adjust`, called from time to time for the accounts in `drawn`, puts it right by the ledger. All
+keys lie in one slot: cluster mode is not supported.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from math import floor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamweir.policy.breaker import Breaker
+from streamweir.policy.claim import RATE, STREAMS, Claim, Decision, Window
+from streamweir.policy.limits import LEASE_S
+from streamweir.store.limits.errors import SharedError, SharedUnavailable
+
+if TYPE_CHECKING:
+    from streamweir.store.limits.valkey import Valkey
+
+__all__ = ["SharedError", "SharedLimits", "SharedUnavailable", "open_shared"]
+
+TIMEOUT_S = 0.05
+PAUSE_S = 60.0
+"""It is left alone for so long when it has failed too often."""
+INSTANCE_S = 8.0
+"""A process that made no call for so long is taken for dead."""
+_MICRO = 1_000_000
+_MOST_DRAWN = 10_000
+_MOST_RENEWED = 100
+"""By one step of the script, so that nobody else waits long for it."""
+_SCHEMES = {
+    "redis": "redis",
+    "rediss": "rediss",
+    "valkey": "redis",
+    "valkeys": "rediss",
+    "unix": "unix",
+}
+_BECAUSE = ("", "requests", "tokens", "streams")
+_MISSING, _MONEY = 4, 5
+
+
+class SharedLimits:
+    """`clock`, in seconds, takes the place of the server's own in tests."""
+
+    def __init__(
+        self,
+        valkey: "Valkey",
+        *,
+        prefix: str = "streamweir",
+        lease_s: float = LEASE_S,
+        clock: Callable[[], float] | None = None,
+        instance: str = "",
+        instance_s: float = INSTANCE_S,
+    ) -> None:
+        """`instance`: this process, among all that share these limits; without a name it has no lease of its own."""
+        self._valkey = valkey
+        self._prefix = "{" + prefix + "}"
+        self.lease_s = lease_s
+        self.instance_s = instance_s
+        self._lease = str(round(lease_s * _MICRO))
+        self._instance = (instance, str(round(instance_s * _MICRO)))
+        self._clock = clock
+        self._drawn: dict[str, None] = {}
+
+    @property
+    def is_away(self) -> bool:
+        """It failed too often, and is left alone for a while."""
+        return self._valkey.is_away
+
+    async def reserve(self, claim: Claim) -> Decision:
+        """All or nothing. A request that is reserved already is renewed, and not counted again."""
+        words = self._words(
+            "reserve",
+            claim.request_id,
+            claim.key_id,
+            _limit(claim.rpm),
+            _limit(claim.tpm),
+            _limit(claim.max_streams),
+            str(claim.needed_tokens),
+            str(claim.amount),
+        )
+        for draw in claim.draws:
+            words += (draw.account, str(draw.limit), draw.code)
+            if len(self._drawn) < _MOST_DRAWN:
+                self._drawn[draw.account] = None
+        self._valkey.forgive(claim.request_id)
+        release = self._settlement(claim.request_id, 0, 0, took_place=False)
+        return _decision(await self._valkey.call(words, undo=(claim.request_id, release)), claim)
+
+    async def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
+        """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
+        answer = await self._valkey.call(self._words("peek", key_id, _limit(rpm), _limit(tpm), _limit(max_streams)))
+        return _decision(answer, Claim(request_id="", key_id=key_id, rpm=rpm, tpm=tpm))
+
+    async def extend(self, request_id: str, amount: int) -> str | None:
+        """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
+        Raises `SharedUnavailable` also where the request is not known there, for then it cannot tell."""
+        code = await self._valkey.call(self._words("extend", request_id, str(amount)))
+        if code == "unknown":
+            raise SharedUnavailable("Valkey does not know the request any more")
+        return code or None
+
+    async def settle(self, request_id: str, tokens: int | None, cost: int | None) -> None:
+        """It is over: what was reserved becomes what it took. None: the tokens stay as estimated, the cost is 0.
+        Does not raise: what cannot be said now is said later."""
+        await self._end(request_id, self._settlement(request_id, tokens, cost or 0, took_place=True))
+
+    async def release(self, request_id: str) -> None:
+        """It did not take place: as if it had never been reserved. Does not raise."""
+        await self._end(request_id, self._settlement(request_id, 0, 0, took_place=False))
+
+    async def renew(self, request_ids: Iterable[str]) -> None:
+        """Several times within `lease_s`, for all that is open, be it nothing: what is owed goes out with it, and
+        who asks knows whether Valkey is there."""
+        every = list(request_ids)
+        for first in range(0, max(1, len(every)), _MOST_RENEWED):
+            await self._valkey.call(self._words("renew", *every[first : first + _MOST_RENEWED]))
+        self._valkey.pay()
+
+    async def beat(self) -> bool:
+        """Several times within `instance_s`: this process is alive. True: it was taken for dead meanwhile, and what it
+        has reserved is to be renewed."""
+        return await self._valkey.call(self._words("beat")) == "1"
+
+    async def end_instance(self, instance: str) -> None:
+        """It is dead: nothing is held for it any more. Does not raise: its lease lapses in any case."""
+        with suppress(SharedUnavailable):
+            await self._valkey.call(self._words("end", instance))
+
+    async def seed(self, account: str, used: int) -> None:
+        """What the books say of an account; nothing where it is known already."""
+        await self._valkey.call(self._words("seed", account, str(used)))
+
+    async def correct(self, account: str, used: int) -> None:
+        """What the books say, whatever was known. It errs by what is reserved but not in the books in that moment,
+        and to the side on which the database decides."""
+        await self._valkey.call(self._words("correct", account, str(used)))
+
+    async def adjust(self, account: str, used: int, *, at_least: bool = False) -> bool:
+        """As `correct`, where nothing can be under way that the books do not know of: nobody has drawn on it for a
+        while, nor pinned it. Else False; with `at_least`, it is no less than that afterwards."""
+        return await self._valkey.call(self._words("adjust", account, str(used), "1" if at_least else "0")) == "1"
+
+    async def pin(self, accounts: Sequence[str]) -> None:
+        """For `lease_s` they are not adjusted: something was drawn that the books do not know of yet."""
+        for first in range(0, len(accounts), _MOST_RENEWED):
+            await self._valkey.call(self._words("pin", *accounts[first : first + _MOST_RENEWED]))
+
+    def drawn(self) -> list[str]:
+        """The accounts that this process asked for since this was called last: those to be corrected."""
+        drawn, self._drawn = self._drawn, {}
+        return list(drawn)
+
+    async def knows(self, account: str) -> bool:
+        return await self.used(account) is not None
+
+    async def used(self, account: str) -> int | None:
+        answer = await self._valkey.call(self._words("used", account))
+        return int(answer) if answer else None
+
+    async def close(self) -> None:
+        await self._valkey.close()
+
+    async def _end(self, request_id: str, words: Sequence[str]) -> None:
+        is_heard = False
+        try:
+            await self._valkey.call(words)
+            is_heard = True
+        except SharedUnavailable:
+            return
+        finally:
+            if not is_heard:
+                self._valkey.owe(request_id, words)
+
+    def _settlement(self, request_id: str, tokens: int | None, cost: int, *, took_place: bool) -> list[str]:
+        counted = "" if tokens is None else str(max(0, tokens))
+        return self._words("settle", request_id, counted, str(cost), "1" if took_place else "0")
+
+    def _words(self, command: str, *rest: str) -> list[str]:
+        now = "" if self._clock is None else str(floor(self._clock() * _MICRO))
+        return [self._prefix, command, now, self._lease, *self._instance, *rest]
+
+
+def open_shared(
+    url: str,
+    *,
+    prefix: str = "streamweir",
+    lease_s: float = LEASE_S,
+    timeout_s: float = TIMEOUT_S,
+    pause_s: float = PAUSE_S,
+    instance: str = "",
+    instance_s: float = INSTANCE_S,
+) -> SharedLimits:
+    """Connects to nobody yet. Raises `SharedError` where the address cannot be used."""
+    scheme, separator, rest = url.partition("://")
+    known = _SCHEMES.get(scheme.lower())
+    if known is None or not separator or not rest:
+        raise SharedError(f"the address of the shared limits must begin with one of {', '.join(_SCHEMES)}, and ://")
+    try:
+        from streamweir.store.limits.valkey import Valkey
+    except ModuleNotFoundError as reason:
+        if reason.name is None or reason.name.partition(".")[0] != "redis":
+            raise
+        raise SharedError("shared limits need the extra `shared`: pip install 'streamweir[shared]'") from None
+    try:
+        valkey = Valkey(f"{known}://{rest}", script(), timeout_s=timeout_s, breaker=Breaker(open_s=pause_s))
+    except (ValueError, TypeError):  # its message may hold parts of the address
+        raise SharedError("the address of the shared limits is not valid") from None
+    return SharedLimits(valkey, prefix=prefix, lease_s=lease_s, instance=instance, instance_s=instance_s)
+
+
+def script() -> str:
+    return Path(__file__).with_name("limits.lua").read_text("utf-8")
+
+
+def _limit(limit: int | None) -> str:
+    return "-1" if limit is None else str(max(0, limit))
+
+
+def _decision(answer: str, claim: Claim) -> Decision:
+    kind, wait, requests, requests_reset, tokens, tokens_reset, *draws = map(int, answer.split())
+    refusal = because = None
+    if kind == _MONEY:
+        draw = claim.draws[draws[0]]
+        refusal, because = draw.code, draw.account
+    elif 0 < kind < _MISSING:
+        refusal, because = STREAMS if kind == 3 else RATE, _BECAUSE[kind]
+    return Decision(
+        refusal=refusal,
+        because=because,
+        retry_after_s=wait / _MICRO,
+        requests=_window(claim.rpm, requests, requests_reset),
+        tokens=_window(claim.tpm, tokens, tokens_reset),
+        missing=tuple(claim.draws[number].account for number in draws) if kind == _MISSING else (),
+    )
+
+
+def _window(limit: int | None, used: int, reset: int) -> Window | None:
+    return None if limit is None else Window(limit, max(0, limit - used), reset / _MICRO)

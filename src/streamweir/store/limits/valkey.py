@@ -1,0 +1,314 @@
+"""One connection to Valkey (or Redis), through which all calls of a process run one script.
+
+What is asked while an answer is awaited goes out together, in the next exchange: so the connections
+are bounded by one, and a busy process pays less for each call. The exchange runs in a task of its
+own. Someone who waits no longer, cancelled or out of patience, touches nothing but his own future:
+an answer is never left for the next one to read. Slow is worse than down: nobody waits longer than
+`timeout_s`, and after failures in a row nobody waits at all (`policy/breaker.py`; failures are
+counted by exchange, for many calls may share one). Everything that goes wrong is
+`SharedUnavailable`, in our own words: no address and no secret. Knows nothing of limits.
+"""
+
+import asyncio
+import hashlib
+import re
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from streamweir.policy.breaker import Breaker
+from streamweir.store.limits.errors import SharedUnavailable
+
+_MOST_TOGETHER = 64
+_MOST_OWED_TOGETHER = 16
+_MOST_WAITING = 10_000
+_MOST_OWED = 10_000
+_CONNECT_SHARE = 5.0
+"""How many times `timeout_s` a connection may take to be made: as long as five failures, and counted for them all."""
+_PASSING = (ReadOnlyError, OutOfMemoryError)
+_ERROR_WORD = re.compile(r"[A-Z]{2,16}\b")
+
+
+class _Call:
+    __slots__ = ("answer", "count", "is_sent", "name", "tail")
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.count = len(words)
+        self.tail = _packed(words)
+        self.answer: asyncio.Future[str | SharedUnavailable] | None = None
+        self.is_sent = False
+        self.name = ""
+        """Of what is owed, where nobody waits."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.answer.done() if self.answer is not None else not self.name
+
+    def give(self, answer: str | SharedUnavailable) -> None:
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(answer)  # never as an exception, which nobody might fetch
+
+
+class Valkey:
+    """`clock` is that of the breaker, in seconds that do not jump."""
+
+    def __init__(
+        self,
+        url: str,
+        script: str,
+        *,
+        timeout_s: float = 0.05,
+        breaker: Breaker | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Connects to nobody yet. ValueError where the address is none."""
+        self._connection = _connection(url, timeout_s * _CONNECT_SHARE)
+        self._timeout_s = timeout_s
+        self._breaker = breaker if breaker is not None else Breaker()
+        self._clock = clock
+        digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+        self._by_digest = _packed(["EVALSHA", digest, "1"])
+        self._by_body = _packed(["EVAL", script, "1"])
+        self._waiting: deque[_Call] = deque()
+        self._owed: OrderedDict[str, _Call] = OrderedDict()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def is_away(self) -> bool:
+        """Nobody is let through at the moment, except to find out."""
+        return self._breaker.is_open
+
+    @property
+    def owed(self) -> int:
+        return len(self._owed)
+
+    async def call(self, words: Sequence[str], undo: tuple[str, Sequence[str]] | None = None) -> str:
+        """Runs the script with the first of `words` as its key. Raises `SharedUnavailable`.
+
+        `undo` (a name and words) is owed where it was sent, but nobody is there to take the answer.
+        """
+        if self._is_closed:
+            raise SharedUnavailable("Valkey is not used any more")
+        if len(self._waiting) >= _MOST_WAITING:
+            raise SharedUnavailable("too many wait for Valkey")
+        if not self._breaker.may_pass(self._clock()):
+            raise SharedUnavailable("Valkey is away, and not asked for a while")
+        loop = asyncio.get_running_loop()
+        call = _Call(words)
+        future = call.answer = loop.create_future()
+        self._waiting.append(call)
+        self._wake(loop)
+        answer: str | SharedUnavailable | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await future
+        except TimeoutError:
+            raise SharedUnavailable("Valkey does not answer in time") from None
+        finally:
+            if undo is not None and call.is_sent and not isinstance(answer, str):
+                self.owe(*undo)
+        if isinstance(answer, SharedUnavailable):
+            raise answer
+        return answer
+
+    def owe(self, name: str, words: Sequence[str]) -> None:
+        """A call that nobody waits for: it goes out with the next exchange, and again until one succeeds.
+
+        It must be one that may be heard twice. A later one of the same name takes its place.
+        Bounded: the oldest is forgotten first.
+        """
+        call = _Call(words)
+        call.name = name
+        self._owed[name] = call
+        if len(self._owed) > _MOST_OWED:
+            self._owed.popitem(last=False)
+
+    def forgive(self, name: str) -> None:
+        self._owed.pop(name, None)
+
+    def pay(self) -> None:
+        """Lets what is owed go out, if it is time to ask at all."""
+        if self._owed and not self._is_closed and self._breaker.may_pass(self._clock()):
+            self._wake(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Leaves neither a task nor a connection behind. Who waits gets `SharedUnavailable`."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        _give_all(self._waiting, "Valkey is not used any more")
+        self._waiting.clear()
+        await self._drop(is_last=True)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._task is None:
+            self._task = loop.create_task(self._run())
+            self._task.add_done_callback(self._rest)
+
+    def _rest(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if self._waiting and not self._is_closed:
+            self._wake(task.get_loop())
+        if not task.cancelled():
+            task.result()  # only a fault of ours is left: the loop tells it
+
+    async def _run(self) -> None:
+        while batch := self._take():
+            try:
+                await self._exchange(batch)
+            except (RedisError, OSError) as error:  # TimeoutError is one of the latter
+                self._fail(batch, error)
+                await self._drop()
+                if not self._waiting:
+                    return  # what is owed goes with the next who asks: tried at once, it would be until Valkey is back
+            finally:
+                _give_all(batch, "Valkey is not used any more")
+
+    def _take(self) -> list[_Call]:
+        """Some of what is owed, first, for it is older; and those who still wait."""
+        batch = [self._owed.popitem(last=False)[1] for _ in range(min(_MOST_OWED_TOGETHER, len(self._owed)))]
+        while self._waiting and len(batch) < _MOST_TOGETHER:
+            call = self._waiting.popleft()
+            if not call.is_over:
+                batch.append(call)
+        return batch
+
+    async def _exchange(self, batch: list[_Call]) -> None:
+        was_connected = self._connection.is_connected
+        try:
+            await self._connect()
+            await self._speak(batch)
+        except RedisConnectionError:
+            if not was_connected:
+                raise
+            # The other end left while nobody was looking. Whatever it has heard may be said to it again.
+            await self._drop()
+            await self._connect()
+            await self._speak(batch)
+
+    async def _connect(self) -> None:
+        if self._connection.is_connected:
+            return
+        try:
+            async with asyncio.timeout(self._timeout_s * _CONNECT_SHARE):
+                await self._connection.connect()  # type: ignore[no-untyped-call]
+        except (TimeoutError, RedisTimeoutError):
+            self._breaker.trip(self._clock())
+            raise
+
+    async def _speak(self, batch: list[_Call]) -> None:
+        calls = [call for call in batch if not call.is_over]  # connecting may have taken longer than their patience
+        if not calls:
+            return
+        async with asyncio.timeout(self._timeout_s):
+            unheard, fault = await self._ask(calls, self._by_digest)
+            if unheard and fault is None:  # it does not know the script: it was restarted, or told to forget
+                unheard, fault = await self._ask(unheard, self._by_body)
+        if fault is not None:
+            raise fault
+        self._breaker.note_success()
+
+    async def _ask(self, calls: list[_Call], head: bytes) -> tuple[list[_Call], ResponseError | None]:
+        """Those that were not heard because the script is not known, and the error if nobody was answered."""
+        parts: list[bytes] = []
+        for call in calls:
+            call.is_sent = True
+            parts += (b"*%d\r\n" % (3 + call.count), head, call.tail)
+            head = self._by_digest  # the first one makes it known to the rest
+        await self._connection.send_packed_command(b"".join(parts), check_health=False)
+        unheard: list[_Call] = []
+        fault: ResponseError | None = None
+        is_answered = False
+        for call in calls:
+            try:
+                answer = await self._connection.read_response()
+            except NoScriptError:
+                unheard.append(call)
+            except ResponseError as error:
+                fault = error
+                call.give(SharedUnavailable(_reason(error)))
+                if not isinstance(error, _PASSING):
+                    call.name = ""  # it would be refused for ever
+            else:
+                is_answered = True
+                call.give(answer.decode() if isinstance(answer, bytes) else str(answer))
+                call.name = ""
+        return unheard, None if is_answered else fault
+
+    def _fail(self, batch: list[_Call], error: Exception) -> None:
+        if not self._breaker.is_open:
+            self._breaker.note_failure(self._clock())
+        reason = _reason(error)
+        _give_all(batch, reason)
+        for call in reversed(batch):
+            if call.name and call.name not in self._owed:
+                self._owed[call.name] = call
+                self._owed.move_to_end(call.name, last=False)
+        if self._breaker.is_open:
+            _give_all(self._waiting, reason)
+            self._waiting.clear()
+
+    async def _drop(self, *, is_last: bool = False) -> None:
+        try:
+            await self._connection.disconnect(nowait=not is_last)
+        except (RedisError, OSError):
+            return  # it is gone, one way or another
+
+
+def _give_all(calls: Iterable[_Call], reason: str) -> None:
+    for call in calls:
+        call.give(SharedUnavailable(reason))
+
+
+def _packed(words: Iterable[str]) -> bytes:
+    """Words as Valkey reads them, without their number."""
+    encoded = [word.encode() for word in words]
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded])
+
+
+def _reason(error: Exception) -> str:
+    """Our words for it: the library's own may hold an address, and the server's a name."""
+    if isinstance(error, AuthenticationError):
+        return "Valkey does not take our name and password"
+    if isinstance(error, BusyLoadingError):
+        return "Valkey is loading its data"
+    if isinstance(error, ReadOnlyError):
+        return "Valkey is read-only"
+    if isinstance(error, OutOfMemoryError):
+        return "Valkey is out of memory"
+    if isinstance(error, ResponseError):
+        word = _ERROR_WORD.match(str(error))
+        return f"Valkey answers with an error ({word[0] if word else 'ERR'})"
+    if isinstance(error, TimeoutError | RedisTimeoutError):
+        return "Valkey does not answer in time"
+    return "there is no connection to Valkey"
+
+
+def _connection(url: str, connect_s: float) -> AbstractConnection:
+    pool = ConnectionPool.from_url(
+        url,
+        socket_timeout=None,  # an exchange has its own
+        socket_connect_timeout=connect_s,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        driver_info=None,
+    )
+    made: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+    return made

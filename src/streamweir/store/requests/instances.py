@@ -1,0 +1,74 @@
+"""The processes that serve from these books: their signs of life.
+
+A process is dead when the database has had no sign of it for some time, or when it said good-bye
+(`retire`, after everything of it was written). Dead ones matter while requests of theirs are open.
+All moments are handed in; processes of several machines take them from the database (`now_of`),
+whose clock is the same for all of them.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, and_, cast, func, or_, select, true, update
+
+from streamweir.store.db.tables import instances, open_requests
+from streamweir.store.db.upsert import upsert
+from streamweir.store.journal.entries import plain
+
+
+def now_of(conn: Connection, now_ms: int) -> int:
+    """The moment by the database's clock; by ours, `now_ms`, where the database is on this machine."""
+    if conn.dialect.name != "postgresql":
+        return now_ms
+    seconds = func.extract("epoch", func.clock_timestamp())
+    moment: int = conn.execute(select(cast(func.floor(seconds * 1000), BigInteger))).scalar_one()
+    return moment
+
+
+def beat(conn: Connection, instance: str, node: str, now_ms: int) -> None:
+    """A sign of life, the first one or another. `node`: what the workers of one supervisor have in common."""
+    values = {"id": plain(instance), "node": plain(node), "started_ms": now_ms, "seen_ms": now_ms, "stopped_ms": None}
+    again = {"seen_ms": now_ms, "stopped_ms": None}
+    conn.execute(upsert(conn, instances).values(values).on_conflict_do_update(index_elements=["id"], set_=again))
+
+
+def retire(conn: Connection, instance: str, now_ms: int) -> None:
+    """It stops serving, and the database has all of its entries."""
+    conn.execute(update(instances).where(instances.c.id == plain(instance)).values(stopped_ms=now_ms))
+
+
+def count_alive(conn: Connection, now_ms: int, silent_ms: int) -> int:
+    is_alive = (instances.c.stopped_ms.is_(None), instances.c.seen_ms >= now_ms - silent_ms)
+    count: int = conn.execute(select(func.count()).select_from(instances).where(*is_alive)).scalar_one()
+    return count
+
+
+def names_of(conn: Connection, ids: Collection[str]) -> dict[str, str]:
+    """Of the nodes, by the ids of their processes. One that is forgotten has none."""
+    found = conn.execute(select(instances.c.id, instances.c.node).where(instances.c.id.in_(ids))) if ids else ()
+    return {row.id: row.node for row in found}
+
+
+def is_alive(since_ms: int, own: str) -> ColumnElement[bool]:
+    """Of open requests joined with the processes: whether the process has given a sign since then. `own` is."""
+    has_sign = and_(instances.c.stopped_ms.is_(None), instances.c.seen_ms >= since_ms)
+    return or_(open_requests.c.instance == own, has_sign)
+
+
+def dead_instances(conn: Connection, now_ms: int, silent_ms: int, *, own: str | None = None) -> list[str]:
+    """Those with open requests, never `own`. One that never gave a sign is as old as what it opened first."""
+    seen_ms = func.coalesce(instances.c.seen_ms, open_requests.c.at_ms)
+    return _others(conn, or_(instances.c.stopped_ms.is_not(None), seen_ms < now_ms - silent_ms), own)
+
+
+def other_instances(conn: Connection, own: str) -> list[str]:
+    """As `dead_instances`, for one who knows that nobody else is alive."""
+    return _others(conn, true(), own)
+
+
+def _others(conn: Connection, are_wanted: ColumnElement[bool], own: str | None) -> list[str]:
+    statement = (
+        select(open_requests.c.instance)
+        .outerjoin(instances, instances.c.id == open_requests.c.instance)
+        .where(are_wanted, open_requests.c.instance.is_distinct_from(own))
+    )
+    return list(conn.scalars(statement.distinct().order_by(open_requests.c.instance)))

@@ -1,0 +1,104 @@
+"""The requests that are open: seen by operators, stopped by them, settled where their process is dead."""
+
+from collections.abc import Collection
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Select, func, select, update
+
+from streamweir.store.db.tables import instances, open_requests
+from streamweir.store.journal.entries import plain
+from streamweir.store.requests.instances import is_alive, now_of
+
+
+class OpenRequest(Struct, frozen=True, kw_only=True):
+    """A row of `tables.open_requests`."""
+
+    request_id: str
+    instance: str
+    at_ms: int
+    workspace_id: str
+    key_id: str
+    key_name: str
+    dialect: str
+    model: str
+    target: str | None
+    stream: bool
+    held: int
+    account: str | None
+    prices: str
+    prompt_tokens: int
+    output_tokens: int
+    progress_ms: int | None
+    """When it was last seen to have moved."""
+    cancel_ms: int | None
+    first_ms: int | None
+    """When the first token of a stream went out."""
+    last_ms: int | None
+    """When its last piece did, as far as that is known: within a second of the truth."""
+    node: str | None
+    """The name of the node whose process has it."""
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """Which processes are taken for alive: the one that asks, and those whose last sign of life is not too old."""
+
+    own: str
+    now_ms: int
+    silent_ms: int
+
+    def condition(self, conn: Connection) -> ColumnElement[bool]:
+        return is_alive(now_of(conn, self.now_ms) - self.silent_ms, self.own)
+
+
+_columns = open_requests.c
+_joined = open_requests.outerjoin(instances, instances.c.id == _columns.instance)
+_own = [_columns[name] for name in OpenRequest.__struct_fields__ if name != "node"]
+_rows = select(*_own, instances.c.node).select_from(_joined)
+
+
+def open_of(conn: Connection, workspace_id: str | None, limit: int, alive: Alive | None = None) -> list[OpenRequest]:
+    """The newest first. None: of all workspaces. `alive`: without what dead processes have left open."""
+    statement = _rows.order_by(_columns.request_id.desc()).limit(limit)
+    return _load(conn, statement.where(*_wanted(conn, workspace_id, alive)))
+
+
+def count_open(conn: Connection, workspace_id: str | None, alive: Alive | None = None) -> int:
+    """As `open_of`."""
+    statement = select(func.count()).select_from(_joined if alive is not None else open_requests)
+    return conn.execute(statement.where(*_wanted(conn, workspace_id, alive))).scalar_one()
+
+
+def _wanted(conn: Connection, workspace_id: str | None, alive: Alive | None) -> list[ColumnElement[bool]]:
+    within = [_columns.workspace_id == plain(workspace_id)] if workspace_id is not None else []
+    return within if alive is None else [*within, alive.condition(conn)]
+
+
+def find_open(conn: Connection, request_id: str, workspace_id: str | None = None) -> OpenRequest | None:
+    """Within the workspace. None: within all."""
+    statement = _rows.where(_columns.request_id == plain(request_id))
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return next(iter(_load(conn, statement)), None)
+
+
+def opened_by(conn: Connection, instances: Collection[str], limit: int) -> list[OpenRequest]:
+    """The oldest first."""
+    return _load(conn, _rows.where(_columns.instance.in_(instances)).order_by(_columns.request_id).limit(limit))
+
+
+def cancel(conn: Connection, request_id: str, workspace_id: str | None, now_ms: int) -> bool:
+    """Whether there is such a request, within the workspace (None: within all). Its process stops it soon."""
+    statement = update(open_requests).where(_columns.request_id == plain(request_id))
+    if workspace_id is not None:
+        statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    return conn.execute(statement.values(cancel_ms=func.coalesce(_columns.cancel_ms, now_ms))).rowcount == 1
+
+
+def cancelled(conn: Connection, instance: str) -> list[str]:
+    """Which requests of a process are to be stopped."""
+    wanted = select(_columns.request_id).where(_columns.instance == instance, _columns.cancel_ms.is_not(None))
+    return list(conn.scalars(wanted.order_by(_columns.request_id)))
+
+
+def _load(conn: Connection, statement: Select[*tuple[object, ...]]) -> list[OpenRequest]:
+    return [OpenRequest(**row) for row in conn.execute(statement).mappings()]

@@ -1,0 +1,295 @@
+"""The log of requests as it is read: one by either of its ids, pages of them, and the new ones as they end.
+
+A reader is bound to a workspace by what it is handed: another's id is not found, as one that does
+not exist. Pages go from the newest arrival back, each from where the last one ended, so that rows
+which come meanwhile neither shift nor repeat any. A filter by time, workspace, key or id is cheap however
+long the log is; the others are held against one entry of an index after the other (`tables.requests`),
+so many for a page and not more. Nothing is written here, and content is not known.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
+
+from streamweir.core.errors import CallerError
+from streamweir.store.db.tables import open_requests, requests
+from streamweir.store.journal.entries import plain
+from streamweir.store.requests.instances import names_of
+
+MOST_ROWS = 1000
+"""On a page."""
+FIRST_LOOKED_AT = 5_000
+"""Rows, before it is asked where the next ones end: most filters have filled their page by then."""
+MOST_LOOKED_AT = 200_000
+"""Rows, for a page: a twentieth of a second."""
+SHORTEST_BEGINNING = 12
+"""Of a request id: what it says is the minute."""
+_LARGEST = 2**63 - 1
+_columns = requests.c
+_Place = tuple[int, int]
+"""In the order of pages: the moment and the number of a row."""
+_newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
+
+
+class RequestRow(Struct, frozen=True, kw_only=True):
+    """The columns of `tables.requests`, those of JSON as what they say."""
+
+    seq: int
+    request_id: str
+    completion_id: str | None
+    at_ms: int
+    workspace_id: str | None
+    key_id: str | None
+    key_name: str | None
+    dialect: str | None
+    model: str | None
+    target: str | None
+    attempts: list[Any]
+    stream: bool
+    status: int
+    verdict: str
+    error: str | None
+    finish: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    usage: dict[str, Any] | None
+    usage_source: str | None
+    flags: list[Any]
+    held: int | None
+    cost: int | None
+    price_version: str | None
+    ttft_ms: int | None
+    duration_ms: int
+    chunks: int | None
+    gap_p50_ms: int | None
+    gap_p99_ms: int | None
+    gap_max_ms: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    peer: str | None
+    client: str | None
+    client_id: str | None
+    dropped: list[Any]
+    instance: str
+    node: str | None
+    """The name of the node that had it; None: it is forgotten."""
+    has_content: bool
+    service_tier: str | None
+    rates: str | None
+    """JSON: `policy.prices.Rates`, which it was settled by."""
+    admitted_ms: int | None
+    settled_ms: int | None
+    strip: dict[str, Any] | None
+
+
+class RequestFilter(Struct, frozen=True, kw_only=True):
+    """What is not given does not count."""
+
+    workspace_id: str | None = None
+    """None: every workspace."""
+    key_id: str | None = None
+    model: str | None = None
+    """As asked for."""
+    target: str | None = None
+    """`{provider}/{model}`, or a provider."""
+    provider: str | None = None
+    dialect: str | None = None
+    verdict: str | None = None
+    status_class: int | None = None
+    """2, 4, 5."""
+    error: str | None = None
+    """A code."""
+    failed: bool | None = None
+    """Whether it has a code at all."""
+    stream: bool | None = None
+    min_cost: int | None = None
+    """Nano-dollars. What has no cost is neither above nor below."""
+    max_cost: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """The first moment that is too late."""
+    id: str | None = None
+    """A request id or its beginning, of `SHORTEST_BEGINNING` characters or more, or a completion id."""
+
+
+class Page(Struct, frozen=True):
+    rows: list[RequestRow]
+    next: str | None
+    """The cursor of the next page, if there is one."""
+
+
+def find_request(conn: Connection, id: str, workspace_id: str | None = None) -> RequestRow | None:
+    """By the request id, else the newest of that completion id: an upstream may have used it more than once."""
+    id = plain(id)
+    within = _equal({_columns.workspace_id: workspace_id})
+    found = read_rows(conn, select(requests).where(_columns.request_id == id, *within))
+    if not found:
+        by_completion = select(requests).where(_columns.completion_id == id, *within)
+        found = read_rows(conn, by_completion.order_by(_columns.seq.desc()).limit(1))
+    return found[0] if found else None
+
+
+def is_running(conn: Connection, request_id: str, workspace_id: str | None = None) -> bool:
+    """It has no row yet, for it is not over."""
+    statement = select(open_requests.c.request_id).where(open_requests.c.request_id == plain(request_id))
+    if workspace_id is not None:
+        statement = statement.where(open_requests.c.workspace_id == plain(workspace_id))
+    return conn.execute(statement).first() is not None
+
+
+def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
+    """Raises `CallerError` for a cursor that no page gave.
+
+    A page may hold fewer rows than were asked for, or none, and have a next one: it has looked at `MOST_LOOKED_AT`.
+    """
+    limit = max(1, min(limit, MOST_ROWS))
+    after = None if cursor is None else _decode_cursor(cursor)
+    rows: list[RequestRow] = []
+    is_bounded = wanted.id is None and bool(_other_conditions(wanted))
+    for count in (FIRST_LOOKED_AT, MOST_LOOKED_AT - FIRST_LOOKED_AT) if is_bounded else (None,):
+        last = None if count is None else _place_after(conn, wanted, after, count)
+        statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
+        rows += read_rows(conn, statement.limit(limit + 1 - len(rows)))
+        if len(rows) > limit:
+            rows.pop()
+            return Page(rows, _encode_cursor(rows[-1].at_ms, rows[-1].seq))
+        after = last
+        if last is None:
+            return Page(rows, None)
+    return Page(rows, None if after is None else _encode_cursor(*after))
+
+
+def _place_after(conn: Connection, wanted: RequestFilter, after: _Place | None, count: int) -> _Place | None:
+    """Of so many rows from there on the last, if there are as many: where the filters without an index stop."""
+    looked_at = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
+    found = conn.execute(looked_at.order_by(*_newest_first).offset(count - 1).limit(1)).first()
+    return None if found is None else (found.at_ms, found.seq)
+
+
+def conditions(
+    wanted: RequestFilter, after: _Place | None = None, last: _Place | None = None
+) -> list[ColumnElement[bool]]:
+    """Of rows behind `after`, up to `last`."""
+    # Those that few rows meet come first, for SQLite asks in this order.
+    found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last)]
+    if wanted.id is None:
+        return found
+    # Few have the id: no other index is to be chosen, as SQLite would for the order's sake.
+    return [_of_id(plain(wanted.id)), case((and_(true(), *found), 1), else_=0) == 1]
+
+
+def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
+    within = _equal({_columns.workspace_id: wanted.workspace_id})
+    if wanted.key_id is None:
+        return within
+    # A key has fewer rows than its workspace: the index of that one is not to be chosen.
+    return [_columns.key_id == plain(wanted.key_id), *(case((each, 1), else_=0) == 1 for each in within)]
+
+
+def _span(wanted: RequestFilter, after: _Place | None, last: _Place | None = None) -> list[ColumnElement[bool]]:
+    """One bound at each end: SQLite goes along an index between two, and holds any other against every row."""
+    place = tuple_(_columns.at_ms, _columns.seq)
+    since, until = wanted.since_ms, wanted.until_ms
+    found: list[ColumnElement[bool]] = []
+    if after is not None and (until is None or after[0] < until):
+        found.append(place < tuple_(*after))
+    elif until is not None:
+        found.append(_columns.at_ms < _bounded(until))
+    if last is not None and (since is None or last[0] >= since):
+        found.append(place >= tuple_(*last))
+    elif since is not None:
+        found.append(_columns.at_ms >= _bounded(since))
+    return found
+
+
+def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
+    equal: dict[ColumnElement[Any], str | None] = {
+        _columns.model: wanted.model,
+        _columns.verdict: wanted.verdict,
+        _columns.dialect: wanted.dialect,
+        _columns.error: wanted.error,
+    }
+    found = _equal(equal)
+    if wanted.target is not None:
+        is_whole = "/" in wanted.target
+        found.append(_columns.target == plain(wanted.target) if is_whole else _of_provider(wanted.target))
+    if wanted.provider is not None:
+        found.append(_of_provider(wanted.provider))
+    if wanted.status_class is not None:
+        first = 100 * _bounded(wanted.status_class, 0, 9)
+        found.append(_columns.status.between(first, first + 99))
+    if wanted.failed is not None:
+        found.append(_columns.error.is_not(None) if wanted.failed else _columns.error.is_(None))
+    if wanted.stream is not None:
+        found.append(_columns.stream.is_(wanted.stream))
+    if wanted.min_cost is not None:
+        found.append(_columns.cost >= _bounded(wanted.min_cost))
+    if wanted.max_cost is not None:
+        found.append(_columns.cost <= _bounded(wanted.max_cost))
+    return found
+
+
+def _of_provider(name: str) -> ColumnElement[bool]:
+    beginning = plain(name) + "/"
+    return func.substr(_columns.target, 1, len(beginning)) == beginning
+
+
+def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElement[bool]]:
+    return [column == plain(value) for column, value in values.items() if value is not None]
+
+
+def _of_id(id: str) -> ColumnElement[bool]:
+    found = or_(_columns.request_id == id, _columns.completion_id == id)
+    if len(id) >= SHORTEST_BEGINNING:
+        # Request ids go on in hexadecimal digits, which sort before `z` in every collation: the range is what an
+        # index answers, and the comparison what holds.
+        within = _columns.request_id.between(id, id + "zz")
+        found = or_(found, and_(within, func.substr(_columns.request_id, 1, len(id)) == id))
+    return _columns.seq.in_(select(_columns.seq).where(found))  # inside, so that an index of it is chosen first
+
+
+def _encode_cursor(at_ms: int, seq: int) -> str:
+    return base64.urlsafe_b64encode(f"{at_ms}.{seq}".encode()).decode().rstrip("=")
+
+
+def _decode_cursor(cursor: str) -> _Place:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        at_ms, seq = base64.b64decode(padded, b"-_", validate=True).split(b".")
+        place = int(at_ms), int(seq)
+    except ValueError as reason:
+        raise CallerError("invalid_value", "The cursor is not one that a page gave.", param="cursor") from reason
+    return _bounded(place[0]), _bounded(place[1])
+
+
+def _bounded(number: int, least: int = -_LARGEST, most: int = _LARGEST) -> int:
+    """A database refuses a number that is beyond its columns."""
+    return max(least, min(number, most))
+
+
+def read_rows(conn: Connection, statement: Select[Any]) -> list[RequestRow]:
+    found = [dict(row) for row in conn.execute(statement).mappings()]
+    names = names_of(conn, {row["instance"] for row in found})
+    return [_read(row, names.get(row["instance"])) for row in found]
+
+
+def _read(row: dict[str, Any], node: str | None) -> RequestRow:
+    for name in ("attempts", "flags", "dropped"):
+        row[name] = _json(row[name], list) or []
+    row["usage"] = _json(row["usage"], dict)
+    row["strip"] = _json(row["strip"], dict)
+    return RequestRow(**row, node=node)
+
+
+def _json(text: str | None, kind: type) -> Any:
+    """We wrote it; a row that somebody has spoilt is shown without it."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,195 @@
+"""What is taken out of the database again: by its age, and all that was kept of a key.
+
+One process purges at a time, in small transactions with pauses between them, so that whoever else
+writes waits for one of them at the most. Requests, their contents, used-up idempotency keys, sessions,
+the names of processes and the sums of usage by the minute and by the quarter of an hour go; the ledger,
+the sums by the hour and by the day and the audit log stay for good. Erasing a key leaves its requests,
+without what tells about the person: who asked, from where, and what was said.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import accumulate
+
+from msgspec import Struct
+from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
+
+from streamweir.store.db.base import Store, StoreUnavailable
+from streamweir.store.db.lease import release_lease, take_lease
+from streamweir.store.db.tables import (
+    contents,
+    idempotency,
+    instances,
+    open_requests,
+    requests,
+    sessions,
+    usage_minutes,
+    usage_quarters,
+)
+from streamweir.store.journal.entries import plain
+from streamweir.store.requests.content import forget_contents, mark_erasure
+from streamweir.store.requests.instances import now_of
+
+DAY_MS = 86_400_000
+FINE_MS = 50 * 3_600_000
+"""How long usage is kept by the minute and the quarter: a day, the day before it for comparison, and what lies between
+two purges."""
+MOST_ROWS = 500
+MOST_CONTENT_BYTES = 4 << 20
+"""In one transaction; at least one content is."""
+LEASE = "purge"
+_LEASE_MS = 60_000
+_START = (-(2**63) + 1, 0)
+
+
+class Purged(Struct, frozen=True, kw_only=True):
+    """How many rows have gone."""
+
+    requests: int = 0
+    contents: int = 0
+    idempotency: int = 0
+    sessions: int = 0
+    instances: int = 0
+    usage_minutes: int = 0
+    usage_quarters: int = 0
+
+
+class Erased(Struct, frozen=True, kw_only=True):
+    requests: int = 0
+    contents: int = 0
+
+
+async def purge(
+    store: Store, holder: str, clock_ms: Callable[[], int], *, days: float = 30.0, pause_s: float = 0.05
+) -> Purged | None:
+    """None: another process is at it, or has taken over. Raises `StoreUnavailable`; what is left goes the next time."""
+    counts: dict[str, int] = {}
+    for name, step in _STEPS.items():
+        counts[name] = 0
+        while True:
+            now_ms = clock_ms()
+            batch = partial(_purge_some, step, holder, now_ms, now_ms - int(days * DAY_MS))
+            gone = await store.write_content(batch)
+            if gone is None:
+                return None
+            if gone == 0:
+                break
+            counts[name] += gone
+            await asyncio.sleep(pause_s)
+    await store.write_content(lambda conn: release_lease(conn, LEASE, holder))
+    return Purged(**counts)
+
+
+async def purge_regularly(
+    store: Store, holder: str, clock_ms: Callable[[], int], *, days: float = 30.0, every_s: float = 3600.0
+) -> None:
+    """A task's whole life. A database that is away is tried again the next time."""
+    while True:
+        with suppress(StoreUnavailable):
+            await purge(store, holder, clock_ms, days=days)
+        await asyncio.sleep(every_s)
+
+
+async def erase_key(store: Store, key_id: str, now_ms: int, *, pause_s: float = 0.02) -> Erased:
+    """All that is known of the key up to now. Raises `StoreUnavailable`; asked again, it does the rest."""
+    await store.write(lambda conn: mark_erasure(conn, key_id, now_ms))
+    contents_gone = rows_cleared = 0
+    while gone := await store.write(lambda conn: erase_contents(conn, key_id)):
+        contents_gone += gone
+        await asyncio.sleep(pause_s)
+    after: tuple[int, int] | None = _START
+    while after is not None:
+        count, after = await store.write(partial(erase_requests, key_id=key_id, after=after))
+        rows_cleared += count
+        await asyncio.sleep(pause_s)
+    return Erased(requests=rows_cleared, contents=contents_gone)
+
+
+def erase_contents(conn: Connection, key_id: str) -> int:
+    """Some of them, and how many. 0: none is left."""
+    return _delete_contents(conn, contents.c.key_id == plain(key_id))
+
+
+def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
+    """Clears some of its rows, from where it ended before. How many, and where it ended, or None: it is done."""
+    place = tuple_(requests.c.at_ms, requests.c.seq)
+    statement = select(requests.c.at_ms, requests.c.seq).where(
+        requests.c.key_id == plain(key_id), place > tuple_(*after)
+    )
+    found = conn.execute(statement.order_by(requests.c.at_ms, requests.c.seq).limit(MOST_ROWS)).all()
+    cleared = {"peer": None, "client": None, "client_id": None, "dropped": None, "has_content": False}
+    conn.execute(update(requests).where(requests.c.seq.in_([seq for _, seq in found])).values(**cleared))
+    return len(found), (found[-1] if len(found) == MOST_ROWS else None)
+
+
+def _purge_some(step: "_Step", holder: str, now_ms: int, before_ms: int, conn: Connection) -> int | None:
+    """None: it is not ours to do."""
+    is_ours = take_lease(conn, LEASE, holder, now_of(conn, now_ms), _LEASE_MS)
+    return step(conn, now_ms, before_ms) if is_ours else None
+
+
+def _purge_requests(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    oldest = select(requests.c.seq).where(requests.c.at_ms < before_ms).order_by(requests.c.at_ms).limit(MOST_ROWS)
+    return conn.execute(delete(requests).where(requests.c.seq.in_(oldest))).rowcount
+
+
+def _purge_contents(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    return _delete_contents(conn, contents.c.at_ms < before_ms)
+
+
+def _purge_idempotency(conn: Connection, now_ms: int, _before_ms: int) -> int:
+    over = select(idempotency.c.key_id, idempotency.c.digest).where(idempotency.c.until_ms <= now_ms).limit(MOST_ROWS)
+    key = tuple_(idempotency.c.key_id, idempotency.c.digest)
+    return conn.execute(delete(idempotency).where(key.in_(over))).rowcount
+
+
+def _purge_sessions(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    unused = select(sessions.c.digest).where(sessions.c.used_ms < before_ms).limit(MOST_ROWS)
+    return conn.execute(delete(sessions).where(sessions.c.digest.in_(unused))).rowcount
+
+
+def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    """One that still has an open request has not been cleared up after."""
+    is_gone = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
+    has_none = ~exists().where(open_requests.c.instance == instances.c.id)
+    gone = select(instances.c.id).where(is_gone, has_none).limit(MOST_ROWS)
+    return conn.execute(delete(instances).where(instances.c.id.in_(gone))).rowcount
+
+
+def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[int], unit_ms: int) -> int:
+    """Whole units, so that none is left in part: the last of them may make it more rows than usual."""
+    is_old = unit < (now_ms - FINE_MS) // unit_ms
+    last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MOST_ROWS - 1).limit(1))
+    return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
+
+
+_Step = Callable[[Connection, int, int], int]
+_STEPS: dict[str, _Step] = {
+    "requests": _purge_requests,
+    "contents": _purge_contents,
+    "idempotency": _purge_idempotency,
+    "sessions": _purge_sessions,
+    "instances": _purge_instances,
+    "usage_minutes": partial(_purge_usage, unit=usage_minutes.c.minute, unit_ms=60_000),
+    "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),
+}
+
+
+def _delete_contents(conn: Connection, which: ColumnElement[bool]) -> int:
+    """The oldest of them, as many as go quickly."""
+    bodies = (contents.c.prompt, contents.c.answer, contents.c.upstream_frames, contents.c.caller_frames)
+    size = sum((func.length(body) for body in bodies[1:]), start=func.length(bodies[0]))
+    statement = select(contents.c.request_id, size).where(which).order_by(contents.c.at_ms).limit(MOST_ROWS)
+    found = conn.execute(statement).all()
+    chosen = _within([size for _, size in found])
+    ids = [request_id for request_id, _ in found[:chosen]]
+    if ids:
+        conn.execute(delete(contents).where(contents.c.request_id.in_(ids)))
+        forget_contents(conn, ids)
+    return len(ids)
+
+
+def _within(sizes: Sequence[int]) -> int:
+    return max(1, sum(total <= MOST_CONTENT_BYTES for total in accumulate(sizes)))

@@ -1,0 +1,206 @@
+"""What was used, by the minute up to the day, from the sums that outlive the requests.
+
+A step is made of whole rows of its table, and a period has the steps that begin in it. Minutes and
+quarters of an hour are kept for two days (`store.requests.retention`). Steps are those of UTC.
+The sums of a step are the same however they are grouped; where more groups exist than are asked for,
+the smaller ones together are the group None. A step without a request is left out. Costs are in
+nano-dollars and leave out what has no price, which is counted beside them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import add
+from typing import Any, Literal
+
+from msgspec import Struct
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, cast, exists, func, null, select
+
+from streamweir.core.errors import CallerError
+from streamweir.policy.latency import BUCKETS
+from streamweir.store.db.tables import SUMS, TTFT, requests, usage_days, usage_hours, usage_minutes, usage_quarters
+from streamweir.store.journal.entries import plain
+
+Step = Literal["minute", "quarter", "hour", "two_hours", "day"]
+Grouping = Literal["total", "key", "model", "provider"]
+
+MINUTE_MS = 60_000
+QUARTER_MS = 15 * MINUTE_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+MOST_STEPS = 4000
+"""In one series: nearly three days by the minute, five months by the hour, ten years by the day."""
+MOST_GROUPS = 50
+_COLUMNS: dict[Grouping, str] = {"key": "key_id", "model": "model", "provider": "provider"}
+_Counts = Sequence[int]
+"""Of `SUMS`, then of `TTFT`."""
+
+
+class _Plan(Struct, frozen=True):
+    """The table that a step is read from, the length of its rows, and how many of them the step has."""
+
+    table: Table
+    unit_ms: int
+    units: int = 1
+
+    @property
+    def unit(self) -> ColumnElement[int]:
+        return next(iter(self.table.primary_key.columns))
+
+
+_PLANS: dict[Step, _Plan] = {
+    "minute": _Plan(usage_minutes, MINUTE_MS),
+    "quarter": _Plan(usage_quarters, QUARTER_MS),
+    "hour": _Plan(usage_hours, HOUR_MS),
+    "two_hours": _Plan(usage_hours, HOUR_MS, 2),
+    "day": _Plan(usage_days, DAY_MS),
+}
+
+
+class UsageSum(Struct, frozen=True, kw_only=True):
+    requests: int = 0
+    errors: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: int = 0
+    unpriced: int = 0
+    """Requests without a price."""
+    ttft: tuple[int, ...] = (0,) * BUCKETS
+    """Streams by the time to their first token, in the buckets of `policy.latency`."""
+
+
+class UsageGroup(Struct, frozen=True, kw_only=True):
+    group: str | None
+    """A key's id, a model or a provider. None: all, or all the others."""
+    sum: UsageSum
+
+
+class UsagePoint(UsageGroup, frozen=True, kw_only=True):
+    at_ms: int
+    """The beginning of the step."""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    total: UsageSum
+    groups: list[UsageGroup]
+    """The dearest first, then those with the most requests; the others, as one, come last."""
+    series: list[UsagePoint]
+    """All groups together, the oldest first."""
+    group_series: list[UsagePoint]
+
+
+class UsageFilter(Struct, frozen=True, kw_only=True):
+    """A period; what else is not given does not count."""
+
+    since_ms: int
+    until_ms: int
+    workspace_id: str | None = None
+    """None: every workspace."""
+    key_id: str | None = None
+    model: str | None = None
+    provider: str | None = None
+
+
+def step_ms(step: Step) -> int:
+    return _PLANS[step].unit_ms * _PLANS[step].units
+
+
+def sum_usage(conn: Connection, wanted: UsageFilter, step: Step) -> UsageSum:
+    """Of the same period as by `read_usage`."""
+    plan = _PLANS[step]
+    return _sum(conn.execute(select(*_sums(plan.table.c)).where(*_conditions(plan, wanted))).one())
+
+
+def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping = "total", *, groups: int = 20) -> Usage:
+    """Read once, and added up here. Raises `CallerError` for a period of too many steps."""
+    if (wanted.until_ms - wanted.since_ms) // step_ms(step) > MOST_STEPS:
+        raise CallerError("invalid_value", f"A series has at most {MOST_STEPS} steps.", param="since_ms")
+    plan = _PLANS[step]
+    inner = select(
+        (plan.unit // plan.units).label("at"),
+        _group(conn, plan, wanted, by, groups).label("group"),
+        *(plan.table.c[name] for name in (*SUMS, *TTFT)),
+    ).where(*_conditions(plan, wanted))
+    # An inner select, for a database does not see that two expressions with parameters are the same.
+    columns = inner.subquery().c
+    rows = conn.execute(select(columns.at, columns.group, *_sums(columns)).group_by(columns.at, columns.group)).all()
+    found = [((at * step_ms(step), group), counts) for at, group, *counts in rows]
+    by_group = {group: _sum(counts) for group, counts in _added(found, lambda place: place[1])}
+    return Usage(
+        total=_sum(dict(_added(found, lambda _: None)).get(None, (0,) * (len(SUMS) + len(TTFT)))),
+        groups=[UsageGroup(group=group, sum=by_group[group]) for group in sorted(by_group, key=_dearest(by_group))],
+        series=[UsagePoint(at_ms=at, group=None, sum=_sum(each)) for at, each in sorted(_added(found, _moment))],
+        group_series=[
+            UsagePoint(at_ms=at, group=group, sum=_sum(counts))
+            for (at, group), counts in sorted(found, key=lambda row: (row[0][0], row[0][1] is None, row[0][1] or ""))
+        ],
+    )
+
+
+def was_used(conn: Connection, workspace_id: str | None) -> bool:
+    """Whether there ever was a request, as far as anything tells of it. None: in any workspace."""
+    for table in (requests, usage_days):
+        within = [] if workspace_id is None else [table.c.workspace_id == plain(workspace_id)]
+        if conn.execute(select(exists().where(*within).select_from(table))).scalar():
+            return True
+    return False
+
+
+def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, most: int) -> ColumnElement[Any]:
+    """What a row counts for: the largest groups by themselves, all others as NULL."""
+    if by == "total":
+        return null()
+    columns = plan.table.c
+    column: ColumnElement[str] = columns[_COLUMNS[by]]
+    order = (func.sum(columns.cost).desc(), func.sum(columns.requests).desc(), column)
+    most = max(1, min(most, MOST_GROUPS))
+    largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(most + 1)
+    found = list(conn.scalars(largest))
+    return column if len(found) <= most else case((column.in_(found[:most]), column), else_=None)
+
+
+def _conditions(plan: _Plan, wanted: UsageFilter) -> list[ColumnElement[bool]]:
+    columns = plan.table.c
+    found: list[ColumnElement[bool]] = [
+        plan.unit >= _first(wanted.since_ms, plan),
+        plan.unit < _first(wanted.until_ms, plan),
+    ]
+    equal = {
+        columns.workspace_id: wanted.workspace_id,
+        columns.key_id: wanted.key_id,
+        columns.model: wanted.model,
+        columns.provider: wanted.provider,
+    }
+    return found + [column == plain(value) for column, value in equal.items() if value is not None]
+
+
+def _first(at_ms: int, plan: _Plan) -> int:
+    """The first unit of the step that begins then or is the next to begin."""
+    return -(-max(0, min(at_ms, 2**62)) // (plan.unit_ms * plan.units)) * plan.units
+
+
+def _sums(columns: Any) -> list[ColumnElement[int]]:
+    return [func.coalesce(cast(func.sum(columns[name]), BigInteger), 0).label(name) for name in (*SUMS, *TTFT)]
+
+
+def _added(
+    found: Iterable[tuple[tuple[int, str | None], _Counts]], key: Callable[[tuple[int, str | None]], Any]
+) -> Iterable[tuple[Any, _Counts]]:
+    """Together what has the same key."""
+    sums: dict[Any, _Counts] = {}
+    for place, counts in found:
+        known = sums.get(key(place))
+        sums[key(place)] = counts if known is None else tuple(map(add, known, counts))
+    return sums.items()
+
+
+def _moment(place: tuple[int, str | None]) -> int:
+    return place[0]
+
+
+def _dearest(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[bool, int, int, str]]:
+    return lambda group: (group is None, -sums[group].cost, -sums[group].requests, group or "")
+
+
+def _sum(counts: Sequence[int]) -> UsageSum:
+    return UsageSum(**dict(zip(SUMS, counts, strict=False)), ttft=tuple(counts[len(SUMS) :]))

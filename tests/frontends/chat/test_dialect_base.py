@@ -1,0 +1,47 @@
+"""Ids: each dialect's form, made of what is handed in and of nothing else."""
+
+import re
+
+import pytest
+
+from streamweir.core.events import StreamStarted
+from streamweir.frontends.chat.dialect import IdForm, Reply, call_id, identity_of
+from streamweir.frontends.chat.table import DIALECTS
+
+FORMS = {
+    "openai": r"chatcmpl-[A-Za-z0-9]{29}",
+    "opentoken": r"chatcmpl-[A-Za-z0-9]{29}",
+    "aivene": r"ilbs_[a-z0-9]{24}",
+    "bitseek": r"stream:chat:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+}
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_form(name: str) -> None:
+    form = DIALECTS[name].id_form
+    made = {form.make(bytes([number]) * 24) for number in range(100)}
+    assert len(made) == 100
+    assert all(re.fullmatch(FORMS[name], id) for id in made)
+    assert form.make(b"x" * 24) == form.make(b"x" * 24)
+
+
+def test_an_upstreams_id_is_kept_only_in_its_own_form() -> None:
+    assert IdForm.CHATCMPL.keeps("chatcmpl-1")
+    assert not IdForm.CHATCMPL.keeps("gen-1")
+    assert not IdForm.CHATCMPL.keeps(None)
+    assert not IdForm.ILBS.keeps("chatcmpl-1")
+
+
+def test_a_made_call_id_tells_calls_apart() -> None:
+    ids = {call_id(completion, choice, call) for completion in "ab" for choice in (0, 1) for call in (0, 1)}
+    assert len(ids) == 8
+    assert all(re.fullmatch(r"call_[A-Za-z0-9]{24}", id) for id in ids)
+
+
+def test_an_id_is_made_where_none_is_handed_in_and_the_upstreams_cannot_stand() -> None:
+    dialect, entropy = DIALECTS["openai"], b"x" * 24
+    bare = Reply(entropy=entropy, now=lambda: 7)
+    assert identity_of(StreamStarted(id="chatcmpl-1"), dialect, bare).id == "chatcmpl-1"
+    assert identity_of(StreamStarted(id="gen-1"), dialect, bare).id == dialect.id_form.make(entropy)
+    named = Reply(id="chatcmpl-ours", entropy=entropy, now=lambda: 7)
+    assert identity_of(StreamStarted(id=None), dialect, named).id == "chatcmpl-ours"

@@ -1,0 +1,99 @@
+"""The most tokens of a prompt: whatever is written in a request counts, and what is not in it counts in full."""
+
+from typing import Any
+
+import pytest
+
+from streamweir.core.request import read_request
+from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, bound_of, predicted_tokens, text_of
+from streamweir.wire import jsonio
+
+WINDOW = 1_000_000
+BIG = "lorem ipsum " * 1000
+ASK = {"role": "user", "content": "hi"}
+
+
+def parts(*content: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": list(content)}]}
+
+
+def bound(members: dict[str, Any], **how: Any) -> int:
+    body = {"model": "m", "messages": [ASK], **members}
+    return bound_of(read_request(body), len(jsonio.encode(body)), **how).by_bytes(WINDOW)
+
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "content": {"messages": [{"role": "user", "content": BIG}]},
+    "a schema": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"description": BIG}}}
+    },
+    "reasoning": {"messages": [{"role": "assistant", "content": "x", "reasoning_content": BIG}, ASK]},
+    "a legacy call": {
+        "messages": [{"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": BIG}}, ASK]
+    },
+    "the input of a custom tool": {
+        "messages": [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": BIG}}],
+            },
+            ASK,
+        ]
+    },
+    "a prediction": {"prediction": {"type": "content", "content": BIG}},
+    "the name of a message": {"messages": [{"role": "user", "name": BIG, "content": "x"}]},
+    "tools": {"tools": [{"type": "function", "function": {"name": "f", "description": BIG}}]},
+    "a member that nobody knows": {"chat_template_kwargs": {"note": BIG}},
+    "a file of text": parts({"type": "file", "file": {"file_data": f"data:text/plain;base64,{BIG}"}}),
+}
+
+
+@pytest.mark.parametrize("members", WRITTEN.values(), ids=WRITTEN)
+def test_whatever_is_written_counts_a_token_for_each_byte(members: dict[str, Any]) -> None:
+    assert len(BIG) < bound(members) < len(BIG) + 2048
+
+
+REMOTE: dict[str, dict[str, Any]] = {
+    "stored content": {"cached_content": "cachedContents/1"},
+    "servers of tools": {"mcp_servers": [{"url": "https://example.test"}]},
+    "a tool of the provider": {"tools": [{"type": "web_search"}]},
+    "the id of a file": parts({"type": "file", "file": {"file_id": "file-1"}}),
+    "a document": parts({"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}),
+    "a part of another type": parts({"type": "video_url", "video_url": {"url": "https://example.test/v"}}),
+    "a link that may be anything": parts({"type": "image_url", "image_url": {"url": "https://example.test/a.mp4"}}),
+    "a recording in another form": parts({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "flac"}}),
+    "an earlier recording": {"messages": [{"role": "assistant", "audio": {"id": "audio_1"}}, ASK]},
+}
+
+
+@pytest.mark.parametrize("members", REMOTE.values(), ids=REMOTE)
+def test_what_is_not_in_the_request_counts_as_the_whole_context_window(members: dict[str, Any]) -> None:
+    assert bound(members) == WINDOW
+
+
+def test_pictures_and_recordings_count_by_what_is_documented_not_by_their_bytes() -> None:
+    data = "A" * 1_000_000
+    picture = parts({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}})
+    assert IMAGE_TOKENS < bound(picture) < IMAGE_TOKENS + 1024
+    linked = parts({"type": "image_url", "image_url": {"url": "https://example.test/picture"}})
+    assert bound(linked) == WINDOW
+    assert IMAGE_TOKENS < bound(linked, links_are_images=True) < IMAGE_TOKENS + 1024
+    recording = parts({"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}})
+    assert len(data) // 8 < bound(recording) < len(data) // 8 + 1024
+
+
+def test_a_count_of_a_tokenizer_is_a_better_bound_and_covers_the_same() -> None:
+    for members in WRITTEN.values():
+        body = {"model": "m", "messages": [ASK], **members}
+        chat = read_request(body)
+        found = bound_of(chat, len(jsonio.encode(body)))
+        is_file = members is WRITTEN["a file of text"]
+        assert (BIG in text_of(chat)) != is_file
+        assert found.by_count(100, WINDOW) < (found.by_bytes(WINDOW) if not is_file else len(BIG) + 1024)
+        assert found.by_count(10**9, WINDOW) == found.by_bytes(WINDOW)
+
+
+def test_a_prediction_is_billed_as_output_too() -> None:
+    chat = read_request({"model": "m", "messages": [ASK], "prediction": {"type": "content", "content": BIG}})
+    assert predicted_tokens(chat) > len(BIG)
