@@ -24,10 +24,10 @@ from bench.system import HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, fill
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.server.process.bootstrap import open_books, prepare_books
+from streamweir.server.process.bootstrap import open_accounting, prepare_accounting
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.telemetry.log import close_log, configure_log, log_request
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 
 PATIENCE_S = 10.0
@@ -159,7 +159,7 @@ class Lockstep:
         if caller.texts != texts:
             raise RuntimeError(f"{caller.texts} of {texts} texts have come")
 
-    def tell(self, facts: RequestFacts) -> None:
+    def tell(self, facts: RequestRecord) -> None:
         log_request(facts)
         if self._told is not None:
             self._told.set_result(None)
@@ -180,8 +180,8 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
     mock = await loop.create_server(lambda: ProviderConnection(provider), "127.0.0.1", 0)
     file.write_text(_configuration(listener.getsockname()[1], mock.sockets[0].getsockname()[1]))
     config = load_config(file, {})
-    await prepare_books(config, folder)
-    room = await open_books(config, folder)
+    await prepare_accounting(config, folder)
+    room = await open_accounting(config, folder)
     steps = Lockstep(provider, listener.getsockname())
     gateway = Gateway(config, _no_local, steps.tell, room=room)
     with open(os.devnull, "w") as nowhere:

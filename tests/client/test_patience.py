@@ -14,13 +14,13 @@ from streamweir.client import (
     Timeouts,
     Unreachable,
 )
-from streamweir.client.patience import Attempts, Patience
+from streamweir.client.patience import Attempts, EventDeadline
 
 NOTHING = Answer().completion()
 
 
 def test_the_time_begins_anew_with_every_event() -> None:
-    patience = Patience(Timeouts(first_event_s=10, between_events_s=4))
+    patience = EventDeadline(Timeouts(first_event_s=10, between_events_s=4))
     assert patience.left_s(0) == 10
     patience.waited(3)
     assert patience.left_s(0) == 7, "a comment came, and no event"
@@ -33,7 +33,7 @@ def test_the_time_begins_anew_with_every_event() -> None:
 
 
 def test_none_waits_for_ever() -> None:
-    patience = Patience(Timeouts(first_event_s=None, between_events_s=None))
+    patience = EventDeadline(Timeouts(first_event_s=None, between_events_s=None))
     patience.waited(1e9)
     assert patience.left_s(0) is None
     assert patience.left_s(1) is None

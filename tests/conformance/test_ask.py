@@ -7,13 +7,13 @@ import pytest
 
 from streamweir.conformance.ask import Bounds, WrongAddress, find_endpoint
 from streamweir.conformance.interview import Loss
-from streamweir.conformance.plan import Manner, plan
+from streamweir.conformance.plan import RequestOptions, plan
 from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play
 from support.checked import ask
 from support.dialect_rules import BITSEEK, OPENAI
 from support.scripted import closed_port
 
-NAMES = [each.name for each in plan(Manner(model=MODEL))]
+NAMES = [each.name for each in plan(RequestOptions(model=MODEL))]
 
 
 @pytest.mark.parametrize(

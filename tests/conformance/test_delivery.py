@@ -6,15 +6,15 @@ from collections.abc import Sequence
 import pytest
 
 from streamweir.conformance.endpoint.line import RULES
-from streamweir.conformance.interview import Heard, Interview, Loss
+from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.judge import apply
-from streamweir.conformance.plan import Ask
+from streamweir.conformance.plan import ProbeRequest
 from streamweir.conformance.recording import Asked, Piece, Recording
 from streamweir.conformance.rule import Outcome, Verdict
 from streamweir.frontends.chat.openai import OPENAI
 
 
-def heard(name: str, times: Sequence[float], *, was_cut: bool = False, status: int = 200) -> Heard:
+def heard(name: str, times: Sequence[float], *, was_cut: bool = False, status: int = 200) -> ObservedExchange:
     """A streamed answer whose frames came at these times."""
     body, pieces = b"", []
     for at_s in times:
@@ -31,11 +31,11 @@ def heard(name: str, times: Sequence[float], *, was_cut: bool = False, status: i
         ended_s=times[-1] if times else 0.0,
         was_cut=was_cut,
     )
-    return Heard(name=name, ask=Ask(name=name), recording=recording)
+    return ObservedExchange(name=name, ask=ProbeRequest(name=name), recording=recording)
 
 
-def verdict(rule: str, *answers: Heard) -> Verdict:
-    (found,) = [each for each in apply(RULES, [Interview(answers)], OPENAI, lambda _: "") if each.rule.id == rule]
+def verdict(rule: str, *answers: ObservedExchange) -> Verdict:
+    (found,) = [each for each in apply(RULES, [ProbeSession(answers)], OPENAI, lambda _: "") if each.rule.id == rule]
     return found
 
 
@@ -66,7 +66,7 @@ def test_as_made(times: list[float], outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("others", [[], [heard("cancelled", [0.2], was_cut=True)], [heard("cancelled", [])]])
-def test_what_is_late_once_tells_nothing(others: list[Heard]) -> None:
+def test_what_is_late_once_tells_nothing(others: list[ObservedExchange]) -> None:
     found = verdict("delivery.as-made", SHORT, heard("long", [2.0] * 20), *others)
     assert (found.outcome, found.reason) == (Outcome.SKIPPED, "it was made in 0.00 s: too fast to tell")
 
@@ -81,7 +81,9 @@ def test_a_lump_is_shown_with_its_measures() -> None:
 
 
 def test_no_times_were_recorded() -> None:
-    found = verdict("delivery.as-made", SHORT, Heard(name="long", ask=Ask(name="long"), recording=bare("long")))
+    found = verdict(
+        "delivery.as-made", SHORT, ObservedExchange(name="long", ask=ProbeRequest(name="long"), recording=bare("long"))
+    )
     assert (found.outcome, found.reason) == (Outcome.SKIPPED, "no time was taken")
 
 
@@ -125,19 +127,28 @@ def test_a_short_rest_tells_nothing() -> None:
             "cancelled was answered with status 429",
         ),
         (
-            [LEFT, Heard(name="after-cancel", ask=Ask(name="after-cancel"), recording=None, loss=Loss.LATE)],
+            [
+                LEFT,
+                ObservedExchange(
+                    name="after-cancel", ask=ProbeRequest(name="after-cancel"), recording=None, loss=Loss.LATE
+                ),
+            ],
             "the next answer did not come in time",
         ),
     ],
 )
-def test_when_leaving_cannot_be_judged(answers: list[Heard], reason: str) -> None:
+def test_when_leaving_cannot_be_judged(answers: list[ObservedExchange], reason: str) -> None:
     found = verdict("cancel.next-answer", *answers)
     assert (found.outcome, found.reason) == (Outcome.SKIPPED, reason)
 
 
 def test_no_answer_to_the_next_request() -> None:
-    gone = Heard(
-        name="after-cancel", ask=Ask(name="after-cancel"), recording=None, loss=Loss.UNREACHABLE, failure="refused"
+    gone = ObservedExchange(
+        name="after-cancel",
+        ask=ProbeRequest(name="after-cancel"),
+        recording=None,
+        loss=Loss.UNREACHABLE,
+        failure="refused",
     )
     (finding,) = verdict("cancel.next-answer", LEFT, gone).findings
     assert finding.message == "the request after it got no answer: refused"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streamweir.conformance.endpoint.table import RULES
-from streamweir.conformance.interview import Interview
+from streamweir.conformance.interview import ProbeSession
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.table import RULES as ANSWER_RULES
 from streamweir.frontends.chat.table import DIALECTS
@@ -38,12 +38,12 @@ async def test_a_defect_is_found_by_its_rule(case: Case) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_defect(rule: Rule[Interview]) -> None:
+def test_every_rule_has_a_defect(rule: Rule[ProbeSession]) -> None:
     assert rule.id in {case.rule for case in CASES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[Interview]) -> None:
+def test_a_rule_says_all_there_is_to_say(rule: Rule[ProbeSession]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     assert rule.title
     assert rule.text.endswith(".")

@@ -7,26 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.conformance.examine import examine, nearest_to
-from streamweir.conformance.interview import Heard, Interview, Said, said
-from streamweir.conformance.plan import Ask, Manner, plan
+from streamweir.conformance.interview import AnswerContent, ObservedExchange, ProbeSession, said
+from streamweir.conformance.plan import ProbeRequest, RequestOptions, plan
 from streamweir.conformance.reading import read
 from streamweir.conformance.recording import Asked, Piece, Recording
 from support import rightanswers as right
 
-ASKS = plan(Manner(model="vendor/model"))
+ASKS = plan(RequestOptions(model="vendor/model"))
 
 
-def answer(name: str, body: bytes, status: int = 200, **members: Any) -> Heard:
+def answer(name: str, body: bytes, status: int = 200, **members: Any) -> ObservedExchange:
     recording = Recording(body=body, name=name, status=status, headers=(), **members)
-    return Heard(name=name, ask=Ask(name=name), recording=recording)
+    return ObservedExchange(name=name, ask=ProbeRequest(name=name), recording=recording)
 
 
 def test_reasons() -> None:
-    interview = Interview(
+    interview = ProbeSession(
         [
             answer("streamed", b"{}", 503),
             answer("plain", b"", was_cut=True),
-            Heard(name="buffered", ask=Ask(name="buffered"), recording=None, failure="it is away"),
+            ObservedExchange(name="buffered", ask=ProbeRequest(name="buffered"), recording=None, failure="it is away"),
         ],
         {"long": "only 3 requests were allowed"},
     )
@@ -51,9 +51,9 @@ def test_a_stream_and_a_body_say_the_same() -> None:
 
 def test_what_is_of_the_wrong_type_is_not_said() -> None:
     wrong: dict[str, Any] = {"id": 7, "usage": [], "choices": ["x", {"index": "0", "message": {}}, {"index": 0}]}
-    assert said(read(Recording(body=json.dumps(wrong).encode()))) == Said()
-    assert said(read(Recording(body=b"[1]"))) == Said()
-    assert Said(usage={"prompt_tokens": True, "completion_tokens": -1}).prompt_tokens is None
+    assert said(read(Recording(body=json.dumps(wrong).encode()))) == AnswerContent()
+    assert said(read(Recording(body=b"[1]"))) == AnswerContent()
+    assert AnswerContent(usage={"prompt_tokens": True, "completion_tokens": -1}).prompt_tokens is None
     calls = {"choices": [{"index": 0, "message": {"tool_calls": [1, {}, {"function": {"name": 1}}]}}]}
     assert said(read(Recording(body=json.dumps(calls).encode()))).calls == {0: [("", "")]}
 
@@ -74,7 +74,7 @@ _BODIES = st.one_of(
 
 
 @st.composite
-def interviews(draw: st.DrawFn) -> Interview:
+def interviews(draw: st.DrawFn) -> ProbeSession:
     heard = []
     for ask in ASKS:
         if draw(st.integers(0, 9)) == 0:
@@ -92,12 +92,12 @@ def interviews(draw: st.DrawFn) -> Interview:
                 was_cut=draw(st.booleans()),
             )
         connection = draw(st.one_of(st.none(), st.integers(0, 2)))
-        heard.append(Heard(name=ask.name, ask=ask, recording=recording, connection=connection))
-    return Interview(heard)
+        heard.append(ObservedExchange(name=ask.name, ask=ask, recording=recording, connection=connection))
+    return ProbeSession(heard)
 
 
 @given(interviews())
-def test_no_interview_is_too_odd_to_be_judged(interview: Interview) -> None:
+def test_no_interview_is_too_odd_to_be_judged(interview: ProbeSession) -> None:
     nearest = nearest_to(interview)
     assert nearest.distance <= nearest.its_distance
     assert examine(interview, nearest.dialect).dialect is nearest.dialect

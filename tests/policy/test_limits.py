@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.claim import Claim, Decision, Draw, Window, headers_of, share_of
+from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
 from streamweir.policy.limits import LocalLimits
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 
@@ -15,8 +15,8 @@ MINUTE_S = 60.0
 EIGHTHS = st.integers(1, 57_600).map(lambda number: number / 8)  # sums of them are exact
 STEPS = st.lists(st.integers(0, 560).map(lambda number: number / 8) | st.sampled_from([0.0, 0.125, 0.5]), min_size=1)
 RPM = st.integers(1, 12)
-BUDGET = Draw("key:a:total", 100, "budget_exceeded")
-CREDIT = Draw("ws:w", 50, "insufficient_quota")
+BUDGET = BudgetCharge("key:a:total", 100, "budget_exceeded")
+CREDIT = BudgetCharge("ws:w", 50, "insufficient_quota")
 
 
 class Asker:
@@ -32,8 +32,8 @@ class Asker:
         return self.limits.reserve(claim(f"r{self.number}", "a", **{**self.terms, **terms}), now)
 
 
-def claim(request_id: str = "r", key_id: str = "a", **terms: object) -> Claim:
-    return Claim(request_id=request_id, key_id=key_id, **terms)  # type: ignore[arg-type]
+def claim(request_id: str = "r", key_id: str = "a", **terms: object) -> LimitRequest:
+    return LimitRequest(request_id=request_id, key_id=key_id, **terms)  # type: ignore[arg-type]
 
 
 def most_in_a_window(moments: Sequence[float]) -> int:
@@ -250,7 +250,7 @@ def test_what_is_reserved_is_never_forgotten() -> None:
     limits = LocalLimits(most_keys=2, most_accounts=2)
     for name in ("a", "b", "c", "d"):
         limits.seed(f"key:{name}", 0)
-        draws = (Draw(f"key:{name}", 10, "budget_exceeded"),)
+        draws = (BudgetCharge(f"key:{name}", 10, "budget_exceeded"),)
         assert limits.reserve(claim(name, name, max_streams=1, amount=10, draws=draws), 0.0).is_allowed
     assert all(not limits.peek(name, None, None, 1, 0.0).is_allowed for name in "abcd")
     assert all(limits.used(f"key:{name}") == 10 for name in "abcd")
@@ -392,5 +392,5 @@ def test_an_extension_goes_by_the_limits_of_its_moment() -> None:
     limits.seed("ws:w", 0)
     limits.reserve(claim(amount=40, draws=(CREDIT,)), 0.0)
     assert limits.extend("r", 20) == "insufficient_quota"
-    assert limits.extend("r", 20, (Draw("ws:w", 60, "insufficient_quota"),)) is None
+    assert limits.extend("r", 20, (BudgetCharge("ws:w", 60, "insufficient_quota"),)) is None
     assert limits.used("ws:w") == 60

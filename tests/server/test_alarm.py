@@ -2,7 +2,7 @@
 
 import asyncio
 
-from streamweir.server.http.timers import Alarm, Clock
+from streamweir.server.http.timers import DeadlineTimer, TimerQueue
 
 
 class Sleeper:
@@ -17,16 +17,16 @@ class Sleeper:
 
 
 async def test_alarms_ring_in_the_order_of_their_times() -> None:
-    clock, heard, now = Clock(), list[str](), asyncio.get_running_loop().time()
+    clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
     for name, after_s in (("third", 0.03), ("first", 0.01), ("second", 0.02)):
-        Alarm(clock, Sleeper(name, heard)).by(now + after_s)
+        DeadlineTimer(clock, Sleeper(name, heard)).by(now + after_s)
     await asyncio.sleep(0.06)
     assert heard == ["first", "second", "third"]
 
 
 async def test_a_later_time_changes_nothing_and_an_earlier_one_does() -> None:
-    clock, heard, now = Clock(), list[str](), asyncio.get_running_loop().time()
-    alarm = Alarm(clock, Sleeper("it", heard))
+    clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
+    alarm = DeadlineTimer(clock, Sleeper("it", heard))
     alarm.by(now + 0.05)
     alarm.by(now + 10)
     alarm.by(now + 0.01)
@@ -40,8 +40,8 @@ async def test_a_later_time_changes_nothing_and_an_earlier_one_does() -> None:
 
 
 async def test_one_that_has_ended_is_never_heard_again() -> None:
-    clock, heard, now = Clock(), list[str](), asyncio.get_running_loop().time()
-    alarm, other = Alarm(clock, Sleeper("ended", heard)), Alarm(clock, Sleeper("other", heard))
+    clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
+    alarm, other = DeadlineTimer(clock, Sleeper("ended", heard)), DeadlineTimer(clock, Sleeper("other", heard))
     alarm.by(now + 0.01)
     other.by(now + 0.02)
     alarm.end()
@@ -53,19 +53,19 @@ async def test_one_that_has_ended_is_never_heard_again() -> None:
 
 async def test_ended_between_its_time_and_its_ring() -> None:
     heard = list[str]()
-    alarm = Alarm(Clock(), Sleeper("it", heard))
+    alarm = DeadlineTimer(TimerQueue(), Sleeper("it", heard))
     alarm.end()
     alarm.ring()
     assert not heard
 
 
 async def test_one_whose_sleeper_breaks_does_not_keep_the_others_from_ringing() -> None:
-    loop, clock, heard = asyncio.get_running_loop(), Clock(), list[str]()
+    loop, clock, heard = asyncio.get_running_loop(), TimerQueue(), list[str]()
     faults: list[str] = []
     loop.set_exception_handler(lambda _, context: faults.append(str(context.get("exception"))))
     for name in ("broken", "whole"):
-        Alarm(clock, Sleeper(name, heard)).by(loop.time() + 0.01)
-    later = Alarm(clock, Sleeper("later", heard))
+        DeadlineTimer(clock, Sleeper(name, heard)).by(loop.time() + 0.01)
+    later = DeadlineTimer(clock, Sleeper("later", heard))
     later.by(loop.time() + 0.02)
     await asyncio.sleep(0.04)
     assert heard == ["broken", "whole", "later"]
@@ -73,12 +73,12 @@ async def test_one_whose_sleeper_breaks_does_not_keep_the_others_from_ringing() 
 
 
 async def test_what_will_not_ring_takes_no_room() -> None:
-    clock, heard, now = Clock(), list[str](), asyncio.get_running_loop().time()
-    moving = Alarm(clock, Sleeper("moved", heard))
+    clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
+    moving = DeadlineTimer(clock, Sleeper("moved", heard))
     for _ in range(10):
-        Alarm(clock, Sleeper("kept", heard)).by(now + 0.02)
+        DeadlineTimer(clock, Sleeper("kept", heard)).by(now + 0.02)
     for number in range(5000):
-        gone = Alarm(clock, Sleeper("gone", heard))
+        gone = DeadlineTimer(clock, Sleeper("gone", heard))
         gone.by(now + 1000)
         gone.end()
         moving.by(now + 6000 - number)

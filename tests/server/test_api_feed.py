@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
-from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.live import watch_live
 from streamweir.server.control.api.live_feed import MOST_SHOWN, LiveFeed
@@ -28,8 +28,8 @@ from support.patience import PATIENCE_S
 from support.stores import each_database
 
 T = TypeVar("T")
-QUICK = Pace(live_s=0.001, onlooker_s=1000.0)
-STILL = Pace(live_s=1000.0, onlooker_s=1000.0)
+QUICK = Intervals(live_s=0.001, onlooker_s=1000.0)
+STILL = Intervals(live_s=1000.0, onlooker_s=1000.0)
 COMMENT = b": still here\n"
 
 
@@ -121,7 +121,7 @@ async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = alway
 @asynccontextmanager
 async def feeding(
     folder: Path,
-    pace: Pace = QUICK,
+    pace: Intervals = QUICK,
     database: str = "sqlite",
     most: int = 64,
     background: BackgroundTasks | None = None,

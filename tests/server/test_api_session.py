@@ -9,7 +9,7 @@ import pytest
 from streamweir import __version__
 from streamweir.policy import secret as form
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
-from streamweir.server.control.api.failed_logins import _MOST_PEERS, TRIES, WINDOW_MS, Tries
+from streamweir.server.control.api.failed_logins import _MOST_PEERS, TRIES, WINDOW_MS, FailedLogins
 from streamweir.server.control.api.session import Login
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.admission import authenticate
@@ -192,7 +192,7 @@ async def test_an_address_is_the_proxys_word_only_where_it_is_trusted(tmp_path: 
 
 
 def test_what_is_kept_of_addresses_is_bounded() -> None:
-    tries = Tries()
+    tries = FailedLogins()
     for number in range(_MOST_PEERS + 100):
         for _ in range(TRIES):
             tries.failed(str(number), 0)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from streamweir.background import BackgroundTasks, Backoff
-from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.intervals import Intervals
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import instances, sessions
 from streamweir.store.keys.keys import create_key
@@ -19,7 +19,7 @@ from support.answers import openai_stream
 from support.bookkeeping import MODEL, Desk, keeping
 from support.script import stream
 
-PACE = Pace(tick_s=0.002, beat_s=0.002, decision_s=60.0, apply_s=60.0)
+PACE = Intervals(tick_s=0.002, beat_s=0.002, decision_s=60.0, apply_s=60.0)
 QUICK = Backoff(first_s=0.001, longest_s=0.004, healthy_s=0.01)
 NEVER_HEALTHY = Backoff(first_s=0.001, longest_s=0.004, healthy_s=3600.0)
 TASKS = ["content writer", "heartbeat", "key refresh", "lease renewal", "progress", "purge", "recovery", "writer"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.policy.claim import Claim
-from streamweir.server.accounting.limiter import MemoryArbiter
-from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.policy.claim import LimitRequest
+from streamweir.server.accounting.limiter import MemoryLimiter
+from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.store.journal.entries import Extend
 from support.answers import openai_frames, openai_stream
 from support.bookkeeping import MILLI
@@ -30,10 +30,10 @@ MORE = b"".join(openai_frames(["word " * 400] * 10)[1:-3])
 def extensions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The amounts that arbiters were asked to extend by. A loop that never ends fails here instead of hanging."""
     amounts: list[int] = []
-    for kind in (MemoryArbiter, SharedArbiter):
+    for kind in (MemoryLimiter, SharedLimiter):
         extend = kind.extend
 
-        async def counted(arbiter: MemoryArbiter, entry: Extend, claim: Claim, extend=extend) -> bool:  # type: ignore[no-untyped-def]
+        async def counted(arbiter: MemoryLimiter, entry: Extend, claim: LimitRequest, extend=extend) -> bool:  # type: ignore[no-untyped-def]
             amounts.append(entry.amount)
             assert len(amounts) < 100, "it asks for ever"
             found: bool = await extend(arbiter, entry, claim)

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from streamweir.server.accounting.intervals import USUAL
-from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.server.accounting.shared_limiter import SharedLimiter
 from support.answers import openai_stream
 from support.bookkeeping import PROMPT, Desk, error_of
 from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
@@ -226,7 +226,7 @@ async def ask_and_settle(desk: Desk, secret: str) -> int:
     await desk.gate.vacated()
     assert await desk.writer.flush(20)
     arbiter = desk.arbiter
-    assert isinstance(arbiter, SharedArbiter)
+    assert isinstance(arbiter, SharedLimiter)
     await asyncio.gather(*arbiter._tasks)
     return status
 

@@ -19,7 +19,7 @@ from streamweir.core.errors import GatewayFault
 from streamweir.core.request import ChatRequest
 from streamweir.pipeline.settlement import Count
 from streamweir.policy.prices import Rates, Service
-from streamweir.server.accounting.maintenance import bury
+from streamweir.server.accounting.maintenance import settle_dead_instances
 from streamweir.server.accounting.token_count import Tokenizer
 from streamweir.server.http.message import Request, Response
 from streamweir.server.process.gateway import Gateway
@@ -335,7 +335,7 @@ async def test_the_service_tier_that_was_given_is_the_one_that_is_billed(
 async def test_prices_that_cannot_be_read_do_not_keep_an_orphan_from_its_end(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
         await store.write(lambda conn: apply(conn, [hold("r", instance="dead", prices='{"of": "another version"}')]))
-        await bury(store, ["dead"])
+        await settle_dead_instances(store, ["dead"])
         await store.read(assert_sound)
         row = await store.read(lambda conn: conn.execute(select(requests)).one())
         assert (row.verdict, row.cost, row.price_version) == ("orphaned", None, None)

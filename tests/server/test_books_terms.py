@@ -4,12 +4,12 @@ import pytest
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing
-from streamweir.policy.claim import Claim, Decision
+from streamweir.policy.claim import Decision, LimitRequest
 from streamweir.policy.prices import Quote, Rates
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.keys import Directory
-from streamweir.server.accounting.limiter import MemoryArbiter
-from streamweir.server.accounting.reservation import Asked
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.limiter import MemoryLimiter
+from streamweir.server.accounting.reservation import ReservationRequest
 from streamweir.server.http.answers import Refusal
 from streamweir.store.journal.entries import Hold
 from streamweir.store.keys.changes import Changes, WorkspaceState
@@ -21,19 +21,19 @@ HOUR_MS = 3_600_000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 
 
-class Listener(MemoryArbiter):
+class Listener(MemoryLimiter):
     """The real one, and it remembers what it was asked. There is no database: every account begins at nothing."""
 
     def __init__(self) -> None:
         super().__init__(None, None)
-        self.claims: list[Claim] = []
+        self.claims: list[LimitRequest] = []
         self.begun: list[str] = []
 
     def begin(self, account: str) -> None:
         self.begun.append(account)
         super().begin(account)
 
-    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
         self.claims.append(claim)
         for draw in claim.draws:
             if not self._limits.knows(draw.account):
@@ -44,15 +44,15 @@ class Listener(MemoryArbiter):
 class Asker:
     def __init__(self, *, limits_are_kept: bool = True) -> None:
         self.arbiter = Listener()
-        self.directory = Directory(KeyRing([]))
-        self.books = Books("here", self.directory, self.arbiter, limits_are_kept=limits_are_kept)
+        self.directory = KeyDirectory(KeyRing([]))
+        self.books = Accounting("here", self.directory, self.arbiter, limits_are_kept=limits_are_kept)
 
     def credit(self, granted: int, *, prepaid: bool = True) -> None:
         state = WorkspaceState(id="w", name="team", prepaid=prepaid, granted=granted)
         self.directory.take(Changes(version=self.directory.version + 1, workspaces=(state,)))
 
-    async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> Claim:
-        asked = Asked(
+    async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> LimitRequest:
+        asked = ReservationRequest(
             request_id=f"r{len(self.arbiter.claims)}",
             at_ms=at_ms,
             key=key,
@@ -68,7 +68,7 @@ class Asker:
         return self.arbiter.claims[-1]
 
 
-def limits_of(claim: Claim) -> dict[str, int]:
+def limits_of(claim: LimitRequest) -> dict[str, int]:
     return {draw.account: draw.limit for draw in claim.draws}
 
 

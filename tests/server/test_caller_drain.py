@@ -12,7 +12,7 @@ import pytest
 from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, gemini_frames, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, until
 from support.script import End, Flood, Head, Send, Step, Wait
@@ -21,17 +21,17 @@ BILLS_ON = "cancel_stops_billing = false"
 BODY = openai_whole()
 
 
-def counted(facts: RequestFacts) -> tuple[int, int]:
+def counted(facts: RequestRecord) -> tuple[int, int]:
     assert facts.usage is not None
     return facts.usage.prompt_tokens, facts.usage.completion_tokens
 
 
-def assert_drained(facts: RequestFacts, *, status: int = 200) -> None:
+def assert_drained(facts: RequestRecord, *, status: int = 200) -> None:
     assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, status)
     assert (counted(facts), facts.usage_source) == (USAGE, UsageSource.PROVIDER)
 
 
-def assert_estimated(facts: RequestFacts) -> None:
+def assert_estimated(facts: RequestRecord) -> None:
     assert (facts.verdict, facts.usage_source) == (Verdict.CLIENT_GONE, UsageSource.ESTIMATE)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, anthropic_frames, error_body, openai_frames, openai_whole
 from support.gateway import chat_request, gateway_to, text_of, until
 from support.rawclient import RawClient
@@ -29,16 +29,16 @@ PROMPT_TOKENS = 3
 """Of `support.gateway.MESSAGES`, by the rule of thumb."""
 
 
-def assert_gone(facts: RequestFacts, *, status: int) -> None:
+def assert_gone(facts: RequestRecord, *, status: int) -> None:
     assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, status)
 
 
-def assert_free(facts: RequestFacts) -> None:
+def assert_free(facts: RequestRecord) -> None:
     """Nothing was asked of the upstream, so nothing is charged."""
     assert (facts.usage, facts.usage_source) == (None, None)
 
 
-def counted(facts: RequestFacts) -> tuple[int, int]:
+def counted(facts: RequestRecord) -> tuple[int, int]:
     assert facts.usage is not None
     return facts.usage.prompt_tokens, facts.usage.completion_tokens
 

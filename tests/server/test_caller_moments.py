@@ -17,7 +17,7 @@ from typing import Literal
 from conftest import SOAKS
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from support.answers import (
     anthropic_frames,
     anthropic_whole,
@@ -155,7 +155,7 @@ async def read_some(client: RawClient, count: int) -> None:
         count -= len(chunk)
 
 
-def check(plan: Plan, facts: RequestFacts) -> None:
+def check(plan: Plan, facts: RequestRecord) -> None:
     assert facts.verdict in (Verdict.CLIENT_GONE, Verdict.COMPLETED)
     assert facts.verdict is Verdict.COMPLETED or plan.stop != "end"
     assert (facts.usage is None) == (facts.usage_source is None)
@@ -191,7 +191,7 @@ async def test_callers_that_leave_at_any_moment_leave_nothing_behind() -> None:
             await asyncio.gather(*(caller() for _ in range(AT_ONCE)))
             await gate.vacated()
             await up.idle()
-            records: dict[str | None, list[RequestFacts]] = {}
+            records: dict[str | None, list[RequestRecord]] = {}
             for facts in gate.facts:
                 records.setdefault(facts.client_id, []).append(facts)
             for plan in plans:

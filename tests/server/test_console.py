@@ -18,7 +18,7 @@ from streamweir.policy.secret import csrf_of
 from streamweir.server.control.app import Access, OpenRoute, control_app
 from streamweir.server.control.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
 from streamweir.server.control.readiness import Readiness
-from streamweir.server.http.security_headers import sealed
+from streamweir.server.http.security_headers import with_security_headers
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
 from support.rawclient import RawClient, Reply
@@ -186,8 +186,8 @@ async def test_every_answer_carries_the_headers_whatever_it_says_itself(page: As
 
 def test_what_stands_over_an_answers_own_word() -> None:
     said = (("Cache-Control", "public"), ("content-type", "x"), ("set-cookie", "a=1"), ("set-cookie", "b=2"))
-    assert sealed("/v1/models", said, is_secure=True) == said
-    assert sealed("/api/keys", said, is_secure=False) == (*said[1:], *SNAPSHOT.items())
+    assert with_security_headers("/v1/models", said, is_secure=True) == said
+    assert with_security_headers("/api/keys", said, is_secure=False) == (*said[1:], *SNAPSHOT.items())
 
 
 @pytest.mark.parametrize(

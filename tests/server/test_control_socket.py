@@ -16,7 +16,7 @@ from streamweir.server.process.control_socket import (
     ChannelError,
     ControlSocket,
     Details,
-    Unanswerable,
+    RequestRejected,
     connect,
     place_socket,
 )
@@ -43,7 +43,7 @@ class End:
         if what == "break":
             raise LookupError("a bug")
         if what == "refuse":
-            raise Unanswerable("not today")
+            raise RequestRejected("not today")
         self.told.put_nowait((what, details))
         return {}
 

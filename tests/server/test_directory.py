@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing, digest_of
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.store.keys.changes import Changes, KeyState
 
 OF_FILE = Key(name="filed", id="file:filed", digest=digest_of("filed"))
@@ -11,8 +11,8 @@ STORED = Key(name="stored", id="k1", digest=digest_of("new"))
 REVOKED = Key(name="gone", id="k2", digest=digest_of("gone"), revoked_at=1.0)
 
 
-def directory() -> Directory:
-    made = Directory(KeyRing([OF_FILE]))
+def directory() -> KeyDirectory:
+    made = KeyDirectory(KeyRing([OF_FILE]))
     states = (
         KeyState(key=STORED, digests={digest_of("new"): None, digest_of("old"): 5.0}),
         KeyState(key=REVOKED, digests={REVOKED.digest: None}),

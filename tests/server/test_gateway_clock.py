@@ -30,7 +30,7 @@ ALLOWED = {
     "server/request/playground.py": {"admit", "_take"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`
     "store/db/clock.py": {"now_ms"},  # what is written down
-    "store/journal/files.py": {"_remove_stillborn"},  # the age of a file
+    "store/journal/files.py": {"_remove_unfinished"},  # the age of a file
     "upstream/sim.py": {"__init__"},  # `created`
 }
 HOUR_S = 3600.0

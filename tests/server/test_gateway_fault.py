@@ -23,7 +23,7 @@ from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
 from streamweir.server.http.message import Request, Response
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.process.gateway import Gateway
-from streamweir.server.request.runtime import Place
+from streamweir.server.request.runtime import ProviderRuntime
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
@@ -160,7 +160,7 @@ async def broken(
     configure_log("json", log)
     try:
         async with gateway_to(script, toml) as (gate, up):
-            places = cast(dict[str, Place], gate.gateway.setup.providers)
+            places = cast(dict[str, ProviderRuntime], gate.gateway.setup.providers)
             place = places["up"]
             places["up"] = structs.replace(
                 place,

@@ -20,7 +20,7 @@ from conftest import SOAKS
 from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.relay.relay import Relay
-from streamweir.server.request.runtime import Place
+from streamweir.server.request.runtime import ProviderRuntime
 from streamweir.upstream.base import Call, Receiver, Upstream
 from support.answers import openai_stream, openai_whole
 from support.gateway import Gate, chat_request, gateway, gateway_to, nothing_left, providers, until
@@ -204,7 +204,7 @@ class Capture:
 
 
 def capture(gate: Gate) -> Capture:
-    places = cast(dict[str, Place], gate.gateway.setup.providers)
+    places = cast(dict[str, ProviderRuntime], gate.gateway.setup.providers)
     captured = Capture(places["up"].upstream)
     places["up"] = structs.replace(places["up"], upstream=captured)
     return captured

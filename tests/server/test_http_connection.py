@@ -9,7 +9,7 @@ from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.body import CHUNKS_A_TURN
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.server.http.read_budget import BUDGET, FEW, Turns
+from streamweir.server.http.read_budget import BUDGET, FEW, ReadBudget
 from support.httpapp import SmallApp, chunked, get, post, serving
 from support.rawclient import RawClient
 
@@ -228,7 +228,7 @@ async def test_http_1_0_is_never_told_to_continue() -> None:
 @pytest.mark.parametrize(("budget", "each"), [(BUDGET, CHUNKS_A_TURN), (0, FEW)])
 async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else(budget: int, each: int) -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
-        at.server.turns = Turns(budget)  # nothing left: others have taken all of it
+        at.server.turns = ReadBudget(budget)  # nothing left: others have taken all of it
         turns = 0
 
         async def count() -> None:
@@ -246,7 +246,7 @@ async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else(bu
 
 
 async def test_all_connections_share_what_is_parsed_in_a_turn() -> None:
-    turns = Turns(2 * CHUNKS_A_TURN)
+    turns = ReadBudget(2 * CHUNKS_A_TURN)
     assert turns.allowed() == CHUNKS_A_TURN
     for _ in range(3):
         turns.spent(CHUNKS_A_TURN)

@@ -9,9 +9,9 @@ import pytest
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key, KeyRing, digest_of
 from streamweir.policy.secret import make_key
-from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.accounting.key_lookup import MOST_UNKNOWN, KeyLookup
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.keys.changes import Changes, KeyState
@@ -24,7 +24,7 @@ from support.served import get
 
 PATIENCE_S = 30.0
 NEVER_S = 3600.0
-STILL = Pace(
+STILL = Intervals(
     tick_s=NEVER_S,
     decision_s=PATIENT_S,
     apply_s=PATIENT_S,
@@ -43,7 +43,7 @@ class Database:
     """Keys that some other process makes; who looks is counted, and held up while `gate` is closed."""
 
     def __init__(self) -> None:
-        self.directory = Directory(KeyRing([]))
+        self.directory = KeyDirectory(KeyRing([]))
         self.looks = 0
         self.fault: Exception | None = None
         self.gate = asyncio.Event()

@@ -14,9 +14,9 @@ from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
 from streamweir.server.telemetry.log import Format, close_log, configure_log, dropped_lines, log_request, logger
 from streamweir.server.telemetry.log_line import written
-from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
-FACTS = RequestFacts(
+FACTS = RequestRecord(
     id="req_0123456789abcdef0123456789abcdef",
     client_id="mine-1",
     method="POST",
@@ -27,8 +27,8 @@ FACTS = RequestFacts(
     model="fast",
     stream=True,
     attempts=[
-        Attempt(target="azure-eu/gpt4o", error="upstream_overloaded", duration_s=0.25, resends=1),
-        Attempt(target="openai/gpt-4o", duration_s=2.0),
+        AttemptRecord(target="azure-eu/gpt4o", error="upstream_overloaded", duration_s=0.25, resends=1),
+        AttemptRecord(target="openai/gpt-4o", duration_s=2.0),
     ],
     status=200,
     verdict=Verdict.LENGTH,
@@ -127,7 +127,7 @@ def test_a_moment_is_written_in_utc_to_the_millisecond(now: float, expected: str
 def test_what_is_not_known_is_left_out() -> None:
     stream = StringIO()
     configure_log("json", stream)
-    log_request(RequestFacts(id="req_1", method="GET", path="/v1/models", status=401, error="invalid_api_key"))
+    log_request(RequestRecord(id="req_1", method="GET", path="/v1/models", status=401, error="invalid_api_key"))
     line = event_of(stream)
     line.pop("time")
     assert line == {
@@ -157,16 +157,16 @@ def test_a_request_is_one_line_of_text() -> None:
     ("facts", "expected"),
     [
         (
-            RequestFacts(id="req_1", method="GET", path="/v1/models", status=401, error="invalid_api_key"),
+            RequestRecord(id="req_1", method="GET", path="/v1/models", status=401, error="invalid_api_key"),
             "401  GET /v1/models  0ms  invalid_api_key  req_1",
         ),
         (
-            RequestFacts(
+            RequestRecord(
                 id="req_2",
                 method="POST",
                 path="/v1/chat/completions",
                 model="sim/hello",
-                attempts=[Attempt(target="sim/hello")],
+                attempts=[AttemptRecord(target="sim/hello")],
                 status=499,
                 verdict=Verdict.CLIENT_GONE,
                 duration_s=615.4,
@@ -177,7 +177,7 @@ def test_a_request_is_one_line_of_text() -> None:
         ),
     ],
 )
-def test_text_shows_what_is_known(facts: RequestFacts, expected: str) -> None:
+def test_text_shows_what_is_known(facts: RequestRecord, expected: str) -> None:
     stream = StringIO()
     configure_log("text", stream)
     log_request(facts)
@@ -242,7 +242,7 @@ def test_anything_but_a_terminal_gets_json() -> None:
 def test_the_level_tells_whose_attention_is_wanted(verdict: Verdict, status: int, level: str) -> None:
     stream = StringIO()
     configure_log("json", stream)
-    log_request(RequestFacts(id="req_1", method="POST", path="/", verdict=verdict, status=status))
+    log_request(RequestRecord(id="req_1", method="POST", path="/", verdict=verdict, status=status))
     assert event_of(stream)["level"] == level
 
 
@@ -262,7 +262,7 @@ def test_what_a_caller_chose_is_cleaned_and_cut() -> None:
     stream = StringIO()
     configure_log("json", stream)
     log_request(
-        RequestFacts(
+        RequestRecord(
             id="req_1",
             method=HOSTILE,
             path=HOSTILE,
@@ -270,7 +270,7 @@ def test_what_a_caller_chose_is_cleaned_and_cut() -> None:
             client_id=HOSTILE,
             completion_id=HOSTILE,
             dropped=(HOSTILE,),
-            attempts=[Attempt(target=HOSTILE)],
+            attempts=[AttemptRecord(target=HOSTILE)],
             status=400,
         )
     )
@@ -284,7 +284,7 @@ def test_what_a_caller_chose_is_cleaned_and_cut() -> None:
 def test_a_line_of_text_cannot_be_broken_or_coloured_by_a_caller() -> None:
     stream = StringIO()
     configure_log("text", stream)
-    log_request(RequestFacts(id="req_1", method="POST", path="/", model=HOSTILE, status=400, key="a\nb"))
+    log_request(RequestRecord(id="req_1", method="POST", path="/", model=HOSTILE, status=400, key="a\nb"))
     close_log()
     assert stream.getvalue().count("\n") == 1
     assert "\x1b" not in stream.getvalue()
@@ -295,7 +295,7 @@ def test_a_key_is_masked_in_every_string_of_every_event() -> None:
     stream = StringIO()
     configure_log("json", stream)
     log_request(
-        RequestFacts(
+        RequestRecord(
             id=secret,
             client_id=secret,
             completion_id=secret,
@@ -307,7 +307,7 @@ def test_a_key_is_masked_in_every_string_of_every_event() -> None:
             model=secret,
             error=secret,
             finish=secret,
-            attempts=[Attempt(target=f"openai/{secret}", error=secret)],
+            attempts=[AttemptRecord(target=f"openai/{secret}", error=secret)],
             dropped=(secret,),
             status=400,
         )
@@ -352,7 +352,7 @@ def test_an_object_that_is_not_known_is_named_by_its_type_alone() -> None:
 def test_half_a_surrogate_pair_does_not_hurt() -> None:
     stream = StringIO()
     configure_log("json", stream)
-    log_request(RequestFacts(id="req_1", method="POST", path="/", model="gpt\ud800", status=404))
+    log_request(RequestRecord(id="req_1", method="POST", path="/", model="gpt\ud800", status=404))
     assert event_of(stream)["model"] == "gpt"
 
 

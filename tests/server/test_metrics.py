@@ -23,12 +23,12 @@ from streamweir.server.telemetry.metrics import (
     CHUNK_GAP_S,
     MOST_HISTOGRAMS,
     MOST_NAMES,
-    BookReading,
+    AccountingReading,
     Histogram,
     Metrics,
 )
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
-from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
 Readings = dict[tuple[str, ...], float]
 
@@ -42,22 +42,22 @@ def read(text: bytes) -> Readings:
     }
 
 
-def request(**members: Any) -> RequestFacts:
+def request(**members: Any) -> RequestRecord:
     basis: dict[str, Any] = {
         "id": "req_1",
         "method": "POST",
         "path": "/v1/chat/completions",
         "dialect": "openai",
         "model": "fast",
-        "attempts": [Attempt(target="openai/gpt-4o")],
+        "attempts": [AttemptRecord(target="openai/gpt-4o")],
         "status": 200,
         "verdict": Verdict.COMPLETED,
     }
-    return RequestFacts(**{**basis, **members})
+    return RequestRecord(**{**basis, **members})
 
 
-def books_of(number: int) -> BookReading:
-    return BookReading(
+def books_of(number: int) -> AccountingReading:
+    return AccountingReading(
         waiting=number,
         lag_s=number / 2,
         journal_bytes=100 * number,
@@ -166,7 +166,7 @@ def test_a_model_that_nobody_answered_for_is_no_label() -> None:
     for number in range(10):
         refused = request(model=f"made-up-{number}", attempts=[], verdict=Verdict.REJECTED, error="model_not_found")
         metrics.request_ended(refused)
-        failed = [Attempt(target=f"openai/made-up-{number}", error="upstream_model_not_found")]
+        failed = [AttemptRecord(target=f"openai/made-up-{number}", error="upstream_model_not_found")]
         metrics.request_ended(
             request(model=f"openai/made-up-{number}", attempts=failed, verdict=Verdict.UPSTREAM_ERROR)
         )
@@ -186,7 +186,7 @@ def test_a_model_that_nobody_answered_for_is_no_label() -> None:
 )
 def test_a_model_that_a_provider_answered_for_is_a_label(members: dict[str, Any]) -> None:
     metrics = Metrics()
-    facts = request(model="openai/o9", attempts=[Attempt(target="openai/o9")], **members)
+    facts = request(model="openai/o9", attempts=[AttemptRecord(target="openai/o9")], **members)
     metrics.request_ended(facts)
     assert labels_of(metrics, "streamweir_requests_total", 2) == {"openai/o9"}
     metrics.ejected("openai/o9")
@@ -198,7 +198,7 @@ def test_the_number_of_labels_is_bounded() -> None:
     metrics.know(["fast"], [])
     for number in range(MOST_NAMES + 50):
         name = f"sim/any-{number}"
-        metrics.request_ended(request(model=name, attempts=[Attempt(target=name)], ttft_s=0.1))
+        metrics.request_ended(request(model=name, attempts=[AttemptRecord(target=name)], ttft_s=0.1))
     metrics.request_ended(request(model="fast"))
     models = labels_of(metrics, "streamweir_requests_total", 2)
     assert len(models) == MOST_NAMES + 2
@@ -215,7 +215,9 @@ def test_the_number_of_labels_is_bounded() -> None:
 def test_labels_follow_the_names_that_are_known() -> None:
     """Also for requests of which there were some before."""
     metrics = Metrics()
-    failed = request(attempts=[Attempt(target="openai/o9", error="upstream_error")], verdict=Verdict.UPSTREAM_ERROR)
+    failed = request(
+        attempts=[AttemptRecord(target="openai/o9", error="upstream_error")], verdict=Verdict.UPSTREAM_ERROR
+    )
     counted: list[tuple[str, ...]] = []
     for models, targets in ([], []), (["fast"], ["openai/o9"]), ([], ["openai/o9"]):
         metrics.know(models, targets)
@@ -230,7 +232,7 @@ def test_labels_follow_the_names_that_are_known() -> None:
 def test_a_label_that_a_caller_chose_is_clean() -> None:
     metrics = Metrics()
     name = 'sim/\x1b[31ma"b\\c\nd sk-0123456789abcdef ' + "x" * 500
-    metrics.request_ended(request(model=name, attempts=[Attempt(target=name)]))
+    metrics.request_ended(request(model=name, attempts=[AttemptRecord(target=name)]))
     (label,) = labels_of(metrics, "streamweir_requests_total", 2)
     assert label.startswith('sim/a"b\\cd *** xxx')
     assert len(label) == 200

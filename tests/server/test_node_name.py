@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.requests.live import Alive, open_of
+from streamweir.store.requests.live import LiveInstances, open_of
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.gateway import chat_request, gateway, until
 from support.served import served
@@ -27,7 +27,7 @@ async def test_rows_and_what_runs_name_the_node(named: str | None, tmp_path: Pat
             await until(lambda: gate.gateway.open_streams == 1)
             await client.head()
             await room.books.writer.flush(30.0)
-            alive = Alive(own="another", now_ms=0, silent_ms=0)
+            alive = LiveInstances(own="another", now_ms=0, silent_ms=0)
             running = await room.store.read(lambda conn: open_of(conn, None, 10, alive))
             assert [each.node for each in running] == [name]
         await gate.settled()

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from streamweir.server.relay.deadlines import Look, Patience, Timing
+from streamweir.server.relay.deadlines import AttemptSnapshot, AttemptTimeouts, Deadlines
 
-TIMING = Timing(
+TIMING = AttemptTimeouts(
     commit_at=10.0,
     total_at=600.0,
     first_event_s=120.0,
@@ -16,7 +16,7 @@ TIMING = Timing(
     abandoned_s=30.0,
     most_bytes=1 << 26,
 )
-START = Look(
+START = AttemptSnapshot(
     now=0.0,
     is_paused=False,
     has_first_event=False,
@@ -34,7 +34,7 @@ FLOWING = structs.replace(
 STALLED = structs.replace(FLOWING, has_moved=False)
 
 
-def overdue(patience: Patience, look: Look, **changes: object) -> str | None:
+def overdue(patience: Deadlines, look: AttemptSnapshot, **changes: object) -> str | None:
     error = patience.overdue(structs.replace(look, **changes))
     return error.code if error is not None else None
 
@@ -47,15 +47,15 @@ def overdue(patience: Patience, look: Look, **changes: object) -> str | None:
         (structs.replace(FLOWING, is_paused=True), 599.9, 600.0, "stream_deadline_exceeded"),
     ],
 )
-def test_each_has_its_time(look: Look, before: float, after: float, code: str) -> None:
-    patience = Patience(TIMING, 0.0)
+def test_each_has_its_time(look: AttemptSnapshot, before: float, after: float, code: str) -> None:
+    patience = Deadlines(TIMING, 0.0)
     assert overdue(patience, look) is None
     assert overdue(patience, look, now=before) is None
     assert overdue(patience, look, now=after) == code
 
 
 def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
     for now in (10.0, 20.0, 30.0, 34.9):
         assert overdue(patience, STALLED, now=now, read_at=now, is_mid_event=True) is None
@@ -64,7 +64,7 @@ def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
 
 def test_comments_before_the_first_token_are_a_sign_of_life_as_long_as_that_is_waited_for() -> None:
     """Some providers name the role at once, and send comments until the model has begun."""
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     role = structs.replace(FLOWING, has_first_event=False)
     assert overdue(patience, role) is None
     waiting = structs.replace(role, has_moved=False)
@@ -74,7 +74,7 @@ def test_comments_before_the_first_token_are_a_sign_of_life_as_long_as_that_is_w
 
 
 def test_silence_after_the_role_is_a_stop() -> None:
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     role = structs.replace(FLOWING, has_first_event=False)
     assert overdue(patience, role) is None
     assert overdue(patience, role, has_moved=False, now=64.9) is None
@@ -83,7 +83,7 @@ def test_silence_after_the_role_is_a_stop() -> None:
 
 def test_comments_are_no_events() -> None:
     """Bytes come, no event does, and none is begun: neither is it going on, nor is the finish kept waiting."""
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
     quiet = structs.replace(STALLED, now=7.0, read_at=7.0)
     assert overdue(patience, quiet) is None
@@ -92,7 +92,7 @@ def test_comments_are_no_events() -> None:
 
 
 def test_while_the_caller_does_not_read_nothing_is_the_upstreams_fault() -> None:
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     assert overdue(patience, FLOWING) is None
     assert overdue(patience, STALLED, now=300.0, is_paused=True) is None
     assert not patience.is_silent(structs.replace(STALLED, now=300.0, is_paused=True))
@@ -101,7 +101,7 @@ def test_while_the_caller_does_not_read_nothing_is_the_upstreams_fault() -> None
 
 
 def test_a_whole_answer_is_watched_by_its_bytes() -> None:
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     whole = structs.replace(FLOWING, has_moved=None, wrote_at=None)
     for now in (30.0, 80.0, 130.0):
         assert overdue(patience, whole, now=now, read_at=now) is None
@@ -110,7 +110,7 @@ def test_a_whole_answer_is_watched_by_its_bytes() -> None:
 
 @pytest.mark.parametrize(("most", "written", "is_cut"), [(100, 1600, False), (100, 1601, True), (1, 1000, False)])
 def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: bool) -> None:
-    patience = Patience(structs.replace(TIMING, most_output_tokens=most), 0.0)
+    patience = Deadlines(structs.replace(TIMING, most_output_tokens=most), 0.0)
     assert overdue(patience, FLOWING, written=written) == ("response_too_large" if is_cut else None)
 
 
@@ -125,8 +125,8 @@ def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: 
         (structs.replace(FLOWING, now=100.0, is_paused=True), 102.0),
     ],
 )
-def test_the_next_look_is_due_with_the_first_that_could_happen(look: Look, due: float) -> None:
-    assert Patience(TIMING, 0.0).next_look(look) == pytest.approx(due)
+def test_the_next_look_is_due_with_the_first_that_could_happen(look: AttemptSnapshot, due: float) -> None:
+    assert Deadlines(TIMING, 0.0).next_look(look) == pytest.approx(due)
 
 
 @pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
@@ -138,8 +138,8 @@ def test_the_next_look_is_due_with_the_first_that_could_happen(look: Look, due: 
 def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
     changes: dict[str, float], is_stream: bool
 ) -> None:
-    patience = Patience(structs.replace(TIMING, **changes), 0.0)
-    nothing = Look(
+    patience = Deadlines(structs.replace(TIMING, **changes), 0.0)
+    nothing = AttemptSnapshot(
         now=0.0,
         is_paused=False,
         has_first_event=False,
@@ -154,7 +154,7 @@ def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
 
 
 def test_a_sign_of_life_is_due_after_silence_and_not_to_one_who_does_not_read() -> None:
-    patience = Patience(TIMING, 0.0)
+    patience = Deadlines(TIMING, 0.0)
     quiet = structs.replace(FLOWING, now=20.0)
     assert patience.is_quiet(quiet)
     assert not patience.is_quiet(structs.replace(quiet, is_paused=True))

@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from streamweir.server.accounting.progress import SLOW_S, ProgressPace
+from streamweir.server.accounting.progress import SLOW_S, ProgressInterval
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
 from support.entries import books_on, hold, open_ids, progress
@@ -22,7 +22,7 @@ async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
             desk.writer.put(hold("r1"))
             await desk.flush()
             store.gate.clear()
-            pace = ProgressPace(desk.writer)
+            pace = ProgressInterval(desk.writer)
             written: list[int] = []
             for second in range(24 * HOUR_S):
                 if pace.may_write(second):
@@ -48,7 +48,7 @@ async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> 
         journal.open()
         writer = Writer(store, journal, pause_s=0.0, abandoned=release)
         writer.start()
-        pace = ProgressPace(writer)
+        pace = ProgressInterval(writer)
         for number in range(1000):
             if pace.may_write(0.0):
                 writer.put(progress(*((f"r{each}", "p/m", number) for each in range(10))))

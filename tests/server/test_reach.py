@@ -6,7 +6,7 @@ from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.route import Route, TargetId, WeightedTarget
-from streamweir.server.request.model_limits import Reaches
+from streamweir.server.request.model_limits import ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)
@@ -23,20 +23,20 @@ def route(*names: str) -> Route:
 
 
 def test_the_widest_window_the_narrowest_and_the_shortest_answer_count() -> None:
-    reach = Reaches(KINDS, PriceBook(table(a=1000, b=2000)), STORE).of(route("o/a", "o/b", "o/gpt-4o"))
+    reach = ModelLimitsTable(KINDS, PriceBook(table(a=1000, b=2000)), STORE).of(route("o/a", "o/b", "o/gpt-4o"))
     assert (reach.widest, reach.narrowest, reach.answer) == (9000, 1000, 5000)
     assert (reach.image_tokens, reach.links_are_images) == (IMAGE_TOKENS, True)
 
 
 def test_one_model_is_enough_for_the_worse_of_two_bounds() -> None:
-    reach = Reaches(KINDS, PriceBook(table()), STORE).of(route("o/gpt-4o-mini", "g/x"))
+    reach = ModelLimitsTable(KINDS, PriceBook(table()), STORE).of(route("o/gpt-4o-mini", "g/x"))
     assert (reach.widest, reach.narrowest) == (9000, None)
     assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
 
 
 def test_it_is_made_once_for_each_table() -> None:
     book = PriceBook(table(a=1000))
-    reaches = Reaches(KINDS, book, STORE)
+    reaches = ModelLimitsTable(KINDS, book, STORE)
     assert reaches.of(route("o/a")) is reaches.of(route("o/a"))
     book.table = table(a=3000)
     assert reaches.of(route("o/a")).narrowest == 3000

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from streamweir.core.errors import CallerError
-from streamweir.server.relay.capture import Recording, Tape
+from streamweir.server.relay.capture import Capture, TimedBytes
 from streamweir.server.relay.relay import Relay
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
@@ -21,7 +21,7 @@ def text_of(frames: list[tuple[int, str]]) -> bytes:
 
 
 def test_pieces_are_kept_with_their_times() -> None:
-    tape = Tape(1000)
+    tape = TimedBytes(1000)
     tape.add(b"one", 10.001)
     tape.add(b"", 10.5)
     tape.add("wörld".encode()[:2], 11.0)
@@ -31,14 +31,14 @@ def test_pieces_are_kept_with_their_times() -> None:
 
 
 def test_bytes_that_are_no_text_are_shown_as_that() -> None:
-    tape = Tape(1000)
+    tape = TimedBytes(1000)
     tape.add(b"a\xffb", 0.0)
     assert tape.frames(0.0) == [(0, "a\ufffdb")]
 
 
 @pytest.mark.parametrize("size", [1, 500])
 def test_a_tape_has_an_end(size: int) -> None:
-    tape = Tape(10_000)
+    tape = TimedBytes(10_000)
     for _ in range(100_000 // size):
         tape.add(b"x" * size, 1.0)
     tape.add(b"y", 1.0)
@@ -49,7 +49,7 @@ def test_a_tape_has_an_end(size: int) -> None:
 
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "buffered"])
 async def test_an_answer_both_ways(is_streamed: bool) -> None:
-    recording = Recording(PROMPT, asyncio.get_running_loop().time())
+    recording = Capture(PROMPT, asyncio.get_running_loop().time())
     sent = openai_stream() if is_streamed else openai_whole()
     script = stream(sent) if is_streamed else whole(sent)
     async with attempt(script, stream=is_streamed, recording=recording, dialect="aivene") as (run, _):
@@ -65,17 +65,17 @@ async def test_an_answer_both_ways(is_streamed: bool) -> None:
 
 
 async def test_only_what_was_written_was_said() -> None:
-    go_on, recording = asyncio.Event(), Recording(PROMPT, asyncio.get_running_loop().time())
+    go_on, recording = asyncio.Event(), Capture(PROMPT, asyncio.get_running_loop().time())
     frames = openai_frames()
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
 
     def prepare(relay: Relay) -> None:
-        relay.hold_back()
+        relay.pause_output()
 
     async with attempt(script, recording=recording, prepare=prepare) as (run, _):
         await run.until(lambda: run.relay.first_token_at is not None)
         assert recording.caller.frames(0.0) == []
-        run.relay.let_go_on()
+        run.relay.resume_output()
         run.relay.cut(BUDGET)
         go_on.set()
         await run.over()
@@ -85,7 +85,7 @@ async def test_only_what_was_written_was_said() -> None:
 
 
 async def test_what_does_not_fit_is_left_out_and_said_to_be() -> None:
-    recording = Recording(PROMPT, 0.0, most_bytes=2000)
+    recording = Capture(PROMPT, 0.0, most_bytes=2000)
     async with attempt(stream(openai_stream(["x" * 5000])), recording=recording) as (run, _):
         await run.over()
         assert "x" * 5000 in run.body.decode()

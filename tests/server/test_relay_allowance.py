@@ -9,7 +9,7 @@ from streamweir.core.errors import CallerError
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode
-from streamweir.server.relay.deadlines import next_weighing
+from streamweir.server.relay.deadlines import next_check_at
 from streamweir.server.relay.relay import Relay
 from support.answers import gemini_frames, openai_frames, openai_stream, openai_whole
 from support.attempt import attempt, texts_of
@@ -35,7 +35,7 @@ class Overruns:
         elif self._does == "cut":
             self._relay.cut(BUDGET)
         elif self._does == "hold":
-            self._relay.hold_back()
+            self._relay.pause_output()
 
 
 class Watched:
@@ -134,7 +134,7 @@ async def test_it_may_be_held_back_from_within_until_more_is_paid_for() -> None:
         await asyncio.sleep(0)
         assert run.written == written
         run.relay.allowance(10_000)
-        run.relay.let_go_on()
+        run.relay.resume_output()
         await run.over()
         assert len(watched.overruns.at) == 1
         assert texts_of(run.documents) == "".join(WORDS)
@@ -210,7 +210,7 @@ async def test_the_largest_answer_is_bounded_all_the_same() -> None:
     ],
 )
 def test_when_it_is_weighed_next(tokens: int, left: int, step: int) -> None:
-    assert next_weighing(10_000, tokens, left, 1 << 20) == min(1 << 20, 10_000 + step)
+    assert next_check_at(10_000, tokens, left, 1 << 20) == min(1 << 20, 10_000 + step)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -23,7 +23,7 @@ BEGUN: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Hang()]
 
 
 def held(relay: Relay) -> None:
-    relay.hold_back()
+    relay.pause_output()
 
 
 async def has_ended(run: Run) -> None:
@@ -42,7 +42,7 @@ async def test_a_stream_goes_out_when_it_may(mode: Mode, dialect: str) -> None:
     async with attempt(script, dialect=dialect, mode=mode, prepare=held) as (run, _):
         await run.until(lambda: run.relay.first_token_at is not None)
         assert run.written == b""
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert (run.writes, run.status) == (1, 200)
         assert TEXTS[1].encode() in run.written
         go_on.set()
@@ -53,19 +53,19 @@ async def test_a_stream_goes_out_when_it_may(mode: Mode, dialect: str) -> None:
 
 async def test_held_back_twice_it_is_let_go_on_twice() -> None:
     async with attempt(stream(openai_stream()), prepare=held) as (run, _):
-        run.relay.hold_back()
+        run.relay.pause_output()
         await has_ended(run)
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.written == b""
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.status == 200
 
 
 async def test_one_that_may_go_on_before_it_has_begun_does_not_notice() -> None:
     go_on = asyncio.Event()
     async with attempt([Wait(go_on), *stream(openai_stream())], prepare=held) as (run, _):
-        run.relay.let_go_on()
-        run.relay.let_go_on()
+        run.relay.resume_output()
+        run.relay.resume_output()
         go_on.set()
         await run.over()
         assert texts_of(run.documents) == "".join(TEXTS)
@@ -78,7 +78,7 @@ async def test_an_answer_that_ended_meanwhile(is_streamed: bool) -> None:
         await has_ended(run)
         await up.played(1)
         assert (up.aborts, up.open_connections) == ([], 1)
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.status == 200
         await run.over()
         text = texts_of(run.documents) if is_streamed else json.loads(run.body)["choices"][0]["message"]["content"]
@@ -91,7 +91,7 @@ async def test_an_answer_that_broke_off_meanwhile_goes_out_as_that() -> None:
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Fin()]
     async with attempt(script, prepare=held) as (run, _):
         await run.until(lambda: run.relay.first_token_at is not None)
-        run.relay.let_go_on()
+        run.relay.resume_output()
         await run.over()
         *before, error, _ = run.documents
         assert texts_of(before) == "".join(TEXTS[:2])
@@ -103,7 +103,7 @@ async def test_a_failure_before_the_commit_waits_for_nobody() -> None:
         await run.over()
         assert run.relay.failure is not None
         assert run.written == b""
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.written == b""
 
 
@@ -115,7 +115,7 @@ async def test_what_is_kept_is_bounded() -> None:
         kept = run.relay.held_bytes
         assert 0 < kept < 2 << 20
         assert run.relay._look().is_paused
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert not run.relay._look().is_paused
         await run.until(lambda: run.relay.bytes_in > 4 * kept)
         run.relay.stop(UNAVAILABLE)
@@ -126,7 +126,7 @@ async def test_the_head_alone_is_held_back_as_well() -> None:
     async with attempt([Head(), Send(FRAMES[0]), Hang()], prepare=held, commit_at=0.01) as (run, _):
         await run.until(lambda: run.relay._look().is_committed)
         assert run.written == b""
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.status == 200
         run.relay.stop(UNAVAILABLE)
         await run.over()
@@ -161,7 +161,7 @@ async def test_one_that_is_ended_while_nothing_was_sent_is_a_failure(
             assert settled.usage_source is UsageSource.PROVIDER
         else:
             assert settled.usage.completion_tokens == 0, "nothing was delivered"
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert run.written == b""
 
 
@@ -169,7 +169,7 @@ async def test_one_that_is_cut_while_nothing_was_sent_is_read_on() -> None:
     go_on, told = asyncio.Event(), list[object]()
 
     def prepare(relay: Relay) -> None:
-        relay.hold_back()
+        relay.pause_output()
         relay.on_cut = told.append
 
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
@@ -224,12 +224,12 @@ async def test_one_that_is_held_back_in_its_midst(has_ended_meanwhile: bool) -> 
     script += [Send(b"".join(FRAMES[3:])), End()] if has_ended_meanwhile else [Send(b"".join(FRAMES[3:5])), Hang()]
     async with attempt(script, bills_on=False) as (run, _):
         await run.until(lambda: TEXTS[1].encode() in run.written)
-        run.relay.hold_back()
+        run.relay.pause_output()
         writes, size = run.writes, run.relay.bytes_in
         go_on.set()
         await run.until(lambda: ended(run) if has_ended_meanwhile else run.relay.bytes_in > size)
         assert run.writes == writes
-        run.relay.let_go_on()
+        run.relay.resume_output()
         assert TEXTS[3].encode() in run.written
         if not has_ended_meanwhile:
             run.relay.stop(UNAVAILABLE)
@@ -243,7 +243,7 @@ async def test_one_that_is_ended_in_its_midst(way: str) -> None:
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:5])), Hang()]
     async with attempt(script, bills_on=False) as (run, _):
         await run.until(lambda: TEXTS[1].encode() in run.written)
-        run.relay.hold_back()
+        run.relay.pause_output()
         size = run.relay.bytes_in
         go_on.set()
         await run.until(lambda: run.relay.bytes_in > size)
@@ -265,7 +265,7 @@ async def test_a_whole_answer_that_has_come_is_not_spoiled_by_a_stop() -> None:
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
     async with attempt(script) as (run, _):
         await run.until(lambda: TEXTS[1].encode() in run.written)
-        run.relay.hold_back()
+        run.relay.pause_output()
         go_on.set()
         await run.until(lambda: ended(run))
         run.relay.stop(UNAVAILABLE)
@@ -282,8 +282,8 @@ async def test_a_caller_that_does_not_read_is_still_waited_for_afterwards() -> N
         run.line.is_full = True
         assert run.response.on_full is not None
         run.response.on_full()
-        run.relay.hold_back()
-        run.relay.let_go_on()
+        run.relay.pause_output()
+        run.relay.resume_output()
         assert run.relay._look().is_paused
         go_on.set()
         run.line.is_full = False
@@ -299,7 +299,7 @@ async def test_a_whole_answer_whose_end_was_not_paid_for_ends_with_the_error(mod
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
     async with attempt(script, mode=mode) as (run, up):
         await run.until(lambda: TEXTS[1].encode() in run.written)
-        run.relay.hold_back()
+        run.relay.pause_output()
         go_on.set()
         await run.until(lambda: ended(run))
         run.relay.cut(BUDGET)

@@ -32,9 +32,9 @@ def script(go_on: asyncio.Event, stage: str) -> list[Step]:
 async def act(run: Run, what: str, go_on: asyncio.Event) -> None:
     relay = run.relay
     if what == "hold":
-        relay.hold_back()
+        relay.pause_output()
     elif what == "go":
-        relay.let_go_on()
+        relay.resume_output()
     elif what == "cut":
         relay.cut(CallerError("budget_exceeded", "The budget is spent."))
     elif what == "stop":
@@ -74,7 +74,7 @@ async def test_every_order_ends_once(stage: str, bills_on: bool) -> None:
 
         def prepare(relay: Relay, told: list[object] = told) -> None:
             relay.on_cut = told.append
-            relay.on_overrun = relay.hold_back
+            relay.on_overrun = relay.pause_output
 
         async with attempt(script(go_on, stage), stream=stage != "buffered", bills_on=bills_on, prepare=prepare) as (
             run,
@@ -86,7 +86,7 @@ async def test_every_order_ends_once(stage: str, bills_on: bool) -> None:
             go_on.set()
             while not run.relay.is_over:
                 run.relay.allowance(None)
-                run.relay.let_go_on()
+                run.relay.resume_output()
                 await asyncio.sleep(0.001)
             await run.over()
             assert_sound(run)

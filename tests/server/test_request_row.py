@@ -6,7 +6,7 @@ import pytest
 
 from streamweir.core.verdict import Verdict
 from streamweir.server.accounting.request_row import row_of
-from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.entries import Row
 
 KEY = "sk-proj-0123456789abcdef"
@@ -14,7 +14,7 @@ UUID = "0af7651916cd43dd8448eb211c80319c"
 
 
 def row(**members: Any) -> Row:
-    facts = RequestFacts(id="req_1", method="POST", path="/", verdict=Verdict.COMPLETED, **members)
+    facts = RequestRecord(id="req_1", method="POST", path="/", verdict=Verdict.COMPLETED, **members)
     return row_of(facts, "here")
 
 
@@ -42,8 +42,8 @@ def test_an_id_of_the_client_may_be_long_and_opaque(sent: str | None, kept: str 
 
 def test_a_model_that_was_routed_is_kept_to_the_letter() -> None:
     model = "up/hf_some-7b-instruct-0123456789"
-    assert row(model=model, attempts=[Attempt(target=model)]).model == model
-    assert row(model=model, attempts=[Attempt(target=model)]).target == model
+    assert row(model=model, attempts=[AttemptRecord(target=model)]).model == model
+    assert row(model=model, attempts=[AttemptRecord(target=model)]).target == model
     assert row(model=KEY, error="model_not_found").model == "***", "nobody has a model of that name"
     assert row(model="gpt-5o", error="model_not_found").model == "gpt-5o"
     assert row(completion_id=KEY).completion_id == KEY, "it stands in the chunks, and is what one looks for"

@@ -4,7 +4,7 @@ import pytest
 
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.server.request.runtime import Setup, build_setup
+from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
 from streamweir.upstream.base import Upstream
 from support.gateway import configured
 
@@ -22,8 +22,8 @@ timeouts = {{ idle_s = {idle_s} }}
 """
 
 
-def built(toml: str, old: Setup | None = None) -> Setup:
-    return build_setup(configured(toml), _no_local, old)
+def built(toml: str, old: RuntimeConfig | None = None) -> RuntimeConfig:
+    return build_runtime_config(configured(toml), _no_local, old)
 
 
 def _no_local(_: ProviderConfig) -> Upstream:

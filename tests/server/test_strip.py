@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.pipeline.plan import Mode
-from streamweir.server.telemetry.timeline import SLOT_MS, SLOTS, SLOTS_PER_S, Strip, StripView, read_strip, strip_from
+from streamweir.server.telemetry.timeline import (
+    SLOT_MS,
+    SLOTS,
+    SLOTS_PER_S,
+    StripView,
+    Timeline,
+    read_timeline,
+    timeline_from,
+)
 from support.answers import openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
 from support.script import Drip, End, Head, Step, Wait, stream, whole
@@ -18,9 +26,9 @@ ARRIVED_S = 1000.0
 moments = st.lists(st.floats(0, 7200), min_size=1, max_size=300).map(sorted)
 
 
-def counted(after_s: list[float], start_s: float = ARRIVED_S) -> Strip:
+def counted(after_s: list[float], start_s: float = ARRIVED_S) -> Timeline:
     """Of pieces so long after the first."""
-    strip = strip_from(start_s)
+    strip = timeline_from(start_s)
     for each in after_s:
         strip.add(start_s + each)
     return strip
@@ -34,7 +42,7 @@ def places(after_s: list[float], slot_ms: int, start_s: float = ARRIVED_S) -> li
 
 @given(moments)
 def test_every_piece_is_counted_in_a_slot_that_covers_its_moment(after_s: list[float]) -> None:
-    view = read_strip(counted(after_s), ARRIVED_S)
+    view = read_timeline(counted(after_s), ARRIVED_S)
     assert sum(view.counts) == 1 + len(after_s)
     assert len(view.counts) <= SLOTS
     assert view.counts[-1] > 0
@@ -45,7 +53,7 @@ def test_every_piece_is_counted_in_a_slot_that_covers_its_moment(after_s: list[f
 
 @given(moments)
 def test_slots_are_no_wider_than_they_must_be(after_s: list[float]) -> None:
-    view = read_strip(counted(after_s), ARRIVED_S)
+    view = read_timeline(counted(after_s), ARRIVED_S)
     assert view.slot_ms == SLOT_MS or len(view.counts) > SLOTS // 2
 
 
@@ -53,22 +61,22 @@ def test_slots_are_no_wider_than_they_must_be(after_s: list[float]) -> None:
 def test_it_is_the_same_whenever_it_was_folded(after_s: list[float], rng: object) -> None:
     shuffled = list(after_s)
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert read_strip(counted(shuffled), 0.0) == read_strip(counted(after_s), 0.0)
+    assert read_timeline(counted(shuffled), 0.0) == read_timeline(counted(after_s), 0.0)
 
 
 def test_a_pause_shows_as_empty_slots() -> None:
-    view = read_strip(counted([0.001, 0.009, 0.021, 0.505, 0.515]), ARRIVED_S - 0.25)
+    view = read_timeline(counted([0.001, 0.009, 0.021, 0.505, 0.515]), ARRIVED_S - 0.25)
     assert (view.start_ms, view.slot_ms) == (250, 10)
     assert view.counts == [3, 0, 1, *[0] * 47, 1, 1]
 
 
 def test_one_piece() -> None:
-    assert read_strip(strip_from(7.5), 7.0) == StripView(start_ms=500, slot_ms=10, counts=[1])
+    assert read_timeline(timeline_from(7.5), 7.0) == StripView(start_ms=500, slot_ms=10, counts=[1])
 
 
 @pytest.mark.parametrize("later_s", [0.0, 5.0])
 def test_a_slot_takes_more_than_two_bytes_hold(later_s: float) -> None:
-    strip = strip_from(0.0)
+    strip = timeline_from(0.0)
     strip.counts[0] = strip.counts[1] = 0xFFFF
     strip.add(later_s)
     assert sum(strip.counts) == 2 * 0xFFFF + 1
@@ -77,7 +85,7 @@ def test_a_slot_takes_more_than_two_bytes_hold(later_s: float) -> None:
 
 
 def test_it_is_small() -> None:
-    strip = strip_from(1.0)
+    strip = timeline_from(1.0)
     folded = counted([3000.0])
     for each in (strip, folded):
         assert isinstance(each.counts, array)

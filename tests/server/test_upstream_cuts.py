@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from conftest import SOAKS
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, anthropic_frames, gemini_frames, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, frames_of, nothing_left
 from support.outcome import (
@@ -172,7 +172,7 @@ def check_whole(wire: Wire, cut: Cut, reply: Reply, dialect: str) -> tuple[str, 
     return "truncated", code
 
 
-def check_facts(wire: Wire, cut: Cut, reply: Reply, facts: RequestFacts, verdict: str, code: str | None) -> None:
+def check_facts(wire: Wire, cut: Cut, reply: Reply, facts: RequestRecord, verdict: str, code: str | None) -> None:
     assert facts.id == reply.header("x-request-id")
     assert (facts.verdict, facts.error, facts.status) == (verdict, code, reply.status)
     attempts = [each.error for each in facts.attempts]

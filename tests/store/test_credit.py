@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from streamweir.store.db.base import Store
-from streamweir.store.db.errors import Conflict, Invalid, NotFound, Objection
+from streamweir.store.db.errors import Conflict, Invalid, NotFound, OperationRefused
 from streamweir.store.db.tables import accounts
 from streamweir.store.journal.entries import Hold, Settle
 from streamweir.store.keys import audit
@@ -102,7 +102,7 @@ async def test_what_is_spent_and_held_is_shown(database: str, tmp_path: Path) ->
     ],
 )
 async def test_what_cannot_be_credited(
-    tmp_path: Path, kind: type[Objection], workspace: str, amount: int, note: str
+    tmp_path: Path, kind: type[OperationRefused], workspace: str, amount: int, note: str
 ) -> None:
     async with store_on("sqlite", tmp_path) as store:
         await new_key(store)

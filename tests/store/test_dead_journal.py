@@ -8,7 +8,7 @@ import pytest
 
 from streamweir.store.journal.files import SegmentFile
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import dead_journals
+from streamweir.store.journal.journal import orphaned_journals
 from support.entries import hold, settle
 from support.journaled import is_locked
 
@@ -22,7 +22,7 @@ def leave(folder: Path, instance: str, number: int, *entry_ids: str) -> Path:
 
 
 def test_where_there_is_no_folder_nobody_has_died(tmp_path: Path) -> None:
-    assert dead_journals(tmp_path / "none") == []
+    assert orphaned_journals(tmp_path / "none") == []
 
 
 def test_each_dead_process_is_one_journal_in_the_order_it_wrote(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_each_dead_process_is_one_journal_in_the_order_it_wrote(tmp_path: Path) 
     leave(tmp_path, "a", 999999, "a3")
     leave(tmp_path, "a", 2, "a2")
     leave(tmp_path, "b", 1, "b1", "b2")
-    found = dead_journals(tmp_path)
+    found = orphaned_journals(tmp_path)
     assert [(dead.instance, list(dead.entries())) for dead in found] == [
         ("a", [hold("a2"), hold("a3"), hold("a4")]),
         ("b", [hold("b1"), hold("b2"), hold("b3")]),
@@ -43,11 +43,11 @@ def test_each_dead_process_is_one_journal_in_the_order_it_wrote(tmp_path: Path) 
 
 def test_what_one_has_found_nobody_else_finds_until_he_lets_go(tmp_path: Path) -> None:
     path = leave(tmp_path, "a", 1, "a1")
-    (first,) = dead_journals(tmp_path)
+    (first,) = orphaned_journals(tmp_path)
     assert is_locked(path)
-    assert dead_journals(tmp_path) == []
+    assert orphaned_journals(tmp_path) == []
     first.close()
-    (second,) = dead_journals(tmp_path)
+    (second,) = orphaned_journals(tmp_path)
     assert list(second.entries()) == [hold("a1")]
     second.remove()
 
@@ -55,7 +55,7 @@ def test_what_one_has_found_nobody_else_finds_until_he_lets_go(tmp_path: Path) -
 def test_an_instance_that_lives_in_one_of_its_files_is_left_alone(tmp_path: Path) -> None:
     leave(tmp_path, "a", 1, "a1")
     living = SegmentFile.make(tmp_path, "a", 2)
-    assert dead_journals(tmp_path) == []
+    assert orphaned_journals(tmp_path) == []
     assert not is_locked(tmp_path / "a.000001.journal"), "it lets go of what it had taken"
     living.remove()
 
@@ -69,14 +69,14 @@ def test_what_another_removes_while_it_is_being_locked_is_gone(tmp_path: Path, m
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", lock_too_late)
-    assert dead_journals(tmp_path) == []
+    assert orphaned_journals(tmp_path) == []
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     names = ["quarantine.jsonl", "a.000001.journal.broken", "a.1.journal", "a.000001.journal.new", ".000001.journal"]
     for name in names:
         (tmp_path / name).write_bytes(b"")
-    assert dead_journals(tmp_path) == []
+    assert orphaned_journals(tmp_path) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
@@ -84,7 +84,7 @@ def test_a_file_that_was_never_named_is_removed_when_its_maker_is_long_gone(tmp_
     newborn = tmp_path / "a.000001.journal.new"
     newborn.write_bytes(b"")
     os.utime(newborn, (0, 0))
-    assert dead_journals(tmp_path) == []
+    assert orphaned_journals(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +93,7 @@ def test_a_torn_segment_ends_where_it_is_torn_and_the_next_goes_on(tmp_path: Pat
     with path.open("ab") as file:
         file.write(encode_frame(settle("a1"))[:-1])
     leave(tmp_path, "a", 2, "a3")
-    (dead,) = dead_journals(tmp_path)
+    (dead,) = orphaned_journals(tmp_path)
     assert list(dead.entries()) == [hold("a1"), hold("a2"), hold("a3")]
     assert [segment.read().dropped_bytes for segment in dead.segments] == [len(encode_frame(settle("a1"))) - 1, 0]
     dead.remove()
@@ -102,7 +102,7 @@ def test_a_torn_segment_ends_where_it_is_torn_and_the_next_goes_on(tmp_path: Pat
 def test_of_what_is_set_aside_only_the_newest_are_kept(tmp_path: Path) -> None:
     for number in range(1, 13):
         leave(tmp_path, "a", number, f"a{number}")
-        (dead,) = dead_journals(tmp_path)
+        (dead,) = orphaned_journals(tmp_path)
         dead.segments[0].set_aside()
     kept = sorted(path.name for path in tmp_path.iterdir())
     assert kept == [f"a.{number:06}.journal.broken" for number in range(5, 13)]

@@ -11,7 +11,7 @@ from streamweir.store.db.deadline import Deadline, time_limit
 from streamweir.store.db.engine import StoreUnavailable, open_store
 from streamweir.store.db.tables import accounts
 from streamweir.store.journal.journal import Journal
-from streamweir.store.ledger.admission_queue import Docket
+from streamweir.store.ledger.admission_queue import AdmissionQueue
 from support.entries import hold
 from support.standstill import run_on_it, the_loop
 from support.stores import each_database, migrated_url
@@ -91,7 +91,7 @@ def test_an_answer_that_came_during_a_standstill_is_heard() -> None:
 
 def test_a_decision_that_came_during_a_standstill_counts() -> None:
     async def main() -> object:
-        docket = Docket(lambda: None, lambda _: None)
+        docket = AdmissionQueue(lambda: None, lambda _: None)
 
         def decide() -> None:
             for question in list(docket.take()):

@@ -12,7 +12,7 @@ import pytest
 
 from streamweir.store.journal.entries import Entry
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import Journal, JournalUnavailable, dead_journals
+from streamweir.store.journal.journal import Journal, JournalUnavailable, orphaned_journals
 from support.entries import hold, progress, refused, settle
 from support.journaled import entries_of, is_locked, segments_of
 
@@ -119,7 +119,7 @@ async def test_files_are_private_and_locked(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert is_locked(path)
-        assert dead_journals(folder) == []
+        assert orphaned_journals(folder) == []
     assert not is_locked(path)
 
 
@@ -167,7 +167,7 @@ async def test_closed_with_something_unapplied_that_is_found_by_the_next(tmp_pat
         position = await durable(journal, hold("r1"))
         journal.append(settle("r1"), must=True)  # never waited for
         journal.applied(position)
-    (dead,) = dead_journals(tmp_path)
+    (dead,) = orphaned_journals(tmp_path)
     assert (dead.instance, list(dead.entries())) == ("test", [hold("r1"), settle("r1")])
     dead.remove()
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from streamweir.store.db import tables
 from streamweir.store.journal.entries import Entry, Hold
-from streamweir.store.journal.journal import DeadJournal, dead_journals
+from streamweir.store.journal.journal import OrphanedJournal, orphaned_journals
 from streamweir.store.ledger.batch import Batcher
 from streamweir.store.ledger.quarantine import Quarantine
 from streamweir.store.ledger.recovery import replay
@@ -46,7 +46,7 @@ def kill_many(folder: Path, count: int) -> dict[str, int]:
     return said
 
 
-def found_entries(dead: DeadJournal) -> list[Entry]:
+def found_entries(dead: OrphanedJournal) -> list[Entry]:
     """A prefix of what its process wrote."""
     seed = int(dead.instance.removeprefix("i"))
     found = list(dead.entries())
@@ -63,7 +63,7 @@ async def replay_all(database: str, folder: Path, data_dir: Path, expected: list
     async with books_on(database, data_dir) as store:
         facts: list[str] = []
         batcher = Batcher(store, Quarantine(folder), lambda name, _: facts.append(name))
-        first, *others = dead_journals(folder)
+        first, *others = orphaned_journals(folder)
         # As by one who was killed between applying and removing.
         await batcher.apply(list(first.entries()), lambda _: None, careful=True)
         for dead in (first, *others):
@@ -77,7 +77,7 @@ async def replay_all(database: str, folder: Path, data_dir: Path, expected: list
     )
     assert posted == ids
     assert max(posted.values()) == 1
-    assert dead_journals(folder) == []
+    assert orphaned_journals(folder) == []
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.soak)])
@@ -86,7 +86,7 @@ async def test_no_acknowledged_entry_is_lost_and_none_is_applied_twice(tmp_path:
     folder.mkdir()
     said = await asyncio.to_thread(kill_many, folder, count)
     expected: list[Entry] = []
-    for dead in dead_journals(folder):
+    for dead in orphaned_journals(folder):
         found = found_entries(dead)
         assert len(found) >= said[dead.instance]
         expected += found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.engine import Store
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Hold
@@ -36,7 +36,7 @@ BUDGET, QUOTA = "budget_exceeded", "insufficient_quota"
 DAY_MS = 86_400_000
 
 
-async def decided(store: Store, *holds: tuple[Hold, Sequence[Draw]]) -> list[str | None]:
+async def decided(store: Store, *holds: tuple[Hold, Sequence[BudgetCharge]]) -> list[str | None]:
     codes: list[str | None] = await store.write(partial(arbitrate, holds=holds))
     await store.read(assert_sound)
     return codes
@@ -46,7 +46,7 @@ async def applied(store: Store, *entries: Entry) -> None:
     await store.write(partial(apply, entries=entries))
 
 
-def spending(id: str, amount: int = 100, limit: int = 250) -> tuple[Hold, Sequence[Draw]]:
+def spending(id: str, amount: int = 100, limit: int = 250) -> tuple[Hold, Sequence[BudgetCharge]]:
     return hold(id, amount, account=DAY), [key_draw(limit)]
 
 
@@ -75,7 +75,7 @@ async def test_a_budget_is_used_up_to_the_last_of_it(database: str, tmp_path: Pa
 @each_database
 async def test_credit_is_what_was_granted_and_not_what_the_draw_says(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
-        boastful = [Draw("ws:one", 10**9, QUOTA)]
+        boastful = [BudgetCharge("ws:one", 10**9, QUOTA)]
         assert await decided(store, (hold("a", 1), boastful)) == [QUOTA]
         await store.write(partial(credit, workspace_id="one", amount=250, note="", at_ms=NOW_MS))
         draws = [credit_draw()]
@@ -155,7 +155,7 @@ async def test_more_is_held_of_what_was_granted(database: str, tmp_path: Path) -
         assert await store.read(sums) == (150, 0, 150)
 
 
-def once(id: str, key: bytes = b"key", body: bytes = b"body", **more: Any) -> tuple[Hold, Sequence[Draw]]:
+def once(id: str, key: bytes = b"key", body: bytes = b"body", **more: Any) -> tuple[Hold, Sequence[BudgetCharge]]:
     return hold(id, idempotency=key, body_digest=body, **more), []
 
 

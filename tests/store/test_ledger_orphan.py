@@ -12,7 +12,7 @@ from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.orphans import settle_orphans
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
-from streamweir.store.requests.live import Alive, cancel, cancelled, count_open, open_of
+from streamweir.store.requests.live import LiveInstances, cancel, cancelled, count_open, open_of
 from support.entries import (
     DAY,
     NOW_MS,
@@ -141,7 +141,7 @@ async def test_what_a_silent_process_has_open_is_not_among_what_runs(database: s
             await applied(store, hold(name, instance=name))
         await store.write(partial(retire, instance="retired", now_ms=now_ms))
         await applied(store, hold("unknown", instance="unknown"))
-        alive = Alive(own="own", now_ms=NOW_MS, silent_ms=6000)
+        alive = LiveInstances(own="own", now_ms=NOW_MS, silent_ms=6000)
         found = await store.read(partial(open_of, workspace_id="one", limit=9, alive=alive))
         assert {each.request_id: each.node for each in found} == {"own": "node 0", "alive": "node 2"}
         assert await store.read(partial(count_open, workspace_id=None, alive=alive)) == 2

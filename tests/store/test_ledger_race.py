@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
@@ -73,7 +73,9 @@ async def applied(store: Store, entries: Sequence[Entry]) -> Applied:
         return await written(store, partial(apply, entries=entries, careful=True))
 
 
-def parted(chance: random.Random, holds: list[Hold], draws: Sequence[Draw]) -> list[list[tuple[Hold, Sequence[Draw]]]]:
+def parted(
+    chance: random.Random, holds: list[Hold], draws: Sequence[BudgetCharge]
+) -> list[list[tuple[Hold, Sequence[BudgetCharge]]]]:
     batches = []
     while holds:
         size = chance.choice((1, 1, 2, 5))

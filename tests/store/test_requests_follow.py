@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from conftest import SOAKS
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.db.tables import requests
-from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, Mark, mark_now, newer_than
+from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
 from streamweir.store.requests.requests import RequestFilter
 from support.requestrows import NOW_MS, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
@@ -20,10 +20,10 @@ ROUNDS = 2000 if SOAKS else 40
 
 async def read_new(
     store: Store,
-    mark: Mark,
+    mark: FollowPosition,
     now_ms: int = 0,
     wanted: RequestFilter = RequestFilter(),  # noqa: B008 (it is frozen)
-) -> tuple[list[int], Mark]:
+) -> tuple[list[int], FollowPosition]:
     numbers: list[int] = []
     while True:
         news = await store.read(partial(newer_than, mark=mark, wanted=wanted, now_ms=now_ms))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from streamweir.policy.claim import Claim, Draw
+from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import INSTANCE_S, SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
@@ -14,7 +14,7 @@ from support.valkey import ValkeyServer
 PATIENT_S = 30.0
 LEASE_S = 60.0
 STEP_S = INSTANCE_S / 4
-BUDGET = Draw("key:a:total", 10, "budget_exceeded")
+BUDGET = BudgetCharge("key:a:total", 10, "budget_exceeded")
 _prefixes = itertools.count()
 
 
@@ -51,9 +51,9 @@ async def fleet(server: ValkeyServer) -> AsyncIterator[Fleet]:
     await valkey.close()
 
 
-def claim(request_id: str, **terms: object) -> Claim:
+def claim(request_id: str, **terms: object) -> LimitRequest:
     members = {"max_streams": 1, "amount": 10, "draws": (BUDGET,), **terms}
-    return Claim(request_id=request_id, key_id="a", **members)  # type: ignore[arg-type]
+    return LimitRequest(request_id=request_id, key_id="a", **members)  # type: ignore[arg-type]
 
 
 async def test_a_slot_of_a_dead_process_is_free_seconds_later_with_its_money(fleet: Fleet) -> None:
@@ -128,7 +128,7 @@ async def test_who_is_known_to_be_dead_holds_nothing_from_then_on(fleet: Fleet) 
 async def test_many_slots_of_a_dead_process_are_freed_in_bounded_steps(fleet: Fleet) -> None:
     dead, living = fleet.process("dead"), fleet.process("living")
     await living.seed(BUDGET.account, 0)
-    plenty = Draw(BUDGET.account, 10_000, "budget_exceeded")
+    plenty = BudgetCharge(BUDGET.account, 10_000, "budget_exceeded")
     for number in range(600):
         await dead.reserve(claim(f"r{number}", max_streams=None, amount=1, draws=(plenty,)))
     await living.end_instance("dead")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from streamweir.policy.claim import Claim, Draw
+from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.limits.shared import SharedLimits, SharedUnavailable, script
 from streamweir.store.limits.valkey import Valkey
@@ -21,7 +21,7 @@ from support.valkey import ValkeyServer
 PATIENT_S = 30.0
 LOOKS = (("a", 1000, 1000, 2), ("b", 1000, 1000, 1))
 """What is looked at after every step: all counts, and whether there are that many streams."""
-BUDGET = Draw("key:a:total", 100, "budget_exceeded")
+BUDGET = BudgetCharge("key:a:total", 100, "budget_exceeded")
 _prefixes = itertools.count()
 
 
@@ -38,8 +38,8 @@ def fresh(valkey: Valkey, clock: Clock | None, lease_s: float = LEASE_S) -> Shar
     return SharedLimits(valkey, prefix=f"test{next(_prefixes)}", lease_s=lease_s, clock=clock)
 
 
-def claim(request_id: str, **terms: object) -> Claim:
-    return Claim(request_id=request_id, key_id="a", **terms)  # type: ignore[arg-type]
+def claim(request_id: str, **terms: object) -> LimitRequest:
+    return LimitRequest(request_id=request_id, key_id="a", **terms)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ async def test_what_is_reserved_by_one_is_counted_for_all_and_settled_by_any(
 
 async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
-    draws = (BUDGET, Draw("ws:w", 5, "insufficient_quota"))
+    draws = (BUDGET, BudgetCharge("ws:w", 5, "insufficient_quota"))
     await shared.seed("ws:w", 0)
     decision = await shared.reserve(claim("r1", rpm=1, amount=1, draws=draws))
     assert decision.missing == (BUDGET.account,)
@@ -136,7 +136,7 @@ async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(val
 
 async def test_money_is_exact_up_to_2_to_the_53(valkey: Valkey) -> None:
     shared, most = fresh(valkey, Clock()), 2**53
-    draws = (Draw("ws:w", most, "insufficient_quota"),)
+    draws = (BudgetCharge("ws:w", most, "insufficient_quota"),)
     await shared.seed("ws:w", most - 5)
     assert (await shared.reserve(claim("r1", amount=6, draws=draws))).refusal == "insufficient_quota"
     assert (await shared.reserve(claim("r2", amount=4, draws=draws))).is_allowed
@@ -200,7 +200,7 @@ async def test_what_is_pinned_is_not_adjusted_until_its_lease_is_over(valkey: Va
 
 async def test_what_was_drawn_on_is_told_once_so_that_it_can_be_corrected(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
-    other = Draw("ws:w", 9, "insufficient_quota")
+    other = BudgetCharge("ws:w", 9, "insufficient_quota")
     await shared.reserve(claim("r1", amount=1, draws=(BUDGET, other)))
     await shared.reserve(claim("r2", amount=1, draws=(BUDGET,)))
     assert shared.drawn() == [BUDGET.account, other.account]
@@ -219,7 +219,7 @@ async def test_the_servers_clock_counts_where_no_other_is_given(valkey: Valkey) 
 async def test_many_leases_lapse_in_bounded_steps(valkey: Valkey) -> None:
     clock = Clock()
     shared = fresh(valkey, clock)
-    draws = (Draw("ws:w", 1000, "insufficient_quota"),)
+    draws = (BudgetCharge("ws:w", 1000, "insufficient_quota"),)
     await shared.seed("ws:w", 0)
     for number in range(300):
         await shared.reserve(claim(f"r{number}", amount=1, draws=draws))

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.claim import Claim, Draw
+from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 
 PATIENT_S = 30.0
 CANARY = "canary-secret-7b1f"
-BUDGET = Draw("key:a:total", 100, "budget_exceeded")
+BUDGET = BudgetCharge("key:a:total", 100, "budget_exceeded")
 
 
 class Clock:
@@ -26,8 +26,8 @@ class Clock:
         return self.now
 
 
-def claim(request_id: str, amount: int = 10) -> Claim:
-    return Claim(request_id=request_id, key_id="a", rpm=1000, max_streams=100, amount=amount, draws=(BUDGET,))
+def claim(request_id: str, amount: int = 10) -> LimitRequest:
+    return LimitRequest(request_id=request_id, key_id="a", rpm=1000, max_streams=100, amount=amount, draws=(BUDGET,))
 
 
 @asynccontextmanager
@@ -297,7 +297,9 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
     with ValkeyServer() as server:
         async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
             server.execute("SET", "{streamweir}:a:ws:bad", "not a number")
-            bad = Claim(request_id="bad", key_id="b", amount=1, draws=(Draw("ws:bad", 9, "insufficient_quota"),))
+            bad = LimitRequest(
+                request_id="bad", key_id="b", amount=1, draws=(BudgetCharge("ws:bad", 9, "insufficient_quota"),)
+            )
             for _ in range(6):
                 answers = await asyncio.gather(
                     shared.peek("a", 1, None, None),

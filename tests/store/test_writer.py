@@ -17,7 +17,7 @@ from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry
 from streamweir.store.journal.files import SegmentFile
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import Journal, JournalUnavailable, dead_journals
+from streamweir.store.journal.journal import Journal, JournalUnavailable, orphaned_journals
 from streamweir.store.ledger.writer import Writer
 from support.entries import (
     assert_sound,
@@ -225,7 +225,7 @@ async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_pa
         assert len(asyncio.all_tasks()) == 1
         assert await kinds_of(store) == []
         async with desk_on(store, folder, instance="next") as heir:
-            (dead,) = dead_journals(folder)
+            (dead,) = orphaned_journals(folder)
             assert await heir.writer.replay(dead) == 1
         assert await kinds_of(store) == [("r1", "hold")]
         assert list(folder.iterdir()) == []
@@ -240,14 +240,14 @@ async def test_what_dead_processes_left_is_applied_once_and_told(database: str, 
     async with books_on(database, tmp_path) as store, desk_on(store, folder) as desk:
         desk.writer.put(hold("r1"))  # already applied by the one who died
         await desk.flush()
-        for dead in dead_journals(folder):
+        for dead in orphaned_journals(folder):
             assert await desk.writer.replay(dead) == 4
         assert desk.facts == [
             ("journal_torn", {"instance": "dead", "entries": 3, "dropped_bytes": 4}),
             ("journal_replayed", {"instance": "dead", "entries": 4}),
         ]
         assert sorted(await kinds_of(store)) == [("r1", "hold"), ("r1", "settle"), ("r2", "hold"), ("r2", "settle")]
-        assert dead_journals(folder) == []
+        assert orphaned_journals(folder) == []
         assert [path.name for path in folder.glob("*.broken")] == ["dead.000001.journal.broken"]
 
 
@@ -262,12 +262,12 @@ async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_j
         await journal.append(hold("r1")).written()
         assert await journal.close()
         await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE ledger RENAME TO hidden"))
-        (dead,) = dead_journals(folder)
+        (dead,) = orphaned_journals(folder)
         with pytest.raises(StoreUnavailable, match="the database refuses to work"):
             await desk.writer.replay(dead)
         assert desk.told == ["replay_waits"] * 11
         await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE hidden RENAME TO ledger"))
-        (again,) = dead_journals(folder)
+        (again,) = orphaned_journals(folder)
         assert await desk.writer.replay(again) == 1
 
 
@@ -280,14 +280,14 @@ async def test_a_replay_that_is_broken_off_is_repeated_by_the_next(tmp_path: Pat
         flaky = FlakyStore(store)
         flaky.lost_after = 2
         async with desk_on(flaky, folder, instance="first") as desk:
-            (dead,) = dead_journals(folder)
+            (dead,) = orphaned_journals(folder)
             flaky.gate.clear()
             task = asyncio.create_task(desk.writer.replay(dead))
             await flaky.reached.wait()
             task.cancel()
             await asyncio.wait((task,))
             flaky.gate.set()
-            (again,) = dead_journals(folder)
+            (again,) = orphaned_journals(folder)
             assert await desk.writer.replay(again) == 6
         assert len(await kinds_of(store)) == 6
         assert list(folder.iterdir()) == []
@@ -301,7 +301,7 @@ async def test_what_is_not_understood_is_quarantined_and_the_rest_applied(tmp_pa
     head = len(payload).to_bytes(4, "little")
     leave(folder, hold("r2"), more=head + zlib.crc32(payload, len(payload)).to_bytes(4, "little") + payload)
     async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
-        (dead,) = dead_journals(folder)
+        (dead,) = orphaned_journals(folder)
         await desk.writer.replay(dead)
         assert desk.told == ["entry_quarantined", "journal_replayed"]
         assert await kinds_of(store) == [("r2", "hold")]
@@ -384,6 +384,6 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
             await desk.writer.decide(hold("r2"), [])
         assert not await desk.writer.close(PATIENCE_S), "it does not wait for what cannot be"
         assert await desk.journal.close()
-        (dead,) = dead_journals(folder)
+        (dead,) = orphaned_journals(folder)
         assert list(dead.entries()) == [hold("r1"), settle("r1")]
         dead.close()

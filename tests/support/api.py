@@ -28,7 +28,7 @@ from streamweir.frontends.chat.dialect import Dialect
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
-from streamweir.server.accounting.maintenance import Upkeep
+from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.control.api.table import api_gates, api_routes
@@ -36,10 +36,10 @@ from streamweir.server.control.app import Access, Gate, control_app
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Headers, Request, Response
-from streamweir.server.process.bootstrap import Bookroom, open_books, prepare_books
+from streamweir.server.process.bootstrap import AccountingRuntime, open_accounting, prepare_accounting
 from streamweir.server.request.admission import Admission
 from streamweir.server.request.playground import Playground
-from streamweir.server.request.runtime import build_setup
+from streamweir.server.request.runtime import build_runtime_config
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import NewSecret, create_key, revoke_key
@@ -108,7 +108,9 @@ class Clock:
 
 
 class Api:
-    def __init__(self, room: Bookroom, secret: str, context: Context, clock: Clock, stopped: list[str]) -> None:
+    def __init__(
+        self, room: AccountingRuntime, secret: str, context: Context, clock: Clock, stopped: list[str]
+    ) -> None:
         self.room = room
         self.secret = secret
         self.context = context
@@ -259,16 +261,16 @@ async def api_on(
     """`is_worker`: as one of several."""
     url = await migrated_url(database, folder)
     config = configured(f'{toml}\n[store]\nurl = "{url}"\n')
-    secret = await prepare_books(config, folder)
+    secret = await prepare_accounting(config, folder)
     assert secret is not None
-    room = await open_books(config, folder, is_worker=is_worker)
-    setup = build_setup(config, _no_local)
+    room = await open_accounting(config, folder, is_worker=is_worker)
+    setup = build_runtime_config(config, _no_local)
     stopped: list[str] = []
 
     def stop_key(key: Key) -> None:
         stopped.append(key.id)
 
-    upkeep = Upkeep(
+    upkeep = Maintenance(
         room.store, room.books, room.node, stop_key=stop_key, stop_request=stopped.append, retention_days=30
     )
     clock = Clock()

@@ -30,11 +30,11 @@ from streamweir.providers.base import Target
 from streamweir.providers.registry import canonical_dialects, provider_named
 from streamweir.server.http import answers
 from streamweir.server.http.response import HttpResponse
-from streamweir.server.http.timers import Clock
-from streamweir.server.relay.capture import RecordedRelay, Recording
-from streamweir.server.relay.deadlines import Timing
+from streamweir.server.http.timers import TimerQueue
+from streamweir.server.relay.capture import Capture, CapturedRelay
+from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.relay.relay import Relay
-from streamweir.server.relay.state import Parts
+from streamweir.server.relay.state import AttemptParts
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from support.gateway import MESSAGES, frames_of
@@ -42,7 +42,7 @@ from support.patience import PATIENCE_S
 from support.script import Script
 from support.scripted import ScriptedUpstream
 
-TIMING = Timing(
+TIMING = AttemptTimeouts(
     commit_at=60.0,
     total_at=60.0,
     first_event_s=60.0,
@@ -64,7 +64,7 @@ class Attended:
     """For upstreams that are read on without a caller."""
     faults: list[BaseException] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
-    clock: Clock = field(default_factory=Clock)
+    clock: TimerQueue = field(default_factory=TimerQueue)
 
     def chunk_gap(self, gap_s: float, /) -> None:
         self.gaps.append(gap_s)
@@ -174,7 +174,7 @@ async def attempt(
     meter: Meter | None = None,
     bills_on: bool = True,
     places: int = 1,
-    recording: Recording | None = None,
+    recording: Capture | None = None,
     prepare: Callable[[Relay], None] = lambda _: None,
     **timing: float,
 ) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
@@ -187,8 +187,8 @@ async def attempt(
     make = Exchange if stream else WholeExchange
     exchange = make(provider, form, reply, mode or plan(canonical_dialects(kind), form, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
-    parts = Parts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
-    relay = Relay(parts) if recording is None else RecordedRelay(recording, parts)
+    parts = AttemptParts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
+    relay = Relay(parts) if recording is None else CapturedRelay(recording, parts)
     relay.abort_stops_billing = not bills_on
     prepare(relay)
     run = Run(relay, meter, response, watch, line)
@@ -211,7 +211,7 @@ def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
     return answers.EVENT_STREAM if stream else ()
 
 
-def _timing(changes: dict[str, float]) -> Timing:
+def _timing(changes: dict[str, float]) -> AttemptTimeouts:
     now = time.monotonic()
     timing = structs.replace(TIMING, **changes)
     return structs.replace(timing, commit_at=now + timing.commit_at, total_at=now + timing.total_at)

@@ -20,10 +20,10 @@ import pytest
 from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import NANO
-from streamweir.server.accounting.intervals import Pace
-from streamweir.server.accounting.limiter import Arbiter, MemoryArbiter
-from streamweir.server.accounting.maintenance import Upkeep
-from streamweir.server.process.bootstrap import Bookroom
+from streamweir.server.accounting.intervals import Intervals
+from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
+from streamweir.server.accounting.maintenance import Maintenance
+from streamweir.server.process.bootstrap import AccountingRuntime
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import accounts, ledger, open_requests
 from streamweir.store.keys.credit import add_credit
@@ -72,7 +72,7 @@ class Desk:
         """After every change, so that the gateway knows of it; else it finds out when it looks by itself."""
         room = gate.gateway.room
         assert room is not None
-        self.room: Bookroom = room
+        self.room: AccountingRuntime = room
 
     @property
     def writer(self) -> Writer:
@@ -81,11 +81,11 @@ class Desk:
         return writer
 
     @property
-    def arbiter(self) -> Arbiter:
+    def arbiter(self) -> Limiter:
         return self.room.books._arbiter
 
     @property
-    def upkeep(self) -> Upkeep:
+    def upkeep(self) -> Maintenance:
         upkeep = self.gate.gateway._upkeep
         assert upkeep is not None
         return upkeep
@@ -176,7 +176,7 @@ class Desk:
         assert self.room.books.open_count == 0
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
         arbiter = self.room.books._arbiter
-        assert isinstance(arbiter, MemoryArbiter)
+        assert isinstance(arbiter, MemoryLimiter)
         for account in found:
             assert account.held == 0
             assert arbiter._limits.used(account.id) in (None, account.spent), account.id
@@ -193,7 +193,7 @@ async def keeping(
     provider: str = "",
     store: str = "",
     others: Mapping[str, Script] | None = None,
-    pace: Pace = PATIENT,
+    pace: Intervals = PATIENT,
 ) -> AsyncIterator[Desk]:
     """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from streamweir.conformance.ask import Bounds, find_endpoint, interview
 from streamweir.conformance.examine import examine
-from streamweir.conformance.interview import Interview
+from streamweir.conformance.interview import ProbeSession
 from streamweir.conformance.judge import Report
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.table import DIALECTS
@@ -12,7 +12,7 @@ from streamweir.frontends.chat.table import DIALECTS
 USUAL = Bounds(total_s=30.0, answer_s=10.0)
 
 
-async def ask(url: str, model: str, key: str | None, bounds: Bounds = USUAL) -> Interview:
+async def ask(url: str, model: str, key: str | None, bounds: Bounds = USUAL) -> ProbeSession:
     return await interview(find_endpoint(url), model, key, bounds)
 
 

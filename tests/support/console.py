@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from streamweir.policy.secret import csrf_of
-from streamweir.server.process.bootstrap import Bookroom
+from streamweir.server.process.bootstrap import AccountingRuntime
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.audit import AuditRow, list_rows
 from streamweir.store.keys.sessions import create_session
@@ -74,6 +74,6 @@ async def uses(gate: Gate) -> list[AuditRow]:
     return await room_of(gate).store.read(work)
 
 
-def room_of(gate: Gate) -> Bookroom:
+def room_of(gate: Gate) -> AccountingRuntime:
     assert gate.gateway.room is not None
     return gate.gateway.room

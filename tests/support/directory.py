@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from streamweir.store.db.base import Store
-from streamweir.store.db.errors import Objection
+from streamweir.store.db.errors import OperationRefused
 from streamweir.store.db.tables import metadata
 from streamweir.store.keys.changes import Changes, changes_since
 from streamweir.store.keys.keys import NewSecret, create_key
@@ -35,7 +35,7 @@ async def changes(store: Store, version: int = 0) -> Changes:
     return await store.read(lambda conn: changes_since(conn, version))
 
 
-async def refused(store: Store, kind: type[Objection], work: Callable[[Connection], object]) -> Objection:
+async def refused(store: Store, kind: type[OperationRefused], work: Callable[[Connection], object]) -> OperationRefused:
     """Nothing of it is kept, and the message is one that can be shown."""
     before = await dump(store)
     objection = await objected(store, kind, work)
@@ -43,7 +43,9 @@ async def refused(store: Store, kind: type[Objection], work: Callable[[Connectio
     return objection
 
 
-async def objected(store: Store, kind: type[Objection], work: Callable[[Connection], object]) -> Objection:
+async def objected(
+    store: Store, kind: type[OperationRefused], work: Callable[[Connection], object]
+) -> OperationRefused:
     with pytest.raises(kind) as caught:
         await store.write(work)
     assert caught.value.message.isprintable()

@@ -19,10 +19,10 @@ import httpx2
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
-from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
-from streamweir.server.process.bootstrap import prepare_books
+from streamweir.server.process.bootstrap import prepare_accounting
 from support.answers import error_body, openai_stream
 from support.api import Api, Clock
 from support.bookkeeping import Desk
@@ -75,7 +75,7 @@ name = "plain"
 kind = "openai-compatible"
 api_key = "{B["key of a provider without a shape"]}"
 """
-_PACE = Pace(tick_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
+_PACE = Intervals(tick_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
 
 
 def play(request: Seen) -> list[Step]:
@@ -170,7 +170,7 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         toml = f'{providers_toml(up.base_url)}{KEYS_TOML}{_TOML}base_url = "{up.base_url}"\n'
         toml += f'[store]\nurl = "{url}"\n{shared}'
         (folder / "streamweir.toml").write_text(toml)
-        admin = await prepare_books(configured(toml), data)
+        admin = await prepare_accounting(configured(toml), data)
         assert admin is not None
         aviary.add(admin_secret=admin)
         gate = await stack.enter_async_context(gateway(toml, data_dir=data, pace=_PACE))

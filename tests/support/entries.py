@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.db.tables import accounts, ledger, metadata, open_requests, requests
 from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Row, Settle
@@ -112,13 +112,13 @@ def orphan(request: OpenRequest, now_ms: int) -> Settle:
     return settle(request.request_id, cost, account=request.account, **told, **ended)
 
 
-def key_draw(limit: int, account: str = DAY) -> Draw:
-    return Draw(account, limit, "budget_exceeded")
+def key_draw(limit: int, account: str = DAY) -> BudgetCharge:
+    return BudgetCharge(account, limit, "budget_exceeded")
 
 
-def credit_draw(workspace_id: str = "one") -> Draw:
+def credit_draw(workspace_id: str = "one") -> BudgetCharge:
     """Its own limit says nothing: what was granted does."""
-    return Draw(f"ws:{workspace_id}", 0, "insufficient_quota")
+    return BudgetCharge(f"ws:{workspace_id}", 0, "insufficient_quota")
 
 
 def sums(conn: Connection, workspace_id: str = "one") -> tuple[int, int, int]:

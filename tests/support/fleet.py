@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Connection, select
 
-from streamweir.server.accounting.intervals import Pace
-from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.server.accounting.intervals import Intervals
+from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.store.db.tables import accounts, open_requests
 from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.check import check_sums
@@ -93,7 +93,7 @@ class Fleet:
         for desk in self.desks:
             assert desk.room.books.open_count == 0
             assert desk.writer.batcher.quarantined == 0
-            if isinstance(desk.arbiter, SharedArbiter):
+            if isinstance(desk.arbiter, SharedLimiter):
                 assert desk.arbiter._is_local == set()
                 assert all(key.streams == 0 for key in desk.arbiter._local._keys.values())
 
@@ -117,9 +117,9 @@ def metric(gate: Gate, name: str) -> float:
     raise AssertionError(f"no metric {name}")
 
 
-def arbiter_of(desk: Desk) -> SharedArbiter:
+def arbiter_of(desk: Desk) -> SharedLimiter:
     arbiter = desk.arbiter
-    assert isinstance(arbiter, SharedArbiter)
+    assert isinstance(arbiter, SharedLimiter)
     return arbiter
 
 
@@ -147,7 +147,7 @@ async def fleet(
     valkey: ValkeyServer | None = None,
     toml: str = MODEL,
     store: str = "",
-    pace: Pace = PATIENT,
+    pace: Intervals = PATIENT,
     others: Sequence[str] = (),
 ) -> AsyncIterator[Fleet]:
     """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`.

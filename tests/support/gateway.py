@@ -4,7 +4,7 @@
         reply = await gate.ask(model="up/m", stream=True)
         assert gate.facts[0].verdict == "completed"
 
-Every request leaves exactly one `RequestFacts` in `facts`. When the block is left, nothing may be
+Every request leaves exactly one `RequestRecord` in `facts`. When the block is left, nothing may be
 open any more: no stream, no connection, no upstream, no place for an abandoned one.
 """
 
@@ -28,11 +28,11 @@ from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
 from streamweir.server.accounting import token_count
-from streamweir.server.accounting.intervals import Pace
-from streamweir.server.process.bootstrap import open_books, prepare_books
+from streamweir.server.accounting.intervals import Intervals
+from streamweir.server.process.bootstrap import open_accounting, prepare_accounting
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.telemetry.log import log_request
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from support.patience import PATIENCE_S as PATIENCE_S
@@ -62,7 +62,7 @@ token_count._load = _load_for_all
 
 
 class Gate:
-    def __init__(self, running: Gateway, address: tuple[str, int], facts: list[RequestFacts]) -> None:
+    def __init__(self, running: Gateway, address: tuple[str, int], facts: list[RequestRecord]) -> None:
         self.gateway = running
         self.address = address
         self.facts = facts
@@ -74,12 +74,12 @@ class Gate:
     def base_url(self) -> str:
         return f"http://{self.address[0]}:{self.address[1]}"
 
-    def told(self, facts: RequestFacts) -> None:
+    def told(self, facts: RequestRecord) -> None:
         log_request(facts)  # goes nowhere, unless the test has configured the log
         self.facts.append(facts)
         self._news.set()
 
-    async def settled(self, count: int = 1) -> list[RequestFacts]:
+    async def settled(self, count: int = 1) -> list[RequestRecord]:
         """Waits until so many requests are over."""
         async with asyncio.timeout(PATIENCE_S):
             while len(self.facts) < count:
@@ -190,7 +190,7 @@ async def gateway(
     open_local: Callable[[ProviderConfig], Upstream] | None = None,
     data_dir: Path | None = None,
     is_worker: bool = False,
-    pace: Pace = PATIENT,
+    pace: Intervals = PATIENT,
     page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
@@ -205,10 +205,10 @@ async def gateway(
     room, secret = None, None
     if not config.store.is_none:
         assert data_dir is not None, "books need a place"
-        secret = await prepare_books(config, data_dir, workers=2 if is_worker else 1)
-        room = await open_books(config, data_dir, is_worker=is_worker, pace=pace)
+        secret = await prepare_accounting(config, data_dir, workers=2 if is_worker else 1)
+        room = await open_accounting(config, data_dir, is_worker=is_worker, pace=pace)
 
-    def told(facts: RequestFacts) -> None:
+    def told(facts: RequestRecord) -> None:
         assert gate is not None
         gate.told(facts)
 

@@ -11,7 +11,7 @@ from math import floor
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from streamweir.policy.claim import Claim, Decision, Draw, Window
+from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest, Window
 
 LEASE_S = 45.0
 EIGHTHS = st.sampled_from([0, 0, 0, 0, 1, 3, 4, 120, 240, 359, 360, 361, 479, 480, 483, 484, -1, -120, -8000])
@@ -25,13 +25,13 @@ AMOUNTS = st.integers(0, 5)
 DRAWS = st.sampled_from(
     [
         (),
-        (Draw("key:a:total", 10, "budget_exceeded"),),
-        (Draw("key:a:total", 12, "budget_exceeded"), Draw("ws:w", 14, "insufficient_quota")),
-        (Draw("ws:w", 8, "insufficient_quota"),),
+        (BudgetCharge("key:a:total", 10, "budget_exceeded"),),
+        (BudgetCharge("key:a:total", 12, "budget_exceeded"), BudgetCharge("ws:w", 14, "insufficient_quota")),
+        (BudgetCharge("ws:w", 8, "insufficient_quota"),),
     ]
 )
 CLAIMS = st.builds(
-    Claim,
+    LimitRequest,
     request_id=REQUEST_IDS,
     key_id=KEY_IDS,
     rpm=LIMITS,
@@ -93,7 +93,7 @@ def moments(history: Iterable[Command], start: float) -> Iterator[tuple[Command,
 
 
 class _Taken:
-    def __init__(self, claim: Claim, at: float, until: float) -> None:
+    def __init__(self, claim: LimitRequest, at: float, until: float) -> None:
         self.claim = claim
         self.at = at
         self.tokens = claim.needed_tokens
@@ -120,7 +120,7 @@ class LimitModel:
                 taken.is_held = False
                 self._change(taken, -taken.amount)
 
-    def reserve(self, claim: Claim) -> Decision:
+    def reserve(self, claim: LimitRequest) -> Decision:
         if (known := self._known(claim.request_id)) is not None:
             self._take_up(known)
             return self._decision(claim)
@@ -139,7 +139,7 @@ class LimitModel:
         return self._decision(claim)
 
     def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
-        claim = Claim(request_id="", key_id=key_id, rpm=rpm, tpm=tpm, max_streams=max_streams)
+        claim = LimitRequest(request_id="", key_id=key_id, rpm=rpm, tpm=tpm, max_streams=max_streams)
         return self._rates_refusal(claim) or self._decision(claim)
 
     def extend(self, request_id: str, amount: int) -> str | None:
@@ -201,7 +201,7 @@ class LimitModel:
         counted = self._counted(key_id, at)
         return sum(each.took_place for each in counted), sum(each.tokens for each in counted)
 
-    def _fits(self, claim: Claim, at: float) -> tuple[bool, bool]:
+    def _fits(self, claim: LimitRequest, at: float) -> tuple[bool, bool]:
         requests, tokens = self._counts(claim.key_id, at)
         return (
             claim.rpm is None or requests + 1 <= claim.rpm,
@@ -212,12 +212,12 @@ class LimitModel:
         """Now, and the moments at which something will no longer be counted."""
         return sorted({self._at, *((floor(each.at * 2) + 121) / 2 for each in self._counted(key_id, self._at))})
 
-    def _wait_s(self, claim: Claim, which: int) -> float:
+    def _wait_s(self, claim: LimitRequest, which: int) -> float:
         """By trying."""
         fitting = (at - self._at for at in self._changes(claim.key_id) if self._fits(claim, at)[which])
         return next(fitting, 60.0)
 
-    def _rates_refusal(self, claim: Claim) -> Decision | None:
+    def _rates_refusal(self, claim: LimitRequest) -> Decision | None:
         waits = self._wait_s(claim, 0), self._wait_s(claim, 1)
         if max(waits) > 0:
             because = "tokens" if waits[1] > waits[0] else "requests"
@@ -229,7 +229,7 @@ class LimitModel:
 
     def _decision(
         self,
-        claim: Claim,
+        claim: LimitRequest,
         refusal: str | None = None,
         because: str | None = None,
         retry_after_s: float = 0.0,
@@ -245,7 +245,7 @@ class LimitModel:
             missing=missing,
         )
 
-    def _window(self, claim: Claim, limit: int | None, used: int, which: int) -> Window | None:
+    def _window(self, claim: LimitRequest, limit: int | None, used: int, which: int) -> Window | None:
         if limit is None:
             return None
         empty = next(at for at in self._changes(claim.key_id) if self._counts(claim.key_id, at)[which] == 0)

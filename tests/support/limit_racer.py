@@ -9,7 +9,7 @@ import sys
 
 import uvloop
 
-from streamweir.policy.claim import Claim, Draw
+from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 
@@ -18,16 +18,16 @@ ROOM = 3
 CONNECTIONS = 3
 
 
-def claim_of(kind: str, request_id: str) -> Claim:
+def claim_of(kind: str, request_id: str) -> LimitRequest:
     """Room for three of them, whatever the kind."""
     if kind == "requests":
-        return Claim(request_id=request_id, key_id="race", rpm=ROOM)
+        return LimitRequest(request_id=request_id, key_id="race", rpm=ROOM)
     if kind == "tokens":
-        return Claim(request_id=request_id, key_id="race", tpm=10 * ROOM, tokens=10)
+        return LimitRequest(request_id=request_id, key_id="race", tpm=10 * ROOM, tokens=10)
     if kind == "streams":
-        return Claim(request_id=request_id, key_id="race", max_streams=ROOM)
-    draw = Draw(ACCOUNT, 10 * ROOM, "insufficient_quota")
-    return Claim(request_id=request_id, key_id="race", amount=10, draws=(draw,))
+        return LimitRequest(request_id=request_id, key_id="race", max_streams=ROOM)
+    draw = BudgetCharge(ACCOUNT, 10 * ROOM, "insufficient_quota")
+    return LimitRequest(request_id=request_id, key_id="race", amount=10, draws=(draw,))
 
 
 async def race(name: str, url: str) -> None:

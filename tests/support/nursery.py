@@ -109,7 +109,7 @@ class Cradle:
     ) -> AsyncIterator[Program]:
         """As `support.served.served`, but it need not listen yet: see `Program.started`.
 
-        `pace`: members of `server.accounting.intervals.Pace`, for a test that has less patience than others.
+        `pace`: members of `server.accounting.intervals.Intervals`, for a test that has less patience than others.
         """
         program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], pace=pace))
         try:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
 from support.rawclient import Reply
@@ -212,7 +212,7 @@ async def assert_facts(
     usage: tuple[int, int] | None = None,
     source: str | None = "provider",
     count: int = 1,
-) -> RequestFacts:
+) -> RequestRecord:
     """The facts of the last of `count` requests. `attempts` are their codes: by default one, with the error."""
     facts = (await gate.settled(count))[-1]
     assert (facts.verdict, facts.error, facts.status) == (verdict, error, status)

@@ -7,16 +7,16 @@ production.
 
 from msgspec import structs
 
-from streamweir.server.accounting.intervals import Pace
+from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.process import bootstrap
 from support.patience import PATIENT_S, replace_default
 
-PATIENT = Pace(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
+PATIENT = Intervals(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
 """Nobody is taken for away who is only slow."""
 
 
 def be_patient(**pace: float) -> None:
     """For the program in this process, wherever it is not told another pace. `pace`: members that are to differ."""
-    replace_default(bootstrap.open_books, pace=structs.replace(PATIENT, **pace))
+    replace_default(bootstrap.open_accounting, pace=structs.replace(PATIENT, **pace))
     replace_default(Context.read, timeout_s=PATIENT_S)

@@ -16,7 +16,7 @@ from pathlib import Path
 import uvloop
 
 from streamweir.store.journal.entries import Entry
-from streamweir.store.journal.journal import Journal, Ticket
+from streamweir.store.journal.journal import Journal, WriteHandle
 from support.entries import hold, settle
 
 _SEGMENT_BYTES = 4_000
@@ -37,7 +37,7 @@ async def _write_on(folder: Path, seed: int, output: int) -> None:
     chance = random.Random(seed)
     journal = Journal(folder, instance_of(seed), segment_bytes=_SEGMENT_BYTES)
     journal.open()
-    written: asyncio.Queue[Ticket] = asyncio.Queue()
+    written: asyncio.Queue[WriteHandle] = asyncio.Queue()
 
     async def acknowledge() -> None:
         while True:

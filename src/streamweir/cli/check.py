@@ -30,7 +30,7 @@ from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
-    from streamweir.conformance.interview import Interview
+    from streamweir.conformance.interview import ProbeSession
 
 LEFT = 130
 _LARGEST_FILE = 64 * 1024 * 1024
@@ -162,7 +162,7 @@ def _clear_progress() -> None:
         click.echo(f"\r{'':<40}\r", nl=False, err=True)
 
 
-def _why_silent(heard: "Interview") -> str:
+def _why_silent(heard: "ProbeSession") -> str:
     if not heard.heard:
         return "nothing was asked"
     first = heard.heard[0]

@@ -50,11 +50,11 @@ class Place(Struct, frozen=True):
         """Raises `ClickException`, with one line to show, for all that is foreseen."""
         from streamweir.config.error import ConfigError
         from streamweir.store.db.engine import StoreError, StoreUnavailable
-        from streamweir.store.db.errors import Objection
+        from streamweir.store.db.errors import OperationRefused
 
         try:
             return asyncio.run(self._run(work))
-        except (ConfigError, StoreError, StoreUnavailable, Objection) as error:
+        except (ConfigError, StoreError, StoreUnavailable, OperationRefused) as error:
             raise click.ClickException(str(error)) from None
 
     async def _run(self, work: "Callable[[Store], Awaitable[T]]") -> T:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from streamweir.store.db.engine import Store
     from streamweir.store.requests.content import Content
-    from streamweir.store.requests.follow import Mark
+    from streamweir.store.requests.follow import FollowPosition
     from streamweir.store.requests.requests import RequestFilter, RequestRow
 
 _POLL_S = 0.5
@@ -148,7 +148,7 @@ async def _follow(store: "Store", wanted: "RequestFilter", limit: int, as_json: 
     from streamweir.store.requests.follow import mark_now, newer_than
 
     tell = _tell_json if as_json else _tell_line
-    mark: Mark = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=PATIENCE_S)
+    mark: FollowPosition = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=PATIENCE_S)
     if not as_json:
         click.echo(line_of(HEAD))
     for row in await _latest(store, wanted, limit, lambda row: mark.is_past(row.seq)):

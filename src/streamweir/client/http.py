@@ -16,7 +16,7 @@ import httpx2
 
 from streamweir.client.answer import Completion
 from streamweir.client.error import ClientError
-from streamweir.client.line import AsyncLine, Line, Settings, Tap
+from streamweir.client.line import AsyncTransport, Settings, Tap, Transport
 from streamweir.client.patience import PATIENT, SOME, Retries, Timeouts
 from streamweir.client.reader import USUAL, Limits
 from streamweir.client.request import Messages, body_of, choices_in
@@ -103,7 +103,7 @@ class Client:
     ) -> Iterator[Stream]:
         attempts = self._settings.attempts()
         while True:
-            line = Line(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
+            line = Transport(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
             try:
                 opened = line.open(self._http)
                 break
@@ -194,7 +194,9 @@ class AsyncClient:
     ) -> AsyncIterator[AsyncStream]:
         attempts = self._settings.attempts()
         while True:
-            line = AsyncLine(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
+            line = AsyncTransport(
+                self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n
+            )
             try:
                 opened = await line.open(self._http)
                 break

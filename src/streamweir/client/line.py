@@ -16,7 +16,7 @@ from contextlib import suppress
 import httpx2
 
 from streamweir.client.error import ClientError, Unreachable
-from streamweir.client.patience import Attempts, Patience, Retries, Timeouts
+from streamweir.client.patience import Attempts, EventDeadline, Retries, Timeouts
 from streamweir.client.reader import Limits, Reader, dialect_named
 from streamweir.client.request import can_be_sent, headers_of, shown_url, url_of
 from streamweir.client.stream import AsyncStream, Stream
@@ -116,7 +116,7 @@ class _Attempt:
         self._request = request
         self._tap = tap
         self._reader = settings.reader(n)
-        self._patience = Patience(settings.timeouts)
+        self._patience = EventDeadline(settings.timeouts)
 
     @property
     def _is_worth_draining(self) -> bool:
@@ -134,7 +134,7 @@ class _Attempt:
         self._reader.cut(self._settings.said(reason))
 
 
-class Line(_Attempt):
+class Transport(_Attempt):
     """Of a `Client`. A read that blocks is ended by a watchdog."""
 
     def open(self, http: httpx2.Client) -> Stream:
@@ -201,7 +201,7 @@ class Line(_Attempt):
         return found[:most]
 
 
-class AsyncLine(_Attempt):
+class AsyncTransport(_Attempt):
     """Of an `AsyncClient`. A read is cancelled when its time is up, or with the task that waits for it."""
 
     async def open(self, http: httpx2.AsyncClient) -> AsyncStream:

@@ -36,7 +36,7 @@ PATIENT = Timeouts()
 SOME = Retries()
 
 
-class Patience:
+class EventDeadline:
     """What is left of the time for the next event of one answer."""
 
     def __init__(self, timeouts: Timeouts) -> None:

@@ -26,7 +26,7 @@ from streamweir.client.error import (
     StreamTooLarge,
     StreamTruncated,
 )
-from streamweir.client.told import Told, hide, told_in_bytes
+from streamweir.client.told import FailedResponse, hide, told_in_bytes
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import (
     ChoiceFinished,
@@ -224,9 +224,9 @@ class Reader:
             return StreamInvalid("a frame of the stream cannot be read", self.completion)
         if failure.code == "upstream_bad_response" and self._asked is not None:
             return StreamInvalid(f"the server sent more choices than the {self._asked} asked for", self.completion)
-        return self._told(Told("the server gave no reason"))
+        return self._told(FailedResponse("the server gave no reason"))
 
-    def _words_in(self, frame: Frame) -> Told | None:
+    def _words_in(self, frame: Frame) -> FailedResponse | None:
         data = frame.data
         if data is None:  # quirk: an error outside of any data line (fixture gpustack/error_on_unknown_field)
             data = frame.raw.strip().removeprefix(b"error:")
@@ -234,16 +234,16 @@ class Reader:
         if told is not None:
             return told
         if frame.event == b"error":  # quirk: an error by the name of its event (fixture groq/error_event)
-            return told_in_bytes(b'{"error":%b}' % data, self._secret) or Told("the server gave no reason")
+            return told_in_bytes(b'{"error":%b}' % data, self._secret) or FailedResponse("the server gave no reason")
         try:
             choices = decode_chunk(data).choices or ()
         except jsonio.InvalidJson:
             return None
         words = [choice.finish_reason for choice in choices if choice.finish_reason]
         broken = [word for word in words if failure_of(word) is not None]
-        return Told("the answer was broken off", "finish_reason", broken[0]) if broken else None
+        return FailedResponse("the answer was broken off", "finish_reason", broken[0]) if broken else None
 
-    def _told(self, told: Told) -> StreamError:
+    def _told(self, told: FailedResponse) -> StreamError:
         return StreamError(told.message, self.completion, type=told.type, code=told.code, param=told.param)
 
     def _truncated(self, why: str, is_finished: bool = False) -> StreamTruncated:

@@ -16,7 +16,7 @@ from streamweir.core.usage import Usage
 from streamweir.frontends.chat.dialect import Dialect
 
 
-class _Course:
+class _StreamState:
     """What both have: the reader, and the events that nobody has taken yet."""
 
     def __init__(self, reader: Reader) -> None:
@@ -61,7 +61,7 @@ class _Course:
         self._pending.extend(self._reader.finish() if data is None else self._reader.feed(data))
 
 
-class Stream(_Course):
+class Stream(_StreamState):
     """Whoever owns the bytes closes them."""
 
     def __init__(self, reader: Reader, chunks: Iterator[bytes]) -> None:
@@ -101,7 +101,7 @@ class Stream(_Course):
         return self._has_more
 
 
-class AsyncStream(_Course):
+class AsyncStream(_StreamState):
     """`Stream`, asynchronously."""
 
     def __init__(self, reader: Reader, chunks: AsyncIterator[bytes]) -> None:

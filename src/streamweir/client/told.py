@@ -22,14 +22,14 @@ _LASTS = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes and types of 429 that no waiting helps against."""
 
 
-class Told(NamedTuple):
+class FailedResponse(NamedTuple):
     message: str
     type: str | None = None
     code: str | None = None
     param: str | None = None
 
 
-def told_in(value: object, secret: str = "") -> Told | None:
+def told_in(value: object, secret: str = "") -> FailedResponse | None:
     """The error that a document tells. None: it tells none."""
     if isinstance(value, list) and value:
         value = value[0]
@@ -51,7 +51,7 @@ def told_in(value: object, secret: str = "") -> Told | None:
     return None
 
 
-def told_in_bytes(data: bytes, secret: str = "") -> Told | None:
+def told_in_bytes(data: bytes, secret: str = "") -> FailedResponse | None:
     try:
         return told_in(jsonio.decode(data), secret)
     except jsonio.InvalidJson:
@@ -62,7 +62,7 @@ def read_failure(
     status: int, headers: Mapping[str, str], body: bytes, *, now: float, secret: str = ""
 ) -> RequestFailed:
     """A response with a status that is no success. `headers` have lower-case names; `now` is Unix time."""
-    told = told_in_bytes(body, secret) or Told(f"the server answered with status {status}")
+    told = told_in_bytes(body, secret) or FailedResponse(f"the server answered with status {status}")
     return kind_of(status)(
         status,
         told.message,
@@ -101,7 +101,7 @@ def hide(text: str, secret: str) -> str:
     return text.replace(secret, "***") if len(secret) >= _SHORTEST_KEY else text
 
 
-def _may_retry(status: int, headers: Mapping[str, str], told: Told) -> bool:
+def _may_retry(status: int, headers: Mapping[str, str], told: FailedResponse) -> bool:
     """The server's own word counts; without it, what statuses are known to mean."""
     word = headers.get("x-should-retry", "").lower()
     if word in ("true", "false"):
@@ -111,13 +111,13 @@ def _may_retry(status: int, headers: Mapping[str, str], told: Told) -> bool:
     return status in _PASSES and not {told.type, told.code} & _LASTS
 
 
-def _told(members: Mapping[str, Any], secret: str) -> Told:
+def _told(members: Mapping[str, Any], secret: str) -> FailedResponse:
     message = members.get("message")
     if isinstance(message, Mapping):
         message = message.get("detail") or message.get("message")
     text = message if isinstance(message, str) and message else "the server gave no reason"
     words = (_word(members.get(name), secret) for name in ("type", "code", "param"))
-    return Told(hide(text, secret)[:LONGEST], *words)
+    return FailedResponse(hide(text, secret)[:LONGEST], *words)
 
 
 def _word(value: object, secret: str) -> str | None:

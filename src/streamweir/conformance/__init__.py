@@ -2,11 +2,10 @@
 
 from streamweir.conformance.judge import Nearest, Report, check, nearest
 from streamweir.conformance.recording import Asked, Exchange, Piece, Recording
-from streamweir.conformance.rule import Breach, Finding, Outcome, Rule, Severity, Verdict
+from streamweir.conformance.rule import Finding, Outcome, Rule, Severity, Verdict, Violation
 
 __all__ = [
     "Asked",
-    "Breach",
     "Exchange",
     "Finding",
     "Nearest",
@@ -17,6 +16,7 @@ __all__ = [
     "Rule",
     "Severity",
     "Verdict",
+    "Violation",
     "check",
     "nearest",
 ]

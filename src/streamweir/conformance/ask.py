@@ -15,8 +15,8 @@ import httpx2
 from msgspec import Struct, structs
 
 from streamweir import __version__
-from streamweir.conformance.interview import Heard, Interview, Loss
-from streamweir.conformance.plan import Ask, KeyUse, Manner, plan
+from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession
+from streamweir.conformance.plan import KeyUse, ProbeRequest, RequestOptions, plan
 from streamweir.conformance.recording import Asked, Piece, Recording
 from streamweir.wire import jsonio
 
@@ -74,13 +74,13 @@ async def interview(
     key: str | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008 (a frozen value)
     told: Callable[[str], None] = lambda _: None,
-) -> Interview:
+) -> ProbeSession:
     """`told` hears the name of each request before it is sent."""
     async with httpx2.AsyncClient(timeout=None, follow_redirects=False) as client:
-        return await _Interviewer(client, endpoint, key, bounds, told).run(Manner(model=model))
+        return await _Prober(client, endpoint, key, bounds, told).run(RequestOptions(model=model))
 
 
-class _Interviewer:
+class _Prober:
     def __init__(
         self,
         client: httpx2.AsyncClient,
@@ -99,8 +99,8 @@ class _Interviewer:
         self._sent = 0
         self._connections: dict[object, int] = {}
 
-    async def run(self, manner: Manner) -> Interview:
-        heard: list[Heard] = []
+    async def run(self, manner: RequestOptions) -> ProbeSession:
+        heard: list[ObservedExchange] = []
         unasked: dict[str, str] = {}
         first, manner = await self._first(manner)
         if first is not None:
@@ -112,11 +112,11 @@ class _Interviewer:
                 unasked[ask.name] = reason
             else:
                 heard.append(await self._put(ask))
-        return Interview(heard, unasked, sent=self._sent)
+        return ProbeSession(heard, unasked, sent=self._sent)
 
-    async def _first(self, manner: Manner) -> tuple[Heard | None, Manner]:
+    async def _first(self, manner: RequestOptions) -> tuple[ObservedExchange | None, RequestOptions]:
         """The first request, again in another manner where the endpoint's refusal says which member is at fault."""
-        heard: Heard | None = None
+        heard: ObservedExchange | None = None
         for _ in range(_MOST_MANNERS):
             if self._why_not() is not None:
                 break
@@ -137,14 +137,14 @@ class _Interviewer:
             return f"the {self._bounds.total_s:g} s were over"
         return None
 
-    async def _put(self, ask: Ask) -> Heard:
+    async def _put(self, ask: ProbeRequest) -> ObservedExchange:
         heard = await self._put_once(ask)
         if heard.loss is Loss.CUT and heard.recording is None and self._why_not() is None:
             # A kept connection may be closed in the very moment in which it is used again: nobody's fault, once.
             return await self._put_once(ask)
         return heard
 
-    async def _put_once(self, ask: Ask) -> Heard:
+    async def _put_once(self, ask: ProbeRequest) -> ObservedExchange:
         self._sent += 1
         self._told(ask.name)
         taking = _Taking(ask, self._bounds.answer_bytes, self._clock)
@@ -165,7 +165,7 @@ class _Interviewer:
             loss, failure = Loss.LARGE, f"it is larger than {self._bounds.answer_bytes} bytes"
         return self._heard(ask, request.content, taking, loss, failure)
 
-    def _request(self, ask: Ask) -> httpx2.Request:
+    def _request(self, ask: ProbeRequest) -> httpx2.Request:
         headers = {
             "accept": "text/event-stream, application/json",
             "accept-encoding": "identity",
@@ -184,7 +184,7 @@ class _Interviewer:
         url = self._endpoint.nowhere if ask.is_elsewhere else self._endpoint.url
         return self._client.build_request(ask.method, url, content=content, headers=headers)
 
-    def _secret(self, ask: Ask) -> str | None:
+    def _secret(self, ask: ProbeRequest) -> str | None:
         return {KeyUse.OWN: self._key, KeyUse.WRONG: _WRONG_KEY, KeyUse.NONE: None}[ask.key]
 
     async def _take(self, request: httpx2.Request, taking: "_Taking") -> None:
@@ -205,14 +205,16 @@ class _Interviewer:
         address = stream.get_extra_info("client_addr") if stream is not None else None
         return self._connections.setdefault(address, len(self._connections)) if address is not None else None
 
-    def _heard(self, ask: Ask, sent: bytes, taking: "_Taking", loss: Loss | None, failure: str | None) -> Heard:
+    def _heard(
+        self, ask: ProbeRequest, sent: bytes, taking: "_Taking", loss: Loss | None, failure: str | None
+    ) -> ObservedExchange:
         secrets = [text for text in (self._secret(ask), self._key) if text is not None]
         recording = taking.recording(is_ours=loss in (Loss.LATE, Loss.LARGE, Loss.CODED))
         clear = recording
         for secret in secrets:
             recording = _masked(recording, secret) if recording is not None else None
             failure = _starred(failure, secret) if failure is not None else None
-        return Heard(
+        return ObservedExchange(
             name=ask.name,
             ask=ask,
             request=sent,
@@ -227,7 +229,7 @@ class _Interviewer:
 class _Taking:
     """An answer in the making."""
 
-    def __init__(self, ask: Ask, most_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(self, ask: ProbeRequest, most_bytes: int, clock: Callable[[], float]) -> None:
         self.connection: int | None = None
         self.is_whole = False
         self.is_too_large = False
@@ -279,7 +281,7 @@ class _Taking:
         )
 
 
-def _asked(ask: Ask) -> Asked:
+def _asked(ask: ProbeRequest) -> Asked:
     if not isinstance(ask.body, dict):
         return Asked()
     model, choices = ask.body.get("model"), ask.body.get("n", 1)

@@ -1,20 +1,20 @@
 """An interview judged: every rule for one answer over all its answers, then the rules over all of them together."""
 
 from streamweir.conformance.endpoint.table import RULES
-from streamweir.conformance.interview import Interview
+from streamweir.conformance.interview import ProbeSession
 from streamweir.conformance.judge import Distance, Nearest, Report, apply, judge
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
 
-def examine(interview: Interview, dialect: Dialect) -> Report:
+def examine(interview: ProbeSession, dialect: Dialect) -> Report:
     alone = judge(interview.readings, dialect).verdicts
     together = apply(RULES, [interview], dialect, lambda _: "")
     return Report(dialect=dialect, verdicts=(*alone, *together))
 
 
-def nearest_to(interview: Interview) -> Nearest:
+def nearest_to(interview: ProbeSession) -> Nearest:
     """The dialect with the fewest broken rules, then the fewest odd ones, then the first of the table."""
     ranked = sorted(
         ((_distance(examine(interview, dialect)), dialect) for dialect in DIALECTS.values()), key=lambda pair: pair[0]

@@ -1,6 +1,6 @@
 """What an endpoint answered to the requests of a plan, as rules look at it: by name, read, never guessed.
 
-An `Interview` is made by `conformance.ask` and is a value from then on. A question that was not put, or got no
+An `ProbeSession` is made by `conformance.ask` and is a value from then on. A question that was not put, or got no
 answer, has a reason, and a rule that would need the answer is skipped with that reason. It knows neither
 sockets nor dialects.
 """
@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from streamweir.conformance.plan import Ask
+from streamweir.conformance.plan import ProbeRequest
 from streamweir.conformance.reading import Frame, Json, Reading, is_count, read, read_json
 from streamweir.conformance.recording import Exchange, Kind, Recording
 
@@ -34,8 +34,8 @@ class Loss(StrEnum):
     """In a content encoding that cannot be undone."""
 
 
-class Heard(Exchange, frozen=True, kw_only=True):
-    ask: Ask
+class ObservedExchange(Exchange, frozen=True, kw_only=True):
+    ask: ProbeRequest
     loss: Loss | None = None
     connection: int | None = None
     """Two answers with the same number came on one kept connection."""
@@ -44,7 +44,7 @@ class Heard(Exchange, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Said:
+class AnswerContent:
     """An answer's sense, streamed or whole, as far as its members are of the right types."""
 
     texts: dict[int, str] = field(default_factory=dict)
@@ -67,8 +67,10 @@ class Said:
         return value if isinstance(value, int) and is_count(value) else None
 
 
-class Interview:
-    def __init__(self, heard: Iterable[Heard], unasked: Mapping[str, str] | None = None, *, sent: int = 0) -> None:
+class ProbeSession:
+    def __init__(
+        self, heard: Iterable[ObservedExchange], unasked: Mapping[str, str] | None = None, *, sent: int = 0
+    ) -> None:
         """`unasked`: why a question was not put. `sent`: how many requests it took."""
         self.heard = tuple(heard)
         self.sent = sent
@@ -98,7 +100,7 @@ class Interview:
                 return f"{name} was not read to its end: {self._by_name[name].failure or 'it was left'}"
         return None
 
-    def of(self, name: str) -> Heard:
+    def of(self, name: str) -> ObservedExchange:
         return self._by_name[name]
 
     def recording(self, name: str) -> Recording:
@@ -109,7 +111,7 @@ class Interview:
     def reading(self, name: str) -> Reading:
         return self._readings[name]
 
-    def said(self, name: str) -> Said:
+    def said(self, name: str) -> AnswerContent:
         return said(self._readings[name])
 
     def json(self, name: str) -> Json:
@@ -136,7 +138,7 @@ class Interview:
         return any(each.recording is not None and each.recording.status == 200 for each in self.heard)
 
 
-def why_passing(interview: Interview, name: str) -> str | None:
+def why_passing(interview: ProbeSession, name: str) -> str | None:
     """A fault or a limit came first: it says nothing about the request."""
     status = interview.recording(name).status
     if status is not None and (status >= 500 or status == 429):
@@ -144,11 +146,11 @@ def why_passing(interview: Interview, name: str) -> str | None:
     return None
 
 
-def said(reading: Reading) -> Said:
+def said(reading: Reading) -> AnswerContent:
     if reading.kind is Kind.STREAM:
         return _said_in_stream(reading)
     document = reading.body.value
-    return _said_whole(document) if isinstance(document, dict) else Said()
+    return _said_whole(document) if isinstance(document, dict) else AnswerContent()
 
 
 def arrival_s(recording: Recording, frame: Frame) -> float | None:
@@ -168,7 +170,7 @@ def text_frames(reading: Reading) -> list[Frame]:
     return frames
 
 
-def _said_in_stream(reading: Reading) -> Said:
+def _said_in_stream(reading: Reading) -> AnswerContent:
     texts: dict[int, list[str]] = {}
     finishes: dict[int, str] = {}
     for part in reading.parts:
@@ -186,7 +188,7 @@ def _said_in_stream(reading: Reading) -> Said:
     documents = [frame.document or {} for frame in reading.chunks]
     usages = [usage for each in documents if isinstance(usage := each.get("usage"), dict)]
     ids = [id for each in documents if isinstance(id := each.get("id"), str)]
-    return Said(
+    return AnswerContent(
         texts={index: "".join(pieces) for index, pieces in texts.items()},
         finishes=finishes,
         calls=calls,
@@ -195,7 +197,7 @@ def _said_in_stream(reading: Reading) -> Said:
     )
 
 
-def _said_whole(document: dict[str, Any]) -> Said:
+def _said_whole(document: dict[str, Any]) -> AnswerContent:
     texts, finishes, calls = {}, {}, {}
     choices = document.get("choices")
     for choice in choices if isinstance(choices, list) else ():
@@ -210,7 +212,7 @@ def _said_whole(document: dict[str, Any]) -> Said:
         if named := list(_whole_calls(message.get("tool_calls"))):
             calls[index] = named
     usage, id = document.get("usage"), document.get("id")
-    return Said(
+    return AnswerContent(
         texts=texts,
         finishes=finishes,
         calls=calls,

@@ -3,7 +3,7 @@
 They are the same for every dialect: what is right to answer them differs, and is for the rules to say
 (`conformance.endpoint`). So the nearest dialect can be found from the very answers that are then judged, and a
 plan that is cut short (`--requests`) still has what matters most. Every request is named; rules look
-answers up by these names. Nothing here sends anything, and no key is known here: an `Ask` only says which one.
+answers up by these names. Nothing here sends anything, and no key is known here: an `ProbeRequest` only says which one.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class KeyUse(StrEnum):
     NONE = "none"
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class RequestOptions(Struct, frozen=True, kw_only=True):
     """How the model wants to be asked: some refuse members that others need."""
 
     model: str
@@ -55,7 +55,7 @@ class Manner(Struct, frozen=True, kw_only=True):
         messages = [{"role": "user", "content": text}]
         return {"model": self.model, "messages": messages, self.limit: limit, **dict(self.fixed), **members}
 
-    def without(self, complaint: str) -> "Manner | None":
+    def without(self, complaint: str) -> "RequestOptions | None":
         """As an endpoint wants it that has refused a request with these words. None: it says nothing that helps."""
         if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
             return structs.replace(self, limit="max_completion_tokens")
@@ -63,7 +63,7 @@ class Manner(Struct, frozen=True, kw_only=True):
         return structs.replace(self, fixed=kept) if kept != self.fixed else None
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class ProbeRequest(Struct, frozen=True, kw_only=True):
     """One request."""
 
     name: str
@@ -87,44 +87,44 @@ class Ask(Struct, frozen=True, kw_only=True):
         return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def plan(manner: Manner) -> list[Ask]:
+def plan(manner: RequestOptions) -> list[ProbeRequest]:
     """All requests, in the order in which they are sent."""
     return list(_asks(manner))
 
 
-def _asks(manner: Manner) -> Iterable[Ask]:
+def _asks(manner: RequestOptions) -> Iterable[ProbeRequest]:
     streamed: dict[str, Any] = {"stream": True}
     counted: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-    yield Ask(name="streamed", body=manner.body(_SHORT, **counted))
-    yield Ask(name="plain", body=manner.body(_SHORT, **streamed))
-    yield Ask(name="buffered", body=manner.body(_SHORT))
+    yield ProbeRequest(name="streamed", body=manner.body(_SHORT, **counted))
+    yield ProbeRequest(name="plain", body=manner.body(_SHORT, **streamed))
+    yield ProbeRequest(name="buffered", body=manner.body(_SHORT))
 
     # What must be refused: it costs nothing, and the connection is looked at behind each refusal.
     unknown = structs.replace(manner, model=UNKNOWN_MODEL)
-    yield Ask(name="unknown-model", body=unknown.body(_SHORT))
-    yield Ask(name="unknown-model-streamed", body=unknown.body(_SHORT, **streamed))
-    yield Ask(name="wrong-key", body=manner.body(_SHORT, **streamed), key=KeyUse.WRONG)
-    yield Ask(name="no-key", body=manner.body(_SHORT, **streamed), key=KeyUse.NONE)
-    yield Ask(name="not-json", body=b'{"model": "')
-    yield Ask(name="wrong-type", body={**manner.body(_SHORT), "messages": _SHORT})
-    yield Ask(name="no-messages", body={"model": manner.model})
-    yield Ask(name="origin", body={"model": manner.model}, origin=ORIGIN)
-    yield Ask(name="wrong-method", method="GET")
-    yield Ask(name="elsewhere", body=manner.body(_SHORT), is_elsewhere=True)
+    yield ProbeRequest(name="unknown-model", body=unknown.body(_SHORT))
+    yield ProbeRequest(name="unknown-model-streamed", body=unknown.body(_SHORT, **streamed))
+    yield ProbeRequest(name="wrong-key", body=manner.body(_SHORT, **streamed), key=KeyUse.WRONG)
+    yield ProbeRequest(name="no-key", body=manner.body(_SHORT, **streamed), key=KeyUse.NONE)
+    yield ProbeRequest(name="not-json", body=b'{"model": "')
+    yield ProbeRequest(name="wrong-type", body={**manner.body(_SHORT), "messages": _SHORT})
+    yield ProbeRequest(name="no-messages", body={"model": manner.model})
+    yield ProbeRequest(name="origin", body={"model": manner.model}, origin=ORIGIN)
+    yield ProbeRequest(name="wrong-method", method="GET")
+    yield ProbeRequest(name="elsewhere", body=manner.body(_SHORT), is_elsewhere=True)
 
-    yield Ask(name="long", body=manner.body(_LONG, LONG_LIMIT, **counted))
-    yield Ask(name="limited", body=manner.body(_SHORT, TIGHT_LIMIT, **counted))
-    yield Ask(name="cancelled", body=manner.body(_LONG, LONG_LIMIT, **streamed), leaves=True)
-    yield Ask(name="after-cancel", body=manner.body(_SHORT, **counted))
+    yield ProbeRequest(name="long", body=manner.body(_LONG, LONG_LIMIT, **counted))
+    yield ProbeRequest(name="limited", body=manner.body(_SHORT, TIGHT_LIMIT, **counted))
+    yield ProbeRequest(name="cancelled", body=manner.body(_LONG, LONG_LIMIT, **streamed), leaves=True)
+    yield ProbeRequest(name="after-cancel", body=manner.body(_SHORT, **counted))
 
     forced = {"type": "function", "function": {"name": FUNCTION}}
-    yield Ask(name="tool", body=manner.body(_FORCED, tools=[_TOOL], tool_choice=forced, **counted))
-    yield Ask(name="tools", body=manner.body(_PARALLEL, tools=[_TOOL], tool_choice="required", **counted))
-    yield Ask(name="choices", body=manner.body(_SHORT, n=2, **counted))
-    yield Ask(name="reasoning", body=manner.body(_SHORT, LONG_LIMIT, reasoning_effort="low", **counted))
+    yield ProbeRequest(name="tool", body=manner.body(_FORCED, tools=[_TOOL], tool_choice=forced, **counted))
+    yield ProbeRequest(name="tools", body=manner.body(_PARALLEL, tools=[_TOOL], tool_choice="required", **counted))
+    yield ProbeRequest(name="choices", body=manner.body(_SHORT, n=2, **counted))
+    yield ProbeRequest(name="reasoning", body=manner.body(_SHORT, LONG_LIMIT, reasoning_effort="low", **counted))
 
     # These are right in some dialects and wrong in others.
     without_model = manner.body(_SHORT, **streamed)
     del without_model["model"]
-    yield Ask(name="no-model", body=without_model)
-    yield Ask(name="lone-options", body={**manner.body(_SHORT), "stream_options": {"include_usage": True}})
+    yield ProbeRequest(name="no-model", body=without_model)
+    yield ProbeRequest(name="lone-options", body={**manner.body(_SHORT), "stream_options": {"include_usage": True}})

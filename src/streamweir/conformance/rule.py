@@ -34,7 +34,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-class Breach(Struct, frozen=True):
+class Violation(Struct, frozen=True):
     """One place where a rule does not hold, as its function yields it."""
 
     message: str
@@ -65,7 +65,7 @@ class Rule(Struct, Generic[Looked], frozen=True, kw_only=True):
     """What the rule comes to in this dialect: the word, the form, the place."""
     needs: Callable[[Looked, Dialect], str | None] = lambda _, __: None
     """Why there is nothing to look at here. None: there is."""
-    check: Callable[[Looked, Dialect], Iterable[Breach]]
+    check: Callable[[Looked, Dialect], Iterable[Violation]]
 
     @property
     def group(self) -> str:

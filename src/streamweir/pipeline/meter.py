@@ -38,11 +38,11 @@ from streamweir.pipeline.plausibility import Scope, bounded, is_possible
 from streamweir.pipeline.settlement import (
     BYTES_PER_TOKEN,
     Count,
+    CountableText,
     Counter,
     Pending,
     Settlement,
     UsageSource,
-    Words,
     estimate,
     estimate_tokens,
     size_of,
@@ -75,7 +75,7 @@ class Text(Protocol):
     def getvalue(self) -> str: ...
 
 
-class Undelivered:
+class CountedText:
     """In the place of a text that nobody reads any more: what is written is counted and not kept."""
 
     __slots__ = ("_delivered", "_size")
@@ -211,8 +211,8 @@ class Meter:
         record = self.record
         self._is_detached = True
         text, reasoning = delivered if delivered is not None else (None, None)
-        record.delivered = Undelivered(record.delivered, text)
-        record.reasoned = Undelivered(record.reasoned, reasoning)
+        record.delivered = CountedText(record.delivered, text)
+        record.reasoned = CountedText(record.reasoned, reasoning)
         self._deliver = record.delivered.write
         self._shown = None
         if record.error is None:
@@ -258,9 +258,9 @@ class Meter:
         )
         return Pending(settlement, None if self._shown is not None or record.is_told else self._words())
 
-    def _words(self) -> Words:
+    def _words(self) -> CountableText:
         record = self.record
-        return Words(
+        return CountableText(
             prompt=self._prompt,
             delivered=record.delivered.getvalue(),
             reasoned=record.reasoned.getvalue(),

@@ -57,7 +57,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     """What was odd about it: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
 
 
-class Words(Struct, frozen=True, kw_only=True):
+class CountableText(Struct, frozen=True, kw_only=True):
     """What there is to count."""
 
     prompt: Count
@@ -87,7 +87,7 @@ class Pending:
 
     __slots__ = ("_settlement", "_words")
 
-    def __init__(self, settlement: Settlement, words: Words | None = None) -> None:
+    def __init__(self, settlement: Settlement, words: CountableText | None = None) -> None:
         self._settlement = settlement
         self._words = words
 

@@ -11,7 +11,7 @@ UNKNOWN = "budget_exceeded"
 """What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
 
 
-class Draw(Struct, frozen=True, gc=False):
+class BudgetCharge(Struct, frozen=True, gc=False):
     """An account that a request takes money from, the most that it may have used, and the error beyond that."""
 
     account: str
@@ -20,7 +20,7 @@ class Draw(Struct, frozen=True, gc=False):
     """`budget_exceeded` or `insufficient_quota`."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class LimitRequest(Struct, frozen=True, kw_only=True):
     """What a request needs. A limit that is None does not hold."""
 
     request_id: str
@@ -32,7 +32,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     max_streams: int | None = None
     amount: int = 0
     """Nano-dollars, of every draw."""
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[BudgetCharge, ...] = ()
     tallies: tuple[str, ...] = ()
     """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
 
@@ -45,7 +45,7 @@ class Claim(Struct, frozen=True, kw_only=True):
         tokens = self.tokens if self.tpm is None or self.tokens < self.tpm else self.tpm
         return tokens if tokens > 1 else 1
 
-    def divided_by(self, nodes: int) -> "Claim":
+    def divided_by(self, nodes: int) -> "LimitRequest":
         """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
         return structs.replace(
             self,

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from streamweir.policy.claim import RATE, STREAMS, UNKNOWN, Claim, Decision, Draw, Window
+from streamweir.policy.claim import RATE, STREAMS, UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
 from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse, until_out_s
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class _Account(Struct):
 
 
 class _Reservation(Struct):
-    claim: Claim
+    claim: LimitRequest
     accounts: tuple[str, ...]
     key: _Key
     tick: list[int]
@@ -83,7 +83,7 @@ class LocalLimits:
         self._last = float("-inf")
         self._shift = 0.0
 
-    def reserve(self, claim: Claim, now: float) -> Decision:
+    def reserve(self, claim: LimitRequest, now: float) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
         at = self._steady(now)
         key, request_id = self._key(claim.key_id), claim.request_id
@@ -131,7 +131,7 @@ class LocalLimits:
         key.use.forget_before(at)
         return _refusal(key, rpm, tpm, max_streams, 1, at)
 
-    def extend(self, request_id: str, amount: int, draws: tuple[Draw, ...] | None = None) -> str | None:
+    def extend(self, request_id: str, amount: int, draws: tuple[BudgetCharge, ...] | None = None) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
         `draws`: the same accounts, by the limits that they have now."""
         reservation = self._open.get(request_id)
@@ -203,7 +203,7 @@ class LocalLimits:
             self._keys.move_to_end(key_id)
         return key
 
-    def _money_refusal(self, claim: Claim, use: MinuteUse, at: float) -> Decision | None:
+    def _money_refusal(self, claim: LimitRequest, use: MinuteUse, at: float) -> Decision | None:
         refusal = because = None
         missing: tuple[str, ...] = ()
         for draw in claim.draws:

@@ -75,7 +75,7 @@ class PriceTable:
         self.version = price_list.version
         self.source = price_list.source
         self._providers = price_list.providers
-        self._shelves: dict[str, _Shelf] = {}
+        self._shelves: dict[str, _ProviderPrices] = {}
         self._found: dict[tuple[str, str], Found | None] = {}
 
     def find(self, provider_kind: str, model: str, at_ms: int) -> Rates | None:
@@ -124,13 +124,13 @@ class PriceTable:
                     return Found(model, each == id)
         return None
 
-    def _shelf(self, id: str) -> "_Shelf":
+    def _shelf(self, id: str) -> "_ProviderPrices":
         if id not in self._shelves:
-            self._shelves[id] = _Shelf(self._providers[id])
+            self._shelves[id] = _ProviderPrices(self._providers[id])
         return self._shelves[id]
 
 
-class _Shelf:
+class _ProviderPrices:
     """One provider's models. Most of them are known by whole names, which need not be walked over."""
 
     def __init__(self, provider: Provider) -> None:

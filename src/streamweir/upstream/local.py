@@ -28,7 +28,7 @@ from streamweir.core.errors import UpstreamError, scrub
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Call, Endpoint, Receiver
 from streamweir.upstream.http1 import Http1Upstream
-from streamweir.upstream.local_child import ALIAS, READY, Orders
+from streamweir.upstream.local_child import ALIAS, READY, ChildRequest
 
 MODEL = ALIAS
 """What the model is called upstream: `local/smollm2`."""
@@ -121,7 +121,7 @@ class LocalModel:
         self._port.bind((_HOST, 0))
         port = self._port.getsockname()[1]
         self.address = LocalAddress(base_url=f"http://{_HOST}:{port}/v1", api_key=secrets.token_hex(24))
-        orders = Orders(weights=str(weights), port=port, api_key=self.address.api_key)
+        orders = ChildRequest(weights=str(weights), port=port, api_key=self.address.api_key)
         self._orders = msgspec.json.encode(orders) + b"\n"
         self._keeper: BackgroundTask | None = None
         self._child: _Child | None = None

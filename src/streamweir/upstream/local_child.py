@@ -34,7 +34,7 @@ _READ_S, _WRITE_S = 60, 600
 _ERRORS_ONLY = 1
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class ChildRequest(msgspec.Struct, frozen=True, kw_only=True):
     weights: str
     port: int
     api_key: str
@@ -49,7 +49,7 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    orders = msgspec.json.decode(line, type=Orders)
+    orders = msgspec.json.decode(line, type=ChildRequest)
     try:
         engine = import_module("xllamacpp")
         server = engine.Server(_params(engine, orders))  # loads the model; serves for as long as it is referred to
@@ -61,7 +61,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _params(engine: Any, orders: Orders) -> Any:
+def _params(engine: Any, orders: ChildRequest) -> Any:
     params = engine.CommonParams()
     params.model.path = orders.weights
     params.model_alias = {ALIAS}

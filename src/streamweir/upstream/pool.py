@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from streamweir.core.errors import GatewayFault
 
 
-class Kept(Protocol):
+class IdleConnection(Protocol):
     @property
     def is_usable(self) -> bool: ...
 
@@ -27,7 +27,7 @@ class Kept(Protocol):
         ...
 
 
-K = TypeVar("K", bound=Kept)
+K = TypeVar("K", bound=IdleConnection)
 
 
 class Pool(Generic[K]):

@@ -6,10 +6,10 @@ skipped, and says why.
 
 from collections.abc import Callable, Iterable
 
-from streamweir.conformance.interview import Interview, why_passing
+from streamweir.conformance.interview import ProbeSession, why_passing
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown
 from streamweir.core.events import FinishReason
 from streamweir.frontends.chat.dialect import Dialect
@@ -18,34 +18,34 @@ _SAME_QUESTION = ("streamed", "plain", "buffered", "after-cancel")
 """These put one question in different ways."""
 
 
-def answered(*names: str) -> Callable[[Interview, Dialect], str | None]:
+def answered(*names: str) -> Callable[[ProbeSession, Dialect], str | None]:
     """What a rule needs that looks at these answers."""
     return lambda interview, _: interview.why_unanswered(*names)
 
 
-def _check_whole(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+def _check_whole(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
     kind, body = interview.reading("buffered").kind, interview.recording("buffered").body
     if dialect.request.always_streams and kind is not Kind.STREAM:
-        yield Breach("a whole body came from a dialect that always streams", body, answer="buffered")
+        yield Violation("a whole body came from a dialect that always streams", body, answer="buffered")
     elif not dialect.request.always_streams and kind is Kind.STREAM:
-        yield Breach("no stream was asked for, and one came", body, answer="buffered")
+        yield Violation("no stream was asked for, and one came", body, answer="buffered")
 
 
-def _check_limit(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_limit(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     tokens = interview.said("limited").completion_tokens
     if tokens is not None and tokens > TIGHT_LIMIT:
         message = f"{tokens} tokens, where at most {TIGHT_LIMIT} were asked for"
-        yield Breach(message, interview.recording("limited").body, answer="limited")
+        yield Violation(message, interview.recording("limited").body, answer="limited")
 
 
-def _why_no_count(interview: Interview, _: Dialect) -> str | None:
+def _why_no_count(interview: ProbeSession, _: Dialect) -> str | None:
     reason = interview.why_unanswered("limited")
     if reason is None and interview.said("limited").completion_tokens is None:
         return "limited has no count of its tokens"
     return reason
 
 
-def _why_not_limited(interview: Interview, _: Dialect) -> str | None:
+def _why_not_limited(interview: ProbeSession, _: Dialect) -> str | None:
     """The full answer must be longer than the limit, and the limited one as long as it may be."""
     reason = interview.why_unanswered("streamed", "limited")
     if reason is not None:
@@ -60,70 +60,70 @@ def _why_not_limited(interview: Interview, _: Dialect) -> str | None:
     return None
 
 
-def _check_limit_finish(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+def _check_limit_finish(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
     wanted = dialect.finish_words[FinishReason.LENGTH]
     for choice, word in interview.said("limited").finishes.items():
         if word != wanted:
             message = f"choice {choice} was cut at the limit and finishes with {shown(word)}, where {wanted} belongs"
-            yield Breach(message, interview.recording("limited").body[-240:], answer="limited")
+            yield Violation(message, interview.recording("limited").body[-240:], answer="limited")
 
 
-def _why_no_choices(interview: Interview, _: Dialect) -> str | None:
+def _why_no_choices(interview: ProbeSession, _: Dialect) -> str | None:
     reason = interview.why_unanswered("choices")
     if reason is None and interview.reading("choices").errors:
         return "choices ended with an error"
     return reason
 
 
-def _check_choices(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_choices(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     said = interview.said("choices")
     if len(said.texts) < 2:
         message = f"{len(said.texts)} of the two choices that were asked for came, and the answer ends as if whole"
-        yield Breach(message, interview.recording("choices").body[-240:], answer="choices")
+        yield Violation(message, interview.recording("choices").body[-240:], answer="choices")
         return
     silent = [choice for choice, text in sorted(said.texts.items()) if not text and not said.calls.get(choice)]
     if 0 < len(silent) < len(said.texts):
         body = interview.recording("choices").body
-        yield Breach(f"choice {silent[0]} says nothing, and another does", body, answer="choices")
+        yield Violation(f"choice {silent[0]} says nothing, and another does", body, answer="choices")
 
 
-def _why_no_calls(name: str) -> Callable[[Interview, Dialect], str | None]:
-    def needs(interview: Interview, _: Dialect) -> str | None:
+def _why_no_calls(name: str) -> Callable[[ProbeSession, Dialect], str | None]:
+    def needs(interview: ProbeSession, _: Dialect) -> str | None:
         reason = interview.why_unanswered(name)
         return reason if reason is not None or interview.said(name).calls else "the model called no tool"
 
     return needs
 
 
-def _check_tool(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_tool(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     body = interview.recording("tool").body
     for calls in interview.said("tool").calls.values():
         for name, _arguments in calls:
             if name != FUNCTION:
-                yield Breach(f"{shown(name)} was called, where only {FUNCTION} is offered", body, answer="tool")
+                yield Violation(f"{shown(name)} was called, where only {FUNCTION} is offered", body, answer="tool")
 
 
-def _why_no_default(interview: Interview, _: Dialect) -> str | None:
+def _why_no_default(interview: ProbeSession, _: Dialect) -> str | None:
     return interview.why_missing("no-model") or why_passing(interview, "no-model")
 
 
-def _check_default(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_default(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     recording = interview.recording("no-model")
     if recording.status != 200:
-        yield Breach(f"status {recording.status} for what may be left out", recording.body, answer="no-model")
+        yield Violation(f"status {recording.status} for what may be left out", recording.body, answer="no-model")
 
 
-def _why_no_options(interview: Interview, _: Dialect) -> str | None:
+def _why_no_options(interview: ProbeSession, _: Dialect) -> str | None:
     return interview.why_missing("lone-options") or why_passing(interview, "lone-options")
 
 
-def _check_options(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_options(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     recording = interview.recording("lone-options")
     if recording.status != 200:
-        yield Breach(f"status {recording.status} for what is to be ignored", recording.body, answer="lone-options")
+        yield Violation(f"status {recording.status} for what is to be ignored", recording.body, answer="lone-options")
 
 
-def _prompt_counts(interview: Interview) -> dict[str, int]:
+def _prompt_counts(interview: ProbeSession) -> dict[str, int]:
     counts = {}
     for name in _SAME_QUESTION:
         tokens = interview.said(name).prompt_tokens if interview.why_unanswered(name) is None else None
@@ -132,35 +132,35 @@ def _prompt_counts(interview: Interview) -> dict[str, int]:
     return counts
 
 
-def _check_prompt(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_prompt(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     (first, wanted), *others = _prompt_counts(interview).items()
     for name, tokens in others:
         if tokens != wanted:
             message = f"the same question counts {tokens} tokens in {name} and {wanted} in {first}"
-            yield Breach(message, interview.recording(name).body[-240:], answer=name)
+            yield Violation(message, interview.recording(name).body[-240:], answer=name)
 
 
-def _ids(interview: Interview) -> dict[str, str]:
+def _ids(interview: ProbeSession) -> dict[str, str]:
     answers = (each.name for each in interview.heard if interview.why_missing(each.name) is None)
     return {name: id for name in answers if (id := interview.said(name).id)}
 
 
-def _check_ids(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_ids(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     owners: dict[str, str] = {}
     for name, id in _ids(interview).items():
         owner = owners.setdefault(id, name)
         if owner != name:
-            yield Breach(f"{name} has the id of {owner}", interview.recording(name).body, answer=name)
+            yield Violation(f"{name} has the id of {owner}", interview.recording(name).body, answer=name)
 
 
-def _check_no_repeat(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_no_repeat(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     for calls in interview.said("tools").calls.values():
         if len(calls) > 1 and len(set(calls)) < len(calls):
             body = interview.recording("tools").body
-            yield Breach("two parallel calls are the same call", body, answer="tools")
+            yield Violation("two parallel calls are the same call", body, answer="tools")
 
 
-RULES: tuple[Rule[Interview], ...] = (
+RULES: tuple[Rule[ProbeSession], ...] = (
     Rule(
         id="asked.whole",
         title="A whole answer is one body",

@@ -6,15 +6,15 @@ these two differ, the model is not deterministic, and the rules are skipped rath
 
 from collections.abc import Iterable
 
-from streamweir.conformance.interview import Interview
-from streamweir.conformance.rule import Breach, Rule
+from streamweir.conformance.interview import ProbeSession
+from streamweir.conformance.rule import Rule, Violation
 from streamweir.conformance.rules.chapter import shown
 from streamweir.frontends.chat.dialect import Dialect
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-def _why_not_equal(interview: Interview, _: Dialect) -> str | None:
+def _why_not_equal(interview: ProbeSession, _: Dialect) -> str | None:
     reason = interview.why_unanswered("streamed", "plain", "buffered")
     if reason is not None:
         return reason
@@ -24,43 +24,43 @@ def _why_not_equal(interview: Interview, _: Dialect) -> str | None:
     return None
 
 
-def _why_no_usage(interview: Interview, dialect: Dialect) -> str | None:
+def _why_no_usage(interview: ProbeSession, dialect: Dialect) -> str | None:
     reason = _why_not_equal(interview, dialect)
     if reason is None and (interview.said("streamed").usage is None or interview.said("buffered").usage is None):
         return "there are no two usages to compare"
     return reason
 
 
-def _check_text(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_text(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     streamed, whole = interview.said("streamed"), interview.said("buffered")
     body = interview.recording("buffered").body
     for choice in sorted(streamed.texts.keys() | whole.texts.keys()):
         one, other = streamed.texts.get(choice, ""), whole.texts.get(choice, "")
         if one != other:
             message = f"choice {choice} says {shown(other)} in one piece and {shown(one)} in deltas"
-            yield Breach(message, body, answer="buffered")
+            yield Violation(message, body, answer="buffered")
     if streamed.calls != whole.calls:
-        yield Breach("the calls are others in one piece than in deltas", body, answer="buffered")
+        yield Violation("the calls are others in one piece than in deltas", body, answer="buffered")
 
 
-def _check_finish(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_finish(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     streamed, whole = interview.said("streamed").finishes, interview.said("buffered").finishes
     for choice in sorted(streamed.keys() | whole.keys()):
         if streamed.get(choice) != whole.get(choice):
             message = f"choice {choice} finishes with {shown(whole.get(choice))} in one piece"
             message += f" and {shown(streamed.get(choice))} in a stream"
-            yield Breach(message, interview.recording("buffered").body, answer="buffered")
+            yield Violation(message, interview.recording("buffered").body, answer="buffered")
 
 
-def _check_usage(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_usage(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     streamed, whole = interview.said("streamed").usage or {}, interview.said("buffered").usage or {}
     for name in _COUNTS:
         if streamed.get(name) != whole.get(name):
             message = f"{name} is {shown(whole.get(name))} in one piece and {shown(streamed.get(name))} in a stream"
-            yield Breach(message, interview.recording("buffered").body[-240:], answer="buffered")
+            yield Violation(message, interview.recording("buffered").body[-240:], answer="buffered")
 
 
-RULES: tuple[Rule[Interview], ...] = (
+RULES: tuple[Rule[ProbeSession], ...] = (
     Rule(
         id="buffered.text",
         title="Deltas add up to the whole message",

@@ -7,10 +7,10 @@ skipped: an answer that was made in a moment can come in one lump honestly.
 from collections import Counter
 from collections.abc import Iterable
 
-from streamweir.conformance.interview import Heard, Interview, Loss, arrival_s, text_frames
+from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession, arrival_s, text_frames
 from streamweir.conformance.plan import ORIGIN
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -25,7 +25,7 @@ MOST_OF_IT = 0.75
 """Who waits for so much of the rest of an answer waits for that answer."""
 
 
-def _spread(interview: Interview, name: str) -> tuple[int, float, float] | None:
+def _spread(interview: ProbeSession, name: str) -> tuple[int, float, float] | None:
     """Of a streamed answer: its frames with something in them, when the first and when the last of them came."""
     recording = interview.recording(name)
     frames = text_frames(interview.reading(name))
@@ -33,7 +33,7 @@ def _spread(interview: Interview, name: str) -> tuple[int, float, float] | None:
     return (len(times), times[0], times[-1]) if times else None
 
 
-def _why_not_measured(interview: Interview, _: Dialect) -> str | None:
+def _why_not_measured(interview: ProbeSession, _: Dialect) -> str | None:
     reason = interview.why_unanswered("streamed", "long")
     if reason is not None:
         return reason
@@ -50,7 +50,7 @@ def _why_not_measured(interview: Interview, _: Dialect) -> str | None:
     return None
 
 
-def _begins_later(interview: Interview) -> bool:
+def _begins_later(interview: ProbeSession) -> bool:
     """A longer answer begins no later than a short one, unless somebody collects it first.
 
     Seen twice, for once anything can be late: the long question is put again, as the one that is left.
@@ -61,12 +61,12 @@ def _begins_later(interview: Interview) -> bool:
     return again is not None and min(_first_s(interview, "long"), again[1]) > 2 * short_s + LATER_BY_S
 
 
-def _first_s(interview: Interview, name: str) -> float:
+def _first_s(interview: ProbeSession, name: str) -> float:
     spread = _spread(interview, name)
     return spread[1] if spread is not None else 0.0
 
 
-def _check_delivery(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_delivery(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     spread = _spread(interview, "long")
     if spread is None:
         return
@@ -75,17 +75,17 @@ def _check_delivery(interview: Interview, _: Dialect) -> Iterable[Breach]:
     if share < SMALLEST_SHARE:
         message = f"{count} frames came within {share:.0%} of the answer's time: from {first:.2f} s to {last:.2f} s"
         message += f" (a short answer begins at {_first_s(interview, 'streamed'):.2f} s)"
-        yield Breach(message, answer="long")
+        yield Violation(message, answer="long")
 
 
-def _check_complete(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_complete(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     for heard in interview.heard:
         if heard.loss is Loss.CUT:
             body = heard.recording.body if heard.recording is not None else b""
-            yield Breach(heard.failure or "the answer was cut", body[-240:], answer=heard.name)
+            yield Violation(heard.failure or "the answer was cut", body[-240:], answer=heard.name)
 
 
-def _followed(interview: Interview, wanted: str) -> list[tuple[Heard, Heard]]:
+def _followed(interview: ProbeSession, wanted: str) -> list[tuple[ObservedExchange, ObservedExchange]]:
     """Answers of a kind that came whole, each with the one that was asked for next."""
     pairs = []
     for heard, following in zip(interview.heard, interview.heard[1:], strict=False):
@@ -99,14 +99,14 @@ def _followed(interview: Interview, wanted: str) -> list[tuple[Heard, Heard]]:
     return pairs
 
 
-def _check_kept(interview: Interview, wanted: str) -> Iterable[Breach]:
+def _check_kept(interview: ProbeSession, wanted: str) -> Iterable[Violation]:
     for heard, following in _followed(interview, wanted):
         told = heard.recording.header("connection") if heard.recording is not None else None
         if heard.connection != following.connection and "close" not in (told or "").lower():
-            yield Breach("the connection was closed behind it without a word", answer=heard.name)
+            yield Violation("the connection was closed behind it without a word", answer=heard.name)
 
 
-def _request_ids(interview: Interview) -> list[tuple[str, str]]:
+def _request_ids(interview: ProbeSession) -> list[tuple[str, str]]:
     return [
         (each.name, id)
         for each in interview.heard
@@ -114,21 +114,21 @@ def _request_ids(interview: Interview) -> list[tuple[str, str]]:
     ]
 
 
-def _check_request_ids(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_request_ids(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     counts = Counter(id for _, id in _request_ids(interview))
     for id, count in counts.items():
         if count > 1:
             names = [name for name, own in _request_ids(interview) if own == id]
-            yield Breach(f"{count} answers have the request id {shown(id)}: {', '.join(names[:5])}", answer=names[1])
+            yield Violation(f"{count} answers have the request id {shown(id)}: {', '.join(names[:5])}", answer=names[1])
 
 
-def _check_origin(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_origin(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     allowed = interview.recording("origin").header("access-control-allow-origin")
     if allowed in ("*", ORIGIN):
-        yield Breach(f"access-control-allow-origin {shown(allowed)} for a page that nobody knows", answer="origin")
+        yield Violation(f"access-control-allow-origin {shown(allowed)} for a page that nobody knows", answer="origin")
 
 
-def _why_not_left(interview: Interview, _: Dialect) -> str | None:
+def _why_not_left(interview: ProbeSession, _: Dialect) -> str | None:
     reason = interview.why_missing("cancelled")
     if reason is not None:
         return reason
@@ -139,22 +139,22 @@ def _why_not_left(interview: Interview, _: Dialect) -> str | None:
     return None if interview.of("after-cancel").loss is not Loss.LATE else "the next answer did not come in time"
 
 
-def _why_no_next(interview: Interview, dialect: Dialect) -> str | None:
+def _why_no_next(interview: ProbeSession, dialect: Dialect) -> str | None:
     if all(each.name != "after-cancel" for each in interview.heard):
         return interview.why_missing("after-cancel")
     return _why_not_left(interview, dialect)
 
 
-def _check_next(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_next(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     heard = interview.of("after-cancel")
     if heard.recording is None:
-        yield Breach(f"the request after it got no answer: {heard.failure}", answer="after-cancel")
+        yield Violation(f"the request after it got no answer: {heard.failure}", answer="after-cancel")
     elif heard.recording.status != 200:
         message = f"the request after it was answered with status {heard.recording.status}"
-        yield Breach(message, heard.recording.body, answer="after-cancel")
+        yield Violation(message, heard.recording.body, answer="after-cancel")
 
 
-def _why_no_times(interview: Interview, dialect: Dialect) -> str | None:
+def _why_no_times(interview: ProbeSession, dialect: Dialect) -> str | None:
     reason = _why_no_next(interview, dialect) or interview.why_unanswered("streamed", "after-cancel", "long")
     if reason is not None:
         return reason
@@ -165,23 +165,23 @@ def _why_no_times(interview: Interview, dialect: Dialect) -> str | None:
     return None
 
 
-def _remaining_s(interview: Interview) -> float:
+def _remaining_s(interview: ProbeSession) -> float:
     """How long the answer that was left would have gone on, by the one that was read."""
     spread = _spread(interview, "long")
     return spread[2] - spread[1] if spread is not None else 0.0
 
 
-def _check_freed(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_freed(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     before, after = _spread(interview, "streamed"), _spread(interview, "after-cancel")
     if before is None or after is None:
         return
     later = after[1] - before[1]
     if later > max(WAITED_S, MOST_OF_IT * _remaining_s(interview)):
         message = f"the next answer began {later:.1f} s later than usual: the one that was left seems to have gone on"
-        yield Breach(message, answer="after-cancel")
+        yield Violation(message, answer="after-cancel")
 
 
-RULES: tuple[Rule[Interview], ...] = (
+RULES: tuple[Rule[ProbeSession], ...] = (
     Rule(
         id="delivery.as-made",
         title="Pieces come as they are made",

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from streamweir.conformance.interview import Interview, why_passing
+from streamweir.conformance.interview import ProbeSession, why_passing
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown
 from streamweir.core.errors import CallerError
 from streamweir.frontends.chat.dialect import Dialect, ErrorWords
@@ -35,13 +35,13 @@ class Case(Struct, frozen=True, kw_only=True):
     also: frozenset[int] = frozenset()
     """Other statuses that are as good."""
     holds_for: Callable[[Dialect], bool] = lambda _: True
-    needs: Callable[[Interview], str | None] = lambda _: None
+    needs: Callable[[ProbeSession], str | None] = lambda _: None
 
     def words(self, dialect: Dialect) -> ErrorWords:
         return words_of(CallerError(self.code, ""), dialect)
 
 
-def _why_keys_do_not_matter(interview: Interview) -> str | None:
+def _why_keys_do_not_matter(interview: ProbeSession) -> str | None:
     """Where nobody is asked for a key, a wrong one is no reason to refuse."""
     if interview.why_missing("no-key") is None and interview.recording("no-key").status == 200:
         return "the endpoint asks nobody for a key"
@@ -149,26 +149,26 @@ CASES = (
 )
 
 
-def _refuses(case: Case) -> Rule[Interview]:
+def _refuses(case: Case) -> Rule[ProbeSession]:
     is_strict = case.severity is Severity.BROKEN
 
-    def needs(interview: Interview, _: Dialect) -> str | None:
+    def needs(interview: ProbeSession, _: Dialect) -> str | None:
         return interview.why_missing(case.ask) or why_passing(interview, case.ask) or case.needs(interview)
 
-    def check(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+    def check(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
         words = case.words(dialect)
         recording = interview.recording(case.ask)
         excerpt = recording.body
         if recording.status != words.status and recording.status not in case.also:
             message = f"status {recording.status}, where {words.status} belongs"
-            yield Breach(message, excerpt, answer=case.ask)
+            yield Violation(message, excerpt, answer=case.ask)
         elif is_strict and recording.kind is Kind.FAILURE:
             error = interview.error(case.ask)
             if error is None:
-                yield Breach("the body has no error object", excerpt, answer=case.ask)
+                yield Violation("the body has no error object", excerpt, answer=case.ask)
             elif error.get("type") != words.type:
                 message = f"type {shown(error.get('type'))}, where {words.type} belongs"
-                yield Breach(message, excerpt, answer=case.ask)
+                yield Violation(message, excerpt, answer=case.ask)
 
     return Rule(
         id=f"refused.{'too-many-choices' if case.ask == 'choices' else case.ask}",
@@ -184,7 +184,7 @@ def _refuses(case: Case) -> Rule[Interview]:
     )
 
 
-def _refused(interview: Interview, dialect: Dialect) -> list[Case]:
+def _refused(interview: ProbeSession, dialect: Dialect) -> list[Case]:
     """The cases that hold here and were refused with the status that belongs to them."""
     return [
         case
@@ -197,44 +197,44 @@ def _refused(interview: Interview, dialect: Dialect) -> list[Case]:
     ]
 
 
-def _why_none_refused(interview: Interview, dialect: Dialect) -> str | None:
+def _why_none_refused(interview: ProbeSession, dialect: Dialect) -> str | None:
     return None if _refused(interview, dialect) else "nothing was refused as it should be"
 
 
-def _check_codes(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+def _check_codes(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
     for case in _refused(interview, dialect):
         error, wanted = interview.error(case.ask) or {}, case.words(dialect).code
         if error.get("code") != wanted:
             message = f"code {shown(error.get('code'))}, where {wanted or 'null'} belongs"
-            yield Breach(message, interview.recording(case.ask).body, answer=case.ask)
+            yield Violation(message, interview.recording(case.ask).body, answer=case.ask)
 
 
-def _check_params(interview: Interview, dialect: Dialect) -> Iterable[Breach]:
+def _check_params(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
     for case in _refused(interview, dialect):
         error = interview.error(case.ask) or {}
         if case.param is not None and error.get("param") != case.param:
             message = f"param {shown(error.get('param'))}, but {case.param} is at fault"
-            yield Breach(message, interview.recording(case.ask).body, answer=case.ask)
+            yield Violation(message, interview.recording(case.ask).body, answer=case.ask)
 
 
 _STREAMED = "unknown-model-streamed"
 
 
-def _why_no_streamed(interview: Interview, _: Dialect) -> str | None:
+def _why_no_streamed(interview: ProbeSession, _: Dialect) -> str | None:
     return interview.why_missing(_STREAMED) or why_passing(interview, _STREAMED)
 
 
-def _check_before_stream(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_before_stream(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     recording = interview.recording(_STREAMED)
     kind = recording.header("content-type") or ""
     if recording.status is not None and recording.status < 400:
         message = f"status {recording.status} and an answer, where the request could be refused at once"
-        yield Breach(message, recording.body, answer=_STREAMED)
+        yield Violation(message, recording.body, answer=_STREAMED)
     elif "event-stream" in kind.lower():
-        yield Breach(f"a refusal as {shown(kind)}", recording.body, answer=_STREAMED)
+        yield Violation(f"a refusal as {shown(kind)}", recording.body, answer=_STREAMED)
 
 
-def _why_not_both(interview: Interview, _: Dialect) -> str | None:
+def _why_not_both(interview: ProbeSession, _: Dialect) -> str | None:
     for name in ("unknown-model", _STREAMED):
         reason = interview.why_missing(name) or why_passing(interview, name)
         if reason is None and interview.recording(name).kind is not Kind.FAILURE:
@@ -244,25 +244,25 @@ def _why_not_both(interview: Interview, _: Dialect) -> str | None:
     return None
 
 
-def _check_same(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_same(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     whole, streamed = interview.recording("unknown-model"), interview.recording(_STREAMED)
     if whole.status != streamed.status:
         message = f"status {streamed.status} with stream, {whole.status} without"
-        yield Breach(message, streamed.body, answer=_STREAMED)
+        yield Violation(message, streamed.body, answer=_STREAMED)
     one, other = interview.error("unknown-model") or {}, interview.error(_STREAMED) or {}
     for name in ("type", "code", "param"):
         if one.get(name) != other.get(name):
             message = f"{name} {shown(other.get(name))} with stream, {shown(one.get(name))} without"
-            yield Breach(message, streamed.body, answer=_STREAMED)
+            yield Violation(message, streamed.body, answer=_STREAMED)
 
 
-def _check_leak(interview: Interview, _: Dialect) -> Iterable[Breach]:
+def _check_leak(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
     for heard in interview.heard:
         if heard.has_leaked and heard.recording is not None:
-            yield Breach("the key stands in the answer (masked here)", heard.recording.body, answer=heard.name)
+            yield Violation("the key stands in the answer (masked here)", heard.recording.body, answer=heard.name)
 
 
-RULES: tuple[Rule[Interview], ...] = (
+RULES: tuple[Rule[ProbeSession], ...] = (
     *(_refuses(case) for case in CASES),
     Rule(
         id="refused.code",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 from streamweir.conformance.reading import Frame, Reading
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Rule, Severity
+from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.frontends.chat.dialect import Dialect
 
-Check = Callable[[Reading, Dialect], Iterator[Breach]]
+Check = Callable[[Reading, Dialect], Iterator[Violation]]
 Needs = Callable[[Reading, Dialect], str | None]
 
 _CONTEXT_BYTES = 60
@@ -70,11 +70,11 @@ class Chapter:
         return of_this_kind
 
 
-def at(frame: Frame, message: str, needle: bytes = b"") -> Breach:
+def at(frame: Frame, message: str, needle: bytes = b"") -> Violation:
     """A breach in a frame. `needle`: where in it, so that a long frame is shown from about there."""
     found = max(frame.raw.find(needle), 0)
     start = max(found - _CONTEXT_BYTES, 0) if found > _CONTEXT_BYTES else 0
-    return Breach(message, frame.raw[start:], frame.offset + start, frame.number)
+    return Violation(message, frame.raw[start:], frame.offset + start, frame.number)
 
 
 def words(names: object) -> str:

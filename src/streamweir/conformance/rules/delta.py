@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from streamweir.conformance.reading import Reading, choices_of
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -31,7 +31,7 @@ def _parts(reading: Reading, _: Dialect) -> str | None:
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
-def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def choices(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         found = (frame.document or {}).get("choices")
         if not isinstance(found, list) or not all(isinstance(choice, dict) for choice in found):
@@ -46,7 +46,7 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D13",
     needs=_chunks,
 )
-def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     asked = reading.recording.asked.include_usage
     for frame in reading.chunks:
         document = frame.document or {}
@@ -65,7 +65,7 @@ def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
-def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def index(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for choice in choices_of(frame):
             found = choice.get("index")
@@ -91,7 +91,7 @@ def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
         else _parts(reading, dialect)
     ),
 )
-def index_range(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def index_range(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     most = _most_choices(reading, dialect)
     for part in reading.parts:
         if most is not None and part.index >= most:
@@ -106,7 +106,7 @@ def index_range(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
-def delta_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def delta_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for choice in choices_of(frame):
             if not isinstance(choice.get("delta"), dict):
@@ -121,7 +121,7 @@ def delta_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
-def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for choice in choices_of(frame):
             found = choice.get("finish_reason")
@@ -138,7 +138,7 @@ def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_chunks,
 )
-def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for choice in choices_of(frame):
             if "finish_reason" not in choice:
@@ -153,7 +153,7 @@ def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A5",
     needs=_parts,
 )
-def content(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def content(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         found = part.delta.get("content")
         if found is not None and not isinstance(found, str):
@@ -170,7 +170,7 @@ def content(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: words(sorted(_nullable(dialect))) if _nullable(dialect) else "no member",
     needs=_parts,
 )
-def no_null(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def no_null(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         names = [name for name, value in part.delta.items() if value is None and name not in _nullable(dialect)]
         if names:
@@ -189,7 +189,7 @@ def _nullable(dialect: Dialect) -> set[str]:
     source="docs/spec/dialects.md A5",
     needs=_parts,
 )
-def only_new(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def only_new(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for number, parts in reading.parts_of().items():
         texts = [(part, part.delta["content"]) for part in parts if isinstance(part.delta.get("content"), str)]
         texts = [(part, text) for part, text in texts if text]
@@ -211,7 +211,7 @@ def only_new(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_chunks,
 )
-def no_message(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for choice in choices_of(frame):
             if choice.get("message") is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamweir.conformance.reading import Frame, Reading
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -36,7 +36,7 @@ def _members_value(dialect: Dialect) -> str:
     source="docs/spec/dialects.md D22; docs/spec/quirks.md W9",
     needs=_errors,
 )
-def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def is_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         if _error_of(frame) is None:
             yield at(frame, f"`error` is {shown((frame.document or {}).get('error'))}", b'"error"')
@@ -55,7 +55,7 @@ def _missing(error: dict[str, Any], dialect: Dialect) -> list[str]:
     value=_members_value,
     needs=_errors,
 )
-def members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         error = _error_of(frame)
         if error is not None and _missing(error, dialect):
@@ -70,12 +70,12 @@ def members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D22",
     needs=_errors,
 )
-def message(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         yield from _says_nothing(_error_of(frame), frame)
 
 
-def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Breach]:
+def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Violation]:
     for name in ("message", "type"):
         if error is not None and name in error and (not isinstance(error[name], str) or not error[name]):
             yield at(frame, f"`{name}` is {shown(error[name])}", b'"error"')
@@ -90,7 +90,7 @@ def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Breach
     holds_for=lambda dialect: "code" in dialect.error_members,
     needs=_errors,
 )
-def code(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def code(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         error = _error_of(frame)
         if error is not None and error.get("code") is not None and not isinstance(error["code"], str):
@@ -108,7 +108,7 @@ def code(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: f"`{dialect.stream_error.type}`" if dialect.stream_error else "",
     needs=_errors,
 )
-def type_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def type_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         error = _error_of(frame) or {}
         if (
@@ -127,7 +127,7 @@ def type_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.error_in_chunk,
     needs=_errors,
 )
-def alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def alone(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         if "choices" in (frame.document or {}):
             yield at(frame, "`choices` beside `error`", b'"choices"')
@@ -142,7 +142,7 @@ def alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.error_in_chunk,
     needs=_errors,
 )
-def in_chunk(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def in_chunk(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.errors:
         document = frame.document or {}
         missing = [name for name in _HEAD if name not in document]
@@ -160,7 +160,7 @@ def in_chunk(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A8",
     needs=_errors,
 )
-def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def last(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         if frame.number > reading.errors[0].number and not frame.is_done:
             yield at(frame, "a frame after the error")
@@ -173,14 +173,14 @@ def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
     why="Readers of data lines do not see the name, and SDKs raise something else than the error.",
     source="docs/spec/dialects.md D24",
 )
-def no_event(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_event(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         if b"error" in frame.values_of(b"event"):
             yield at(frame, "an event named `error`", b"event")
 
 
-def _failed(message: str, reading: Reading) -> Breach:
-    return Breach(message, reading.recording.body, 0)
+def _failed(message: str, reading: Reading) -> Violation:
+    return Violation(message, reading.recording.body, 0)
 
 
 def _failure_of(reading: Reading) -> dict[str, Any] | None:
@@ -196,7 +196,7 @@ def _failure_of(reading: Reading) -> dict[str, Any] | None:
     why="SDKs read the message from there; of a page of HTML a user sees the status alone.",
     source="docs/spec/dialects.md D22",
 )
-def failure_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def failure_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if reading.body.problem is not None:
         yield _failed(reading.body.problem, reading)
     elif _failure_of(reading) is None:
@@ -211,7 +211,7 @@ def failure_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D22",
     value=_members_value,
 )
-def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     error = _failure_of(reading)
     if error is not None and _missing(error, dialect):
         yield _failed(f"no {words(_missing(error, dialect))}", reading)
@@ -224,7 +224,7 @@ def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     why="It is all that a user is shown.",
     source="docs/spec/dialects.md D22",
 )
-def failure_message(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def failure_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     error = _failure_of(reading) or {}
     for name in ("message", "type"):
         if name in error and (not isinstance(error[name], str) or not error[name]):
@@ -239,7 +239,7 @@ def failure_message(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D22",
     holds_for=lambda dialect: "code" in dialect.error_members,
 )
-def failure_code(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def failure_code(reading: Reading, _: Dialect) -> Iterator[Violation]:
     found = (_failure_of(reading) or {}).get("code")
     if found is not None and not isinstance(found, str):
         yield _failed(f"`code` is {shown(found)}", reading)
@@ -253,7 +253,7 @@ def failure_code(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md E1 to E17",
     needs=lambda reading, _: "the status was not recorded" if reading.recording.status is None else None,
 )
-def failure_status(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def failure_status(reading: Reading, _: Dialect) -> Iterator[Violation]:
     status = reading.recording.status
     if status is not None and status < 400:
         yield _failed(f"status {status} with an error in the body", reading)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from streamweir.conformance.reading import Reading
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -32,9 +32,9 @@ def _comments(reading: Reading, _: Dialect) -> str | None:
     why="A client that waits for events sees an empty answer, and no error.",
     source="docs/spec/dialects.md A1",
 )
-def event_stream(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def event_stream(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not reading.data_frames and not reading.was_cut:
-        yield Breach("no line of the body begins with `data:`", reading.recording.body, 0)
+        yield Violation("no line of the body begins with `data:`", reading.recording.body, 0)
 
 
 @FRAMING.rule(
@@ -44,14 +44,14 @@ def event_stream(reading: Reading, _: Dialect) -> Iterator[Breach]:
     why="A strict reader stops; a lenient one puts U+FFFD into the answer, or into a tool's arguments.",
     source="docs/spec/dialects.md A1; the WHATWG event-stream format",
 )
-def utf_8(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def utf_8(reading: Reading, _: Dialect) -> Iterator[Violation]:
     body = reading.recording.body
     try:
         body.decode()
     except UnicodeDecodeError as reason:
         if reading.was_cut and reason.reason == "unexpected end of data":
             return
-        yield Breach(reason.reason, body[max(reason.start - 40, 0) :], reason.start)
+        yield Violation(reason.reason, body[max(reason.start - 40, 0) :], reason.start)
 
 
 @FRAMING.rule(
@@ -62,9 +62,9 @@ def utf_8(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/quirks.md W1",
     severity=Severity.ODD,
 )
-def no_bom(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_bom(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if reading.has_bom:
-        yield Breach("the body begins with a byte order mark", reading.recording.body, 0)
+        yield Violation("the body begins with a byte order mark", reading.recording.body, 0)
 
 
 @FRAMING.rule(
@@ -74,10 +74,10 @@ def no_bom(reading: Reading, _: Dialect) -> Iterator[Breach]:
     why="The documents' own readers split at LF: the CR stays on `[DONE]`, which is then no terminator.",
     source="docs/spec/dialects.md A1; docs/spec/quirks.md W1",
 )
-def line_ends(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def line_ends(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for line in reading.lines:
         if line.end not in (b"\n", b""):
-            yield Breach(f"a line ends with {line.end!r}", line.text[:40] + line.end, line.offset)
+            yield Violation(f"a line ends with {line.end!r}", line.text[:40] + line.end, line.offset)
 
 
 @FRAMING.rule(
@@ -88,7 +88,7 @@ def line_ends(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1",
     needs=_frames,
 )
-def blank_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def blank_line(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         if frame.lost_blank_line:
             yield at(frame, "no blank line before this frame")
@@ -102,7 +102,7 @@ def blank_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1",
     needs=lambda reading, dialect: "the recording was cut" if reading.was_cut else _frames(reading, dialect),
 )
-def last_frame(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def last_frame(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         if not frame.is_terminated and frame.data is not None:
             yield at(frame, "the body ends inside this frame")
@@ -116,9 +116,9 @@ def last_frame(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1",
     severity=Severity.ODD,
 )
-def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for line in reading.spare_blanks:
-        yield Breach("a blank line that ends no frame", line.end, line.offset)
+        yield Violation("a blank line that ends no frame", line.end, line.offset)
 
 
 @FRAMING.rule(
@@ -129,7 +129,7 @@ def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1",
     needs=_frames,
 )
-def one_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def one_line(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         count = sum(line.field == b"data" for line in frame.lines)
         if count > 1:
@@ -144,7 +144,7 @@ def one_line(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1",
     needs=_frames,
 )
-def data_prefix(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def data_prefix(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         for line in frame.lines:
             if line.field == b"data" and not _PREFIX.match(line.text):
@@ -159,7 +159,7 @@ def data_prefix(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A1; docs/spec/quirks.md W1",
     severity=Severity.ODD,
 )
-def no_event_field(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_event_field(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         names = [name for name in frame.values_of(b"event") if name != b"error"]
         if names:
@@ -174,10 +174,10 @@ def no_event_field(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/quirks.md W1, W2",
     severity=Severity.ODD,
 )
-def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for line in reading.lines:
         if line.field in (b"id", b"retry"):
-            yield Breach(f"a line `{line.field.decode()}:`", line.text, line.offset)
+            yield Violation(f"a line `{line.field.decode()}:`", line.text, line.offset)
 
 
 @FRAMING.rule(
@@ -187,10 +187,10 @@ def no_id_or_retry(reading: Reading, _: Dialect) -> Iterator[Breach]:
     why="Any other line is ignored by the rules of event streams: what it says is lost, often an error.",
     source="the WHATWG event-stream format; docs/spec/dialects.md A1",
 )
-def known_fields(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def known_fields(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for line in reading.lines:
         if line.text and not line.is_comment and line.field not in _FIELDS:
-            yield Breach("a line that is no field and no comment", line.text, line.offset)
+            yield Violation("a line that is no field and no comment", line.text, line.offset)
 
 
 @FRAMING.rule(
@@ -201,7 +201,7 @@ def known_fields(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/quirks.md W1",
     needs=_frames,
 )
-def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         if not (frame.data or b"").strip():
             yield at(frame, "a `data:` line with nothing in it")
@@ -215,7 +215,7 @@ def no_empty_data(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A2",
     needs=_frames,
 )
-def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def is_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         if frame.json.problem is not None and frame.is_terminated:
             yield at(frame, frame.json.problem)
@@ -229,7 +229,7 @@ def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A2",
     needs=_frames,
 )
-def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def is_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         has_document = bool((frame.data or b"").strip()) and not frame.is_done and frame.json.problem is None
         if has_document and frame.document is None:
@@ -245,7 +245,7 @@ def is_object(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_frames,
 )
-def unique_members(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def unique_members(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         if frame.json.repeated:
             name = frame.json.repeated[0]
@@ -261,7 +261,7 @@ def unique_members(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_frames,
 )
-def whole_characters(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def whole_characters(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.data_frames:
         if frame.json.has_half_character:
             yield at(frame, "a lone surrogate", b"\\ud")
@@ -276,7 +276,7 @@ def whole_characters(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_frames,
 )
-def size(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def size(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         if len(frame.raw) > LARGEST_FRAME:
             yield at(frame, f"a frame of {len(frame.raw)} bytes")
@@ -291,7 +291,7 @@ def size(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_comments,
 )
-def one_newline(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def one_newline(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         if frame.is_terminated and all(line.is_comment for line in frame.lines):
             yield at(frame, "a blank line follows the comment")
@@ -306,7 +306,7 @@ def one_newline(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_comments,
 )
-def between_frames(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def between_frames(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.frames:
         has_begun = False
         for line in frame.lines:
@@ -325,7 +325,7 @@ def between_frames(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_frames,
 )
-def says_something(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def says_something(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         extra = [name for name in part.choice if name not in ("index", "delta", "finish_reason", "logprobs")]
         has_more = part.choice.get("logprobs") is not None or (part.frame.document or {}).get("usage") is not None

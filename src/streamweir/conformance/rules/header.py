@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from streamweir.conformance.reading import Reading
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, shown
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -23,9 +23,9 @@ def _of_document(reading: Reading, dialect: Dialect) -> str | None:
     return "no whole answer" if reading.kind is Kind.STREAM else _headers(reading, dialect)
 
 
-def _said(reading: Reading, name: str) -> Breach:
+def _said(reading: Reading, name: str) -> Violation:
     value = reading.recording.header(name)
-    return Breach(f"`{name}` is {shown(value)}", (value or "").encode("utf-8", "replace"))
+    return Violation(f"`{name}` is {shown(value)}", (value or "").encode("utf-8", "replace"))
 
 
 def _media_type(reading: Reading) -> str:
@@ -40,7 +40,7 @@ def _media_type(reading: Reading) -> str:
     source="docs/spec/quirks.md W11",
     needs=_of_stream,
 )
-def stream_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def stream_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if _media_type(reading) != "text/event-stream":
         yield _said(reading, "content-type")
 
@@ -53,7 +53,7 @@ def stream_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/quirks.md W11",
     needs=_of_document,
 )
-def json_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def json_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if _media_type(reading) != "application/json":
         yield _said(reading, "content-type")
 
@@ -66,7 +66,7 @@ def json_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="the WHATWG event-stream format; RFC 8259 section 8.1",
     needs=_headers,
 )
-def charset(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def charset(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for parameter in (reading.recording.header("content-type") or "").split(";")[1:]:
         name, _equals, value = parameter.partition("=")
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
@@ -87,10 +87,10 @@ def charset(reading: Reading, _: Dialect) -> Iterator[Breach]:
         else "no streamed answer"
     ),
 )
-def stream_status(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def stream_status(reading: Reading, _: Dialect) -> Iterator[Violation]:
     status = reading.recording.status
     if status != 200:
-        yield Breach(f"the status is {status}")
+        yield Violation(f"the status is {status}")
 
 
 @HEADER.rule(
@@ -102,7 +102,7 @@ def stream_status(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_of_stream,
 )
-def no_cache(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_cache(reading: Reading, _: Dialect) -> Iterator[Violation]:
     value = (reading.recording.header("cache-control") or "").lower()
     if "no-cache" not in value and "no-store" not in value:
         yield _said(reading, "cache-control")
@@ -117,7 +117,7 @@ def no_cache(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_of_stream,
 )
-def no_content_length(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_content_length(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if reading.recording.header("content-length") is not None:
         yield _said(reading, "content-length")
 
@@ -131,7 +131,7 @@ def no_content_length(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_of_stream,
 )
-def no_encoding(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_encoding(reading: Reading, _: Dialect) -> Iterator[Violation]:
     value = reading.recording.header("content-encoding")
     if value is not None and value.strip().lower() != "identity":
         yield _said(reading, "content-encoding")
@@ -146,6 +146,6 @@ def no_encoding(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_headers,
 )
-def request_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def request_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not reading.recording.header("x-request-id"):
-        yield Breach("no `x-request-id`")
+        yield Violation("no `x-request-id`")

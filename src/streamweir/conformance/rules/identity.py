@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from streamweir.conformance.reading import Frame, Reading
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown
 from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule
 
@@ -47,7 +47,7 @@ def _members(reading: Reading, name: str) -> Iterator[tuple[Frame, object]]:
             yield frame, frame.document.get(name)
 
 
-def _changes(reading: Reading, name: str, kind: type) -> Iterator[Breach]:
+def _changes(reading: Reading, name: str, kind: type) -> Iterator[Violation]:
     """Where a member differs from its first value. An empty text is no value; another rule says so."""
     first: object = None
     for frame, value in _members(reading, name):
@@ -66,7 +66,7 @@ def _changes(reading: Reading, name: str, kind: type) -> Iterator[Breach]:
     source="docs/spec/dialects.md A4, D3",
     needs=_chunks,
 )
-def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def has_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "id"):
         if not isinstance(value, str) or not value:
             yield at(frame, f"`id` is {shown(value)}", b'"id"')
@@ -80,7 +80,7 @@ def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D3",
     needs=_chunks,
 )
-def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     yield from _changes(reading, "id", str)
 
 
@@ -94,7 +94,7 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=id_words,
     needs=_chunks,
 )
-def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "id"):
         if isinstance(value, str) and value and not id_form(dialect).fullmatch(value):
             yield at(frame, f"{shown(value)} is not {id_words(dialect)}", b'"id"')
@@ -110,7 +110,7 @@ def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     value=lambda dialect: f"`{dialect.chunk_object}`",
     needs=_chunks,
 )
-def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def object_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "object"):
         if value != dialect.chunk_object:
             yield at(frame, f"`object` is {shown(value)}", b'"object"')
@@ -125,7 +125,7 @@ def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     value=lambda dialect: "an integer" if _dates_in_integers(dialect) else "a number",
     needs=_chunks,
 )
-def has_created(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def has_created(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     kinds = (int,) if _dates_in_integers(dialect) else (int, float)
     for frame, value in _members(reading, "created"):
         if type(value) not in kinds:
@@ -141,7 +141,7 @@ def has_created(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_chunks,
 )
-def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "created"):
         if type(value) is int and not 0 <= value < LATEST:
             yield at(frame, f"`created` is {value}", b'"created"')
@@ -156,7 +156,7 @@ def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.created_per_chunk,
     needs=_chunks,
 )
-def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     yield from _changes(reading, "created", int)
 
 
@@ -170,7 +170,7 @@ def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.created_per_chunk,
     needs=_chunks,
 )
-def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Violation]:
     newest = 0
     for frame, value in _members(reading, "created"):
         if type(value) is int:
@@ -187,7 +187,7 @@ def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A4, D7",
     needs=_chunks,
 )
-def has_model(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def has_model(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "model"):
         if not isinstance(value, str):
             yield at(frame, f"`model` is {shown(value)}", b'"model"')
@@ -203,7 +203,7 @@ def has_model(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.request.model_required,
     needs=_chunks,
 )
-def model_is_named(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def model_is_named(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "model"):
         if value == "":
             yield at(frame, "`model` is empty", b'"model"')
@@ -218,7 +218,7 @@ def model_is_named(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_chunks,
 )
-def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     yield from _changes(reading, "model", str)
 
 
@@ -234,7 +234,7 @@ def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
         "the model asked for is not known" if reading.recording.asked.model is None else _chunks(reading, dialect)
     ),
 )
-def model_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def model_asked(reading: Reading, _: Dialect) -> Iterator[Violation]:
     asked = reading.recording.asked.model
     for frame, value in _members(reading, "model"):
         if isinstance(value, str) and value and value != asked:
@@ -251,7 +251,7 @@ def model_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.labels,
     needs=_chunks,
 )
-def labels(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def labels(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for name in ("system_fingerprint", "service_tier"):
         for frame, value in _members(reading, name):
             if value is not None and not isinstance(value, str):
@@ -268,7 +268,7 @@ def labels(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.labels,
     needs=_chunks,
 )
-def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     yield from _changes(reading, "system_fingerprint", str)
 
 
@@ -282,7 +282,7 @@ def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.labels,
     needs=_chunks,
 )
-def no_labels(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_labels(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         for name in ("system_fingerprint", "service_tier"):
             if name in (frame.document or {}):

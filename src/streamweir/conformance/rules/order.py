@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streamweir.conformance.reading import Frame, Part, Reading, choices_of
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -50,7 +50,7 @@ def says(part: Part) -> list[str]:
         "the recording was cut" if reading.was_cut else None if reading.data_frames else "no frame in it"
     ),
 )
-def answer(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def answer(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not reading.errors and not any(choices_of(frame) for frame in reading.chunks):
         yield at(reading.data_frames[-1], "no choice and no error; this is the last frame")
 
@@ -64,7 +64,7 @@ def answer(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_has_role,
     needs=_parts,
 )
-def role_first(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def role_first(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         if parts[0].delta.get("role") is None:
             yield at(parts[0].frame, f"the first delta of choice {index} has no role", b'"delta"')
@@ -79,7 +79,7 @@ def role_first(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_has_role,
     needs=_parts,
 )
-def role_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def role_once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         for part in parts[1:]:
             if part.delta.get("role") is not None:
@@ -95,7 +95,7 @@ def role_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_has_role,
     needs=_parts,
 )
-def role_word(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def role_word(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         role = part.delta.get("role")
         if role is not None and role != "assistant":
@@ -112,7 +112,7 @@ def role_word(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not _has_role(dialect),
     needs=_parts,
 )
-def no_role(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_role(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         if "role" in part.delta:
             yield at(part.frame, "a member `role`", b'"role"')
@@ -129,7 +129,7 @@ def no_role(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: "`" + repr(dict(dialect.first_delta or {})).replace("'", '"') + "`",
     needs=_parts,
 )
-def role_alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def role_alone(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         said = [name for name in says(parts[0]) if name in _TEXT]
         if parts[0].delta.get("role") is not None and said:
@@ -144,7 +144,7 @@ def role_alone(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A7",
     needs=_finished,
 )
-def nothing_after_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def nothing_after_finish(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         has_finished = False
         for part in parts:
@@ -163,7 +163,7 @@ def nothing_after_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_ends_with_done,
     needs=lambda reading, dialect: "an error ended it" if reading.errors else _ended(reading, dialect),
 )
-def finish_present(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_present(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         if all(part.finish is None for part in parts):
             yield at(parts[-1].frame, f"choice {index} has no finish reason; this is its last chunk")
@@ -177,7 +177,7 @@ def finish_present(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A7; docs/spec/quirks.md W7",
     needs=_finished,
 )
-def finish_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         for part in [part for part in parts if part.finish is not None][1:]:
             yield at(part.frame, f"choice {index} finishes again: {shown(part.finish)}", b'"finish_reason"')
@@ -192,7 +192,7 @@ def finish_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
     needs=_finished,
 )
-def finish_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def finish_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     known = set(dialect.finish_words.values())
     for part in reading.parts:
         if part.finish is not None and part.finish not in known:
@@ -209,7 +209,7 @@ def finish_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     value=lambda dialect: "`" + repr(dict(dialect.finish_delta)).replace("'", '"') + "`",
     needs=_finished,
 )
-def finish_delta(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_delta(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         if part.finish is not None and says(part):
             yield at(part.frame, f"the finish chunk carries {words(says(part))}", b'"delta"')
@@ -223,7 +223,7 @@ def finish_delta(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D10",
     needs=_finished,
 )
-def calls_were_sent(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def calls_were_sent(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         finish = next((part for part in parts if part.finish in ("tool_calls", "function_call")), None)
         if finish is not None and not any({"tool_calls", "function_call"} & set(says(part)) for part in parts):
@@ -239,7 +239,7 @@ def calls_were_sent(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=lambda reading, dialect: _finished(reading, dialect) if reading.calls else "no tool call in it",
 )
-def says_calls(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def says_calls(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for index, parts in reading.parts_of().items():
         finish = next((part for part in parts if part.finish is not None), None)
         if finish is not None and finish.finish == "stop" and any("tool_calls" in says(part) for part in parts):
@@ -258,7 +258,7 @@ def says_calls(reading: Reading, _: Dialect) -> Iterator[Breach]:
         "the recording was cut" if reading.was_cut else None if reading.data_frames else "no frame in it"
     ),
 )
-def done(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def done(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not reading.dones:
         yield at(reading.data_frames[-1], "no `[DONE]`; this is the last frame")
 
@@ -272,7 +272,7 @@ def done(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
-def done_spelling(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def done_spelling(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.dones:
         if (frame.data or b"").lstrip(b" ") != b"[DONE]":  # too many spaces before it are another rule's
             yield at(frame, f"the terminator is {shown(frame.data)}")
@@ -287,7 +287,7 @@ def done_spelling(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
-def done_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def done_once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.dones[1:]:
         yield at(frame, "another `[DONE]`")
 
@@ -301,7 +301,7 @@ def done_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_ends_with_done,
     needs=lambda reading, _: None if reading.dones else "no terminator in it",
 )
-def done_last(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def done_last(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in _after(reading, reading.dones[0]):
         if not frame.is_done:
             yield at(frame, "a frame after `[DONE]`")
@@ -315,7 +315,7 @@ def done_last(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D25",
     holds_for=lambda dialect: not _ends_with_done(dialect),
 )
-def no_done(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_done(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.dones:
         yield at(frame, "a `[DONE]`")
 
@@ -329,7 +329,7 @@ def no_done(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not _ends_with_done(dialect),
     needs=_finished,
 )
-def finish_last(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def finish_last(reading: Reading, _: Dialect) -> Iterator[Violation]:
     finish = next(part for part in reading.parts if part.finish is not None)
     errors = {frame.number for frame in reading.errors}
     for frame in _after(reading, finish.frame):

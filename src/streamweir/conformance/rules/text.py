@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streamweir.conformance.reading import Part, Reading, choices_of
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, Needs, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -41,7 +41,7 @@ def _texts(reading: Reading, name: str) -> Iterator[tuple[Part, object]]:
     holds_for=lambda dialect: dialect.reasoning,
     needs=_with("reasoning_content"),
 )
-def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part, value in _texts(reading, "reasoning_content"):
         if not isinstance(value, str):
             yield at(part.frame, f"`reasoning_content` is {shown(value)}", b'"reasoning_content"')
@@ -57,7 +57,7 @@ def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.reasoning,
     needs=_parts,
 )
-def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         names = [name for name in _OTHER_REASONING if part.delta.get(name)]
         if names and not part.delta.get("reasoning_content"):
@@ -73,7 +73,7 @@ def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_parts,
 )
-def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for parts in reading.parts_of().values():
         text = ""
         for part in parts:
@@ -94,7 +94,7 @@ def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.reasoning,
     needs=_parts,
 )
-def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         names = [name for name in ("reasoning_content", *_OTHER_REASONING) if part.delta.get(name)]
         if names:
@@ -110,7 +110,7 @@ def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.reasoning_details,
     needs=_with("reasoning_details"),
 )
-def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part, value in _texts(reading, "reasoning_details"):
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             yield at(part.frame, f"`reasoning_details` is {shown(value)}", b'"reasoning_details"')
@@ -126,7 +126,7 @@ def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.reasoning_details,
     needs=_parts,
 )
-def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part, _value in _texts(reading, "reasoning_details"):
         yield at(part.frame, "a member `reasoning_details`", b'"reasoning_details"')
 
@@ -140,7 +140,7 @@ def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.refusal,
     needs=_with("refusal"),
 )
-def refusal_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def refusal_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part, value in _texts(reading, "refusal"):
         if not isinstance(value, str):
             yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
@@ -155,7 +155,7 @@ def refusal_text(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.refusal,
     needs=_parts,
 )
-def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part, value in _texts(reading, "refusal"):
         if value:
             yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
@@ -173,7 +173,7 @@ def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Breach]:
         None if any(part.choice.get("logprobs") is not None for part in reading.parts) else "no `logprobs` in it"
     ),
 )
-def logprobs_shape(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def logprobs_shape(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         problem = _logprobs_problem(part.choice.get("logprobs"))
         if problem is not None:
@@ -210,7 +210,7 @@ def _logprobs_problem(found: object) -> str | None:
     holds_for=lambda dialect: not dialect.logprobs,
     needs=_parts,
 )
-def no_logprobs(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_logprobs(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         if any("logprobs" in choice for choice in choices_of(frame)):
             yield at(frame, "a member `logprobs`", b'"logprobs"')

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streamweir.conformance.reading import Call, CallPiece, Reading, call_pieces, read_json
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -24,14 +24,14 @@ def _in_pieces(dialect: Dialect) -> bool:
     return not dialect.whole_tool_calls
 
 
-def _opens_with(reading: Reading, member: str) -> Iterator[Breach]:
+def _opens_with(reading: Reading, member: str) -> Iterator[Violation]:
     for call in reading.calls.values():
         found = call.pieces[0].call.get(member)
         if not isinstance(found, str) or not found:
             yield _here(call.pieces[0], f"`{member}` of {_named(call)} is {shown(found)}")
 
 
-def _here(piece: CallPiece, message: str, needle: bytes = b'"tool_calls"') -> Breach:
+def _here(piece: CallPiece, message: str, needle: bytes = b'"tool_calls"') -> Violation:
     return at(piece.part.frame, message, needle)
 
 
@@ -47,7 +47,7 @@ def _named(call: Call) -> str:
     source="docs/spec/dialects.md D15",
     needs=_calls,
 )
-def is_list(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def is_list(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         found = part.delta.get("tool_calls")
         if found is None:
@@ -67,7 +67,7 @@ def is_list(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15; docs/spec/quirks.md W6",
     needs=_calls,
 )
-def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def index(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         for piece in call_pieces(part):
             found = piece.get("index")
@@ -84,7 +84,7 @@ def index(reading: Reading, _: Dialect) -> Iterator[Breach]:
     severity=Severity.ODD,
     needs=_calls,
 )
-def index_order(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def index_order(reading: Reading, _: Dialect) -> Iterator[Violation]:
     counts: dict[int, int] = {}
     for call in reading.calls.values():
         expected = counts.get(call.choice, 0)
@@ -101,7 +101,7 @@ def index_order(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15",
     needs=_calls,
 )
-def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def has_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
     return _opens_with(reading, "id")
 
 
@@ -113,7 +113,7 @@ def has_id(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15",
     needs=_calls,
 )
-def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         ids = [(piece, piece.call["id"]) for piece in call.pieces if piece.call.get("id")]
         for piece, found in ids[1:]:
@@ -129,7 +129,7 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A18",
     needs=_calls,
 )
-def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Violation]:
     seen: dict[object, Call] = {}
     for call in reading.calls.values():
         found = call.pieces[0].call.get("id")
@@ -148,7 +148,7 @@ def id_is_unique(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15",
     needs=_calls,
 )
-def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def has_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     return _opens_with(reading, "type")
 
 
@@ -160,7 +160,7 @@ def has_type(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15",
     needs=_calls,
 )
-def has_name(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def has_name(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         found = call.pieces[0].function.get("name")
         if isinstance(call.pieces[0].call.get("function"), dict) and (not isinstance(found, str) or not found):
@@ -175,7 +175,7 @@ def has_name(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D15; docs/spec/quirks.md W6",
     needs=_calls,
 )
-def name_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def name_once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         for piece in call.pieces[1:]:
             if piece.function.get("name"):
@@ -192,7 +192,7 @@ def name_once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_in_pieces,
     needs=_calls,
 )
-def opener_only(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def opener_only(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         for piece in call.pieces[1:]:
             names: list[str] = [name for name in ("id", "type") if name in piece.call]
@@ -210,7 +210,7 @@ def opener_only(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A18",
     needs=_calls,
 )
-def arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def arguments(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         for piece in call.pieces:
             found = piece.function.get("arguments", "")
@@ -228,7 +228,7 @@ def arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_in_pieces,
     needs=_calls,
 )
-def opener_arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def opener_arguments(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         if isinstance(call.pieces[0].call.get("function"), dict):
             found = call.pieces[0].function.get("arguments")
@@ -251,7 +251,7 @@ def opener_arguments(reading: Reading, _: Dialect) -> Iterator[Breach]:
         else _calls(reading, dialect)
     ),
 )
-def arguments_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def arguments_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     finishes = reading.finishes()
     for call in reading.calls.values():
         finish = finishes.get(call.choice)
@@ -277,7 +277,7 @@ def _has_other_types(call: Call) -> bool:
     holds_for=lambda dialect: dialect.whole_tool_calls,
     needs=_calls,
 )
-def whole(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def whole(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for call in reading.calls.values():
         for piece in call.pieces[1:]:
             yield _here(piece, f"another piece of {_named(call)}")
@@ -292,7 +292,7 @@ def whole(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not dialect.legacy_function_call,
     needs=lambda reading, _: None if reading.parts else "no choice in it",
 )
-def no_function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def no_function_call(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for part in reading.parts:
         if part.delta.get("function_call"):
             yield at(part.frame, "a member `function_call`", b'"function_call"')
@@ -307,7 +307,7 @@ def no_function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: dialect.legacy_function_call,
     needs=_legacy,
 )
-def function_call(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def function_call(reading: Reading, _: Dialect) -> Iterator[Violation]:
     named: set[int] = set()
     for part in reading.parts:
         found = part.delta.get("function_call")

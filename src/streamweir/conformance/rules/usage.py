@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamweir.conformance.reading import Frame, Reading, choices_of, is_count
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect, UsageRule
 
@@ -73,7 +73,7 @@ def usage_of(frame: Frame) -> dict[str, Any]:
     odd_in=lambda dialect: dialect.usage is UsageRule.ON_FINISH,  # "Optional usage payload"
     needs=_due,
 )
-def present(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def present(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not reading.usages:
         yield at(reading.chunks[-1], "no usage; this is the last chunk")
 
@@ -90,7 +90,7 @@ def present(reading: Reading, _: Dialect) -> Iterator[Breach]:
         "usage was asked for" if reading.recording.asked.include_usage else _asked_is_known(reading, dialect)
     ),
 )
-def uninvited(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def uninvited(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages:
         yield at(frame, "usage that was not asked for", b'"usage"')
         return
@@ -104,7 +104,7 @@ def uninvited(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A10; docs/spec/quirks.md W8",
     needs=_usages,
 )
-def once(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages[1:]:
         yield at(frame, "usage again", b'"usage"')
 
@@ -118,7 +118,7 @@ def once(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_own_chunk,
     needs=_usages,
 )
-def own_chunk(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def own_chunk(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not any((frame.document or {}).get("choices") == [] for frame in reading.usages):
         yield at(reading.usages[-1], "usage on a chunk with a choice", b'"usage"')
 
@@ -132,7 +132,7 @@ def own_chunk(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=lambda dialect: not _own_chunk(dialect),
     needs=_usages,
 )
-def on_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def on_finish(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages:
         if not any(choice.get("finish_reason") for choice in choices_of(frame)):
             yield at(frame, "usage on a chunk without a finish reason", b'"usage"')
@@ -147,7 +147,7 @@ def on_finish(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_own_chunk,
     needs=_usages,
 )
-def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def last(reading: Reading, _: Dialect) -> Iterator[Violation]:
     newest = reading.usages[-1]
     if any(frame.number > newest.number for frame in reading.chunks):
         yield at(newest, "chunks follow the usage chunk", b'"usage"')
@@ -161,7 +161,7 @@ def last(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A11",
     needs=_usages,
 )
-def counts(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def counts(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages:
         names = [name for name in COUNTS if not is_count(usage_of(frame).get(name))]
         if names:
@@ -177,7 +177,7 @@ def counts(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A11",
     needs=_usages,
 )
-def total(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def total(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages:
         usage = usage_of(frame)
         if sums_differ(usage):
@@ -201,7 +201,7 @@ def sums_differ(usage: dict[str, Any]) -> bool:
     severity=Severity.ODD,
     needs=_usages,
 )
-def some(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def some(reading: Reading, _: Dialect) -> Iterator[Violation]:
     has_answer = any(part.delta.get("content") or part.delta.get("tool_calls") for part in reading.parts)
     newest = reading.usages[-1]
     if has_answer and usage_of(newest).get("completion_tokens") == 0:
@@ -216,7 +216,7 @@ def some(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D14",
     needs=_usages,
 )
-def details(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def details(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     known = {*(dialect.prompt_details or {}), *(dialect.completion_details or {}), "cached_tokens", "reasoning_tokens"}
     for frame in reading.usages:
         for name in _DETAILS:
@@ -237,7 +237,7 @@ def details(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md A11",
     needs=_usages,
 )
-def details_are_parts(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def details_are_parts(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.usages:
         usage = usage_of(frame)
         for name, (whole, members) in _PARTS.items():
@@ -265,7 +265,7 @@ def details_are_parts(reading: Reading, _: Dialect) -> Iterator[Breach]:
     ),
     needs=_usages,
 )
-def details_known(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def details_known(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     allowed = {
         "prompt_tokens_details": set(dialect.prompt_details or {}),
         "completion_tokens_details": set(dialect.completion_details or {}),
@@ -292,7 +292,7 @@ def details_known(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
         _asked_is_known(reading, dialect) if reading.recording.asked.include_usage in (None, True) else "not asked for"
     ),
 )
-def null_before(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def null_before(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for frame in reading.chunks:
         if "usage" not in (frame.document or {}):
             yield at(frame, "no member `usage`")
@@ -310,7 +310,7 @@ def null_before(reading: Reading, _: Dialect) -> Iterator[Breach]:
         _asked_is_known(reading, dialect) if dialect.null_usage else None if reading.chunks else "no chunk in it"
     ),
 )
-def no_null(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def no_null(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     if dialect.null_usage and reading.recording.asked.include_usage:
         return
     for frame in reading.chunks:

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamweir.conformance.reading import Reading, is_count, read_json
 from streamweir.conformance.recording import Kind
-from streamweir.conformance.rule import Breach, Severity
+from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.chapter import Chapter, shown, words
 from streamweir.conformance.rules.identity import id_form, id_words
 from streamweir.conformance.rules.usage import COUNTS, sums_differ
@@ -18,9 +18,9 @@ def _is_whole(dialect: Dialect) -> bool:
     return dialect.whole_object is not None
 
 
-def _here(reading: Reading, message: str, needle: bytes = b"") -> Breach:
+def _here(reading: Reading, message: str, needle: bytes = b"") -> Violation:
     start = max(reading.recording.body.find(needle) - 20, 0) if needle else 0
-    return Breach(message, reading.recording.body[start:], start)
+    return Violation(message, reading.recording.body[start:], start)
 
 
 def _document(reading: Reading) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _messages(reading: Reading) -> Iterator[tuple[dict[str, Any], dict[str, Any]
     source="docs/spec/dialects.md D28",
     holds_for=lambda dialect: not _is_whole(dialect),
 )
-def never(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def never(reading: Reading, _: Dialect) -> Iterator[Violation]:
     yield _here(reading, "a whole answer")
 
 
@@ -62,7 +62,7 @@ def never(reading: Reading, _: Dialect) -> Iterator[Breach]:
     source="docs/spec/dialects.md D5",
     holds_for=_is_whole,
 )
-def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def is_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if not _document(reading):
         yield _here(reading, reading.body.problem or f"the body is {shown(reading.body.value)}")
 
@@ -76,7 +76,7 @@ def is_json(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_is_whole,
     needs=lambda reading, _: "what was asked for is not known" if reading.recording.asked.stream is None else None,
 )
-def not_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def not_asked(reading: Reading, _: Dialect) -> Iterator[Violation]:
     if reading.recording.asked.stream:
         yield _here(reading, "asked for a stream, answered whole")
 
@@ -91,7 +91,7 @@ def not_asked(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: f"`{dialect.whole_object}`",
     needs=_read,
 )
-def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def object_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     found = _document(reading).get("object")
     if found != dialect.whole_object:
         yield _here(reading, f"`object` is {shown(found)}", b'"object"')
@@ -106,7 +106,7 @@ def object_word(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     holds_for=_is_whole,
     needs=_read,
 )
-def identity(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def identity(reading: Reading, _: Dialect) -> Iterator[Violation]:
     document = _document(reading)
     for name in ("id", "model"):
         if not isinstance(document.get(name), str) or not document[name]:
@@ -126,7 +126,7 @@ def identity(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=id_words,
     needs=_read,
 )
-def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     found = _document(reading).get("id")
     if isinstance(found, str) and found and not id_form(dialect).fullmatch(found):
         yield _here(reading, f"{shown(found)} is not {id_words(dialect)}")
@@ -141,7 +141,7 @@ def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
     holds_for=_is_whole,
     needs=_read,
 )
-def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def choices(reading: Reading, _: Dialect) -> Iterator[Violation]:
     found = _document(reading).get("choices")
     if not isinstance(found, list) or not found or len(_choices(reading)) != len(found):
         yield _here(reading, f"`choices` is {shown(found)}", b'"choices"')
@@ -160,7 +160,7 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_is_whole,
     needs=_read,
 )
-def message(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for _choice, found in _messages(reading):
         if found.get("role") != "assistant":
             yield _here(reading, f"`role` is {shown(found.get('role'))}", b'"message"')
@@ -180,7 +180,7 @@ def message(reading: Reading, _: Dialect) -> Iterator[Breach]:
     holds_for=_is_whole,
     needs=_read,
 )
-def says_something(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def says_something(reading: Reading, _: Dialect) -> Iterator[Violation]:
     for _choice, found in _messages(reading):
         others = ("tool_calls", "function_call", "refusal", "reasoning_content", "audio")
         if found.get("content", "") is None and not any(found.get(name) for name in others):
@@ -197,7 +197,7 @@ def says_something(reading: Reading, _: Dialect) -> Iterator[Breach]:
     value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
     needs=_read,
 )
-def finish(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def finish(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for choice in _choices(reading):
         found = choice.get("finish_reason")
         if found not in dialect.finish_words.values():
@@ -215,7 +215,7 @@ def finish(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
         None if any(found.get("tool_calls") for _, found in _messages(reading)) else "no tool call in it"
     ),
 )
-def tool_calls(reading: Reading, dialect: Dialect) -> Iterator[Breach]:
+def tool_calls(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for choice, found in _messages(reading):
         calls = found.get("tool_calls")
         for call in calls if isinstance(calls, list) else [calls] if calls else []:
@@ -254,7 +254,7 @@ def _call_problem(call: object, finish_reason: object, dialect: Dialect) -> str 
     holds_for=_is_whole,
     needs=_read,
 )
-def usage(reading: Reading, _: Dialect) -> Iterator[Breach]:
+def usage(reading: Reading, _: Dialect) -> Iterator[Violation]:
     found = _document(reading).get("usage")
     if not isinstance(found, dict) or not all(is_count(found.get(name)) for name in COUNTS):
         yield _here(reading, f"`usage` is {shown(found)}", b'"usage"')

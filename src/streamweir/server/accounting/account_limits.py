@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.server.accounting.keys import Workspace
 from streamweir.store.ledger.accounts import period_of_account, span_of
 
@@ -17,13 +17,13 @@ _HOUR_MS = 3_600_000
 _MOST_TERMS = 4096
 
 
-class Terms(Struct, frozen=True):
+class AccountLimits(Struct, frozen=True):
     """Made anew when the key, its workspace or the hour is another. A period begins with an hour."""
 
     key: Key
     workspace: Workspace
     hour: int
-    draws: tuple[Draw, ...]
+    draws: tuple[BudgetCharge, ...]
     tallies: tuple[str, ...]
     """All other accounts that the key could have, whatever the period of its budget."""
     is_limited: bool
@@ -31,11 +31,11 @@ class Terms(Struct, frozen=True):
     """In which the key has asked for anything, as far as is known here: the clock may have been set back since."""
 
 
-class TermsCache:
+class AccountLimitsCache:
     def __init__(self, begin: Callable[[str], None]) -> None:
         """`begin` is called with an account on which nothing can have been spent, for its period has only begun."""
         self._begin = begin
-        self._terms: dict[str, Terms] = {}
+        self._terms: dict[str, AccountLimits] = {}
         self._new_from: int | None = None
         self._latest_hour = 0
 
@@ -43,13 +43,13 @@ class TermsCache:
         """From this hour (Unix) on nobody but this process spends anything."""
         self._new_from = hour
 
-    def of(self, key: Key, workspace: Workspace, at_ms: int) -> Terms:
+    def of(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         terms = self._terms.get(key.id)
         if terms is None or terms.key is not key or terms.hour != at_ms // _HOUR_MS or terms.workspace != workspace:
             terms = self._make(key, workspace, at_ms)
         return terms
 
-    def _make(self, key: Key, workspace: Workspace, at_ms: int) -> Terms:
+    def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS
         before = self._terms.get(key.id)
         if before is None and len(self._terms) >= _MOST_TERMS:
@@ -65,10 +65,10 @@ class TermsCache:
         tallies = tuple(account for account in accounts if account not in drawn)
         is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
         latest_hour = hour if before is None else max(hour, before.latest_hour)
-        terms = self._terms[key.id] = Terms(key, workspace, hour, draws, tallies, is_limited, latest_hour)
+        terms = self._terms[key.id] = AccountLimits(key, workspace, hour, draws, tallies, is_limited, latest_hour)
         return terms
 
-    def _is_new(self, account: str, before: Terms | None) -> bool:
+    def _is_new(self, account: str, before: AccountLimits | None) -> bool:
         """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
         this process became the only one to spend, and after the last request of the key (`before`)."""
         if self._new_from is None:
@@ -77,13 +77,13 @@ class TermsCache:
         return first >= self._new_from and (before is None or before.latest_hour < first)
 
 
-def draws_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[Draw, ...]:
+def draws_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[BudgetCharge, ...]:
     """The key's own budget first."""
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[BudgetCharge, ...] = ()
     if key.budget_nano is not None:
         account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
-        draws += (Draw(account=account, limit=key.budget_nano, code="budget_exceeded"),)
+        draws += (BudgetCharge(account=account, limit=key.budget_nano, code="budget_exceeded"),)
     if workspace.prepaid:
         account = workspace_account(workspace.id)
-        draws += (Draw(account=account, limit=workspace.granted, code="insufficient_quota"),)
+        draws += (BudgetCharge(account=account, limit=workspace.granted, code="insufficient_quota"),)
     return draws

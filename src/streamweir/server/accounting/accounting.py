@@ -19,18 +19,18 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import LONGEST_TOKEN
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim, Decision, headers_of
+from streamweir.policy.claim import Decision, LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
-from streamweir.server.accounting.account_limits import Terms, TermsCache, draws_of
-from streamweir.server.accounting.keys import Directory
-from streamweir.server.accounting.limiter import Arbiter, MemoryArbiter, Ruling
-from streamweir.server.accounting.progress import ProgressPace
+from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, draws_of
+from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
+from streamweir.server.accounting.progress import ProgressInterval
 from streamweir.server.accounting.request_row import row_of
-from streamweir.server.accounting.reservation import Asked, Booking
+from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Row, Settle, short
 from streamweir.store.journal.journal import JournalUnavailable
@@ -54,12 +54,12 @@ _UNPRICED = (
 HOLD_TOKENS = 1024
 
 
-class Books:
+class Accounting:
     def __init__(
         self,
         instance: str,
-        directory: Directory,
-        arbiter: Arbiter,
+        directory: KeyDirectory,
+        arbiter: Limiter,
         writer: Writer | None = None,
         hold_tokens: int = HOLD_TOKENS,
         limits_are_kept: bool = True,
@@ -74,17 +74,17 @@ class Books:
         self.instance = instance
         self.directory = directory
         self.writer = writer
-        self._progress = None if writer is None else ProgressPace(writer)
+        self._progress = None if writer is None else ProgressInterval(writer)
         self._arbiter = arbiter
         self._hold_tokens = hold_tokens
         self.limits_are_kept = limits_are_kept
-        self._open: dict[str, Booking] = {}
-        self._terms = TermsCache(arbiter.begin)
+        self._open: dict[str, Reservation] = {}
+        self._terms = AccountLimitsCache(arbiter.begin)
         self._renew_s = renew_s
         self._decision_s = decision_s
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
-        self._leaving: dict[str, RequestFacts | None] = {}
+        self._leaving: dict[str, RequestRecord | None] = {}
         """Requests that ended before it was decided about them, with their facts: their rows come with the decision."""
         self.refused_dropped = 0
         """Rows of refused requests that found no room."""
@@ -111,8 +111,8 @@ class Books:
         if decision is not None and decision.refusal is not None:
             raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
 
-    async def open(self, asked: Asked) -> tuple[Booking, Headers]:
-        """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Booking.written`."""
+    async def open(self, asked: ReservationRequest) -> tuple[Reservation, Headers]:
+        """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Reservation.written`."""
         terms = self._terms_of(asked)
         if terms.draws:
             booking, ruling = await self._reserve_within(asked, terms)
@@ -134,13 +134,13 @@ class Books:
         self._open[asked.request_id] = booking
         return booking, headers
 
-    def withdraw(self, booking: Booking) -> None:
+    def withdraw(self, booking: Reservation) -> None:
         """The journal did not take its hold: it has never been opened."""
         booking.is_settled = True
         self._open.pop(booking.hold.request_id, None)
         self._arbiter.release(booking.hold.request_id)
 
-    async def extend(self, booking: Booking, needed: int) -> bool:
+    async def extend(self, booking: Reservation, needed: int) -> bool:
         """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it.
 
         False: what is needed cannot be held. True without a hold where the reservation covers it already.
@@ -156,7 +156,7 @@ class Books:
                 return True
         return not sizes
 
-    async def _hold_more(self, booking: Booking, allowance: int) -> bool:
+    async def _hold_more(self, booking: Reservation, allowance: int) -> bool:
         asked = booking.asked
         amount = (asked.quote.hold(booking.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held
         if amount <= 0:
@@ -170,7 +170,7 @@ class Books:
         booking.held += amount
         return True
 
-    def _renewed(self, booking: Booking) -> Claim:
+    def _renewed(self, booking: Reservation) -> LimitRequest:
         """By the limits of this moment: there may have been credit since, or a larger budget."""
         key = self.directory.newest(booking.asked.key)
         draws = {draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), booking.asked.at_ms)}
@@ -178,7 +178,7 @@ class Books:
             booking.claim, draws=tuple([draws.get(draw.account, draw) for draw in booking.claim.draws])
         )
 
-    def settle(self, booking: Booking, facts: RequestFacts) -> None:
+    def settle(self, booking: Reservation, facts: RequestRecord) -> None:
         """Exactly once. Completes the facts by what it cost."""
         if booking.is_settled:
             return
@@ -199,7 +199,7 @@ class Books:
         if self.writer is not None:
             self.writer.put(self._settlement(booking, row_of(facts, self.instance), usage), must=True)
 
-    def refused(self, facts: RequestFacts) -> None:
+    def refused(self, facts: RequestRecord) -> None:
         """A request that held nothing. Who sent no good key leaves no row: strangers do not fill the database."""
         if self.writer is None or facts.key_id is None:
             return
@@ -218,7 +218,7 @@ class Books:
         if self._progress is not None and self._progress.may_write(time.monotonic()):
             self._write_progress(self._progress)
 
-    def _write_progress(self, pace: ProgressPace) -> None:
+    def _write_progress(self, pace: ProgressInterval) -> None:
         rows, times = [], []
         for request_id, booking in self._open.items():
             stand = booking.progress() if booking.progress is not None else None
@@ -252,11 +252,13 @@ class Books:
         await self._arbiter.close()
         return self.writer is None or await self.writer.close(timeout_s)
 
-    async def _reserve(self, booking: Booking) -> Ruling:
+    async def _reserve(self, booking: Reservation) -> LimitDecision:
         decision = self._arbiter.reserve_at_once(booking.claim, booking.hold)
-        return Ruling(decision=decision) if decision is not None else await self._rule(booking)
+        return LimitDecision(decision=decision) if decision is not None else await self._rule(booking)
 
-    async def _reserve_within(self, asked: Asked, terms: Terms) -> tuple[Booking, Ruling]:
+    async def _reserve_within(
+        self, asked: ReservationRequest, terms: AccountLimits
+    ) -> tuple[Reservation, LimitDecision]:
         """Where money is limited: as large as is wanted, or as large as fits, or what is refused."""
         need = self._need_of(asked)
         left = await self._left(terms) if need.limit is None else None
@@ -278,19 +280,19 @@ class Books:
             size = smaller
         return booking, ruling
 
-    async def _left(self, terms: Terms, *, exactly: bool = False) -> int | None:
+    async def _left(self, terms: AccountLimits, *, exactly: bool = False) -> int | None:
         try:
             return await self._arbiter.left(terms.draws, exactly=exactly)
         except GatewayFault as error:
             raise Refusal(error) from None
 
-    def _need_of(self, asked: Asked) -> Need:
+    def _need_of(self, asked: ReservationRequest) -> Need:
         if asked.measure is not None:
             return asked.measure.need(self._hold_tokens)
         most = asked.output_tokens or self._hold_tokens
         return Need(prompt=asked.prompt_tokens, limit=asked.output_tokens, default=self._hold_tokens, most=most)
 
-    def _terms_of(self, asked: Asked) -> Terms:
+    def _terms_of(self, asked: ReservationRequest) -> AccountLimits:
         """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
         key = asked.key
         workspace = self.directory.workspace_of(key)
@@ -301,7 +303,7 @@ class Books:
             raise Refusal(unavailable("Limits are not kept by several processes that share nothing."))
         return terms
 
-    def _book(self, asked: Asked, terms: Terms, size: Size, need: Need | None) -> Booking:
+    def _book(self, asked: ReservationRequest, terms: AccountLimits, size: Size, need: Need | None) -> Reservation:
         """`need` is None where nothing limits the money."""
         key, workspace, draws = asked.key, terms.workspace, terms.draws
         output_tokens = size.answer + (need.besides if need is not None else 0)
@@ -326,7 +328,7 @@ class Books:
             body_digest=asked.body_digest,
         )
         usual = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
-        claim = Claim(
+        claim = LimitRequest(
             request_id=asked.request_id,
             key_id=key.id,
             rpm=key.rpm,
@@ -337,13 +339,13 @@ class Books:
             draws=draws,
             tallies=terms.tallies,
         )
-        booking = Booking(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
+        booking = Reservation(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
         if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
             booking.allowance, booking.choices = output_tokens, need.choices
             booking.limit, booking.flags = limit_of(need, size)
         return booking
 
-    async def _rule(self, booking: Booking) -> Ruling:
+    async def _rule(self, booking: Reservation) -> LimitDecision:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
         task = asyncio.get_running_loop().create_task(self._arbiter.reserve(booking.claim, booking.hold))
         try:
@@ -357,7 +359,7 @@ class Books:
             undoing.add_done_callback(self._undoing.discard)
             raise
 
-    async def _undo(self, booking: Booking, task: "asyncio.Task[Ruling]") -> None:
+    async def _undo(self, booking: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
         await asyncio.wait({task})
         facts = self._leaving.pop(booking.hold.request_id)
         ruling = task.result() if not task.cancelled() and task.exception() is None else None
@@ -369,13 +371,13 @@ class Books:
         if facts is not None:
             self.refused(facts)
 
-    def _settle_left(self, booking: Booking, facts: RequestFacts | None) -> Settle:
+    def _settle_left(self, booking: Reservation, facts: RequestRecord | None) -> Settle:
         if facts is None:
             return abandoned(booking.hold)
         facts.held, facts.cost, facts.workspace_id = booking.held, 0, booking.workspace_id
         return self._settlement(booking, row_of(facts, self.instance), None)
 
-    def _settlement(self, booking: Booking, row: Row, usage: Usage | None) -> Settle:
+    def _settlement(self, booking: Reservation, row: Row, usage: Usage | None) -> Settle:
         return Settle(
             row=row,
             account=booking.hold.account,
@@ -385,9 +387,9 @@ class Books:
         )
 
 
-def without_store(directory: Directory) -> Books:
+def without_store(directory: KeyDirectory) -> Accounting:
     """Limits in memory, and no books."""
-    return Books("", directory, MemoryArbiter(None, None))
+    return Accounting("", directory, MemoryLimiter(None, None))
 
 
 def abandoned(hold: Hold) -> Settle:

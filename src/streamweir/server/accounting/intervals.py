@@ -13,7 +13,7 @@ from streamweir.store.ledger.writer import DECISION_S
 from streamweir.store.limits.shared import INSTANCE_S, PAUSE_S, TIMEOUT_S
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class Intervals(Struct, frozen=True, kw_only=True):
     tick_s: float = 1.0
     """Between two looks at what has changed."""
     beat_s: float = 2.0
@@ -43,4 +43,4 @@ class Pace(Struct, frozen=True, kw_only=True):
     """How long Valkey is left alone when it has failed too often."""
 
 
-USUAL = Pace()
+USUAL = Intervals()

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import is_well_formed
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.telemetry.log import logger
 from streamweir.store.db.engine import StoreUnavailable
 
@@ -31,7 +31,7 @@ MOST_UNKNOWN = 4096
 class KeyLookup:
     def __init__(
         self,
-        directory: Directory,
+        directory: KeyDirectory,
         look: Callable[[], Awaitable[None]],
         *,
         every_s: float = EVERY_S,

@@ -32,7 +32,7 @@ class _Entry(Struct, frozen=True):
     """Unix seconds: a secret that was rotated away is good until then."""
 
 
-class Directory:
+class KeyDirectory:
     def __init__(self, file_keys: KeyRing, longest_unseen_s: float = 60.0) -> None:
         self._file = file_keys
         self._longest_unseen_s = longest_unseen_s
@@ -99,7 +99,7 @@ class Directory:
         found = self._stored[digests[0]].key if digests else self._file.of_digest(key.digest)
         return found if found is not None and found.id == key.id else key
 
-    def why_unsure(self, key: Key) -> GatewayFault | None:
+    def stale_reason(self, key: Key) -> GatewayFault | None:
         """Whether what is known of a key is too old to go by."""
         if key.id in self._digests and time.monotonic() - self._seen_at > self._longest_unseen_s:
             return GatewayFault("ledger_unavailable", "The keys cannot be checked at the moment.")

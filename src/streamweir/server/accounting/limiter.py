@@ -14,30 +14,30 @@ from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim, Decision, Draw
+from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
-from streamweir.store.journal.journal import Ticket
+from streamweir.store.journal.journal import WriteHandle
 from streamweir.store.ledger.accounts import used_of
 from streamweir.store.ledger.writer import DECISION_S, Writer
 
 
-class Ruling(Struct, frozen=True, kw_only=True):
+class LimitDecision(Struct, frozen=True, kw_only=True):
     decision: Decision
     is_booked: bool = False
     """The hold is in the database, or in the journal already."""
-    ticket: Ticket | None = None
+    ticket: WriteHandle | None = None
     """Of the journal, where it is there."""
     code: str | None = None
     """Why it was refused after all, by the database."""
 
 
-class Arbiter(Protocol):
+class Limiter(Protocol):
     is_degraded: bool
     """The others cannot be asked at the moment."""
 
-    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
         """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
         nothing is reserved."""
         ...
@@ -46,17 +46,17 @@ class Arbiter(Protocol):
         """Of a period that has only begun: this process knows that nothing is spent in it yet."""
         ...
 
-    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
         """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
         ...
 
-    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
         overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
         nothing could be reserved either."""
         ...
 
-    async def extend(self, entry: Extend, claim: Claim) -> bool:
+    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
         """Whether more may be held; where it may, it is, and booked where the database decided."""
         ...
 
@@ -87,7 +87,7 @@ class Arbiter(Protocol):
     async def close(self) -> None: ...
 
 
-class MemoryArbiter:
+class MemoryLimiter:
     """For a process that is alone. Without a store (None) there is no money either."""
 
     is_degraded = False
@@ -98,7 +98,7 @@ class MemoryArbiter:
         self._decision_s = decision_s
         self._limits = LocalLimits()
 
-    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
         if hold.idempotency is not None:
             return None
         decision = self._limits.reserve(claim, time.monotonic())
@@ -107,7 +107,7 @@ class MemoryArbiter:
     def begin(self, account: str) -> None:
         self._limits.seed(account, 0)
 
-    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
         until = time.monotonic() + self._decision_s
         for draw in claim.draws:
             if not self._limits.knows(draw.account):
@@ -116,7 +116,7 @@ class MemoryArbiter:
         if decision.missing:  # forgotten again while another was being seeded
             raise unavailable()
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
-            return Ruling(decision=decision)
+            return LimitDecision(decision=decision)
         try:
             code = await self._writer.decide(hold, (), self._left_s(until))
         except BaseException as reason:
@@ -126,9 +126,9 @@ class MemoryArbiter:
             raise
         if code is not None:
             self.release(claim.request_id)
-        return Ruling(decision=decision, is_booked=True, code=code)
+        return LimitDecision(decision=decision, is_booked=True, code=code)
 
-    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
+    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
         until = 0.0
         least: int | None = None
         for draw in draws:
@@ -141,7 +141,7 @@ class MemoryArbiter:
                 least = draw.limit - used
         return least
 
-    async def extend(self, entry: Extend, claim: Claim) -> bool:
+    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
         return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None:

@@ -24,8 +24,8 @@ from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
 from streamweir.policy.access import Key
 from streamweir.policy.prices import Quote, cost_of, decode_quote
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.intervals import USUAL, Pace
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.telemetry.log import logger
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import Store, StoreUnavailable
@@ -47,17 +47,17 @@ class Node(Struct, kw_only=True):
     """How many processes serve at the moment, this one among them."""
 
 
-class Upkeep:
+class Maintenance:
     def __init__(
         self,
         store: Store,
-        books: Books,
+        books: Accounting,
         node: Node,
         *,
         stop_key: Callable[[Key], None],
         stop_request: Callable[[str], None],
         retention_days: float,
-        pace: Pace = USUAL,
+        pace: Intervals = USUAL,
         background: BackgroundTasks | None = None,
     ) -> None:
         """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
@@ -176,7 +176,7 @@ class Upkeep:
         now = time.monotonic()
         if now - self._beat_at < self._pace.beat_s:
             return
-        await give_sign(self._store, self._node, self._pace.silent_s)
+        await heartbeat(self._store, self._node, self._pace.silent_s)
         self._beat_at = now
 
     def _stay_in_touch(self) -> None:
@@ -202,11 +202,11 @@ class Upkeep:
         # Where a clock was set forward everybody seems dead, until his next sign of life.
         self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
         dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
-        await bury(self._store, dead)
+        await settle_dead_instances(self._store, dead)
         await self._books.correct()
 
 
-async def give_sign(store: Store, node: Node, silent_s: float) -> None:
+async def heartbeat(store: Store, node: Node, silent_s: float) -> None:
     """A sign of life, and how many others gave one. Raises `StoreUnavailable`."""
     at_ms = now_ms()
 
@@ -218,7 +218,7 @@ async def give_sign(store: Store, node: Node, silent_s: float) -> None:
     node.peers = max(1, await store.write(write))
 
 
-async def bury(store: Store, instances: list[str]) -> None:
+async def settle_dead_instances(store: Store, instances: list[str]) -> None:
     """Settles what dead processes left open. Raises `StoreUnavailable`."""
     count = 0
     while instances:

@@ -14,7 +14,7 @@ _MINUTE_MS = 60_000
 _MOST = 4096
 
 
-class Quotes:
+class RoutePrices:
     def __init__(self, prices: PriceBook, kinds: Mapping[str, str], overrides: Mapping[str, Rates]) -> None:
         """`kinds` of the providers by their names; `overrides`: the operator's own prices by the model's id."""
         self.prices = prices

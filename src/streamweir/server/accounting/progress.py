@@ -14,7 +14,7 @@ _PART = 4
 """Of the time that the first of them has waited: so long after the last one the next is written."""
 
 
-class ProgressPace:
+class ProgressInterval:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._mark = 0

@@ -11,9 +11,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from streamweir.core.usage import Usage
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
-from streamweir.server.telemetry.timeline import read_strip
+from streamweir.server.telemetry.timeline import read_timeline
 from streamweir.store.journal.entries import LONGEST_NAME, Row, short
 from streamweir.wire import jsonio
 
@@ -33,7 +33,7 @@ class _Buckets(Struct, omit_defaults=True, kw_only=True):
     audio_output: int | None = None
 
 
-def row_of(facts: RequestFacts, instance: str) -> Row:
+def row_of(facts: RequestRecord, instance: str) -> Row:
     usage, gaps, completion_id, target = facts.usage, facts.gaps, facts.completion_id, facts.target
     return Row(
         request_id=facts.id,
@@ -77,18 +77,18 @@ def row_of(facts: RequestFacts, instance: str) -> Row:
         rates=facts.rates,
         admitted_ms=round(facts.admitted_s * 1000) if facts.admitted_s is not None else None,
         settled_ms=round(facts.settled_s * 1000) if facts.settled_s is not None else None,
-        strip=_json(read_strip(facts.strip, facts.arrived_s)) if facts.strip is not None else None,
+        strip=_json(read_timeline(facts.strip, facts.arrived_s)) if facts.strip is not None else None,
     )
 
 
-def _model(facts: RequestFacts) -> str | None:
+def _model(facts: RequestRecord) -> str | None:
     """One that nobody has may be anything, a key in the wrong place too."""
     if facts.model is not None and facts.error == "model_not_found":
         return clean(facts.model, LONGEST_NAME)
     return short(facts.model) if facts.model is not None else None
 
 
-def _attempts(facts: RequestFacts) -> str:
+def _attempts(facts: RequestRecord) -> str:
     attempts = [
         {
             "target": short(attempt.target),

@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim
+from streamweir.policy.claim import LimitRequest
 from streamweir.policy.prices import Quote, Rates, cost_of
 from streamweir.policy.reserve import Need
 from streamweir.store.journal.entries import Hold
-from streamweir.store.journal.journal import Ticket
+from streamweir.store.journal.journal import WriteHandle
 from streamweir.store.ledger.writer import DECISION_S
 
 
-class Measured(Protocol):
+class ReservationSizes(Protocol):
     """What must be reserved for a request, asked for only where its money is limited."""
 
     def need(self, hold_tokens: int) -> Need: ...
@@ -29,7 +29,7 @@ class Measured(Protocol):
         ...
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ReservationRequest(Struct, frozen=True, kw_only=True):
     """What a request is, as far as the books must know it before it goes out."""
 
     request_id: str
@@ -47,11 +47,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     """As asked for: some have rates of their own."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
-    measure: Measured | None = None
+    measure: ReservationSizes | None = None
     """None: it is as large as its estimate."""
 
 
-class Stand(NamedTuple):
+class AttemptProgress(NamedTuple):
     """How far a request is."""
 
     target: str
@@ -64,10 +64,10 @@ class Stand(NamedTuple):
     """When the last piece of it did."""
 
 
-class Booking(Struct, eq=False):
-    asked: Asked
+class Reservation(Struct, eq=False):
+    asked: ReservationRequest
     hold: Hold
-    claim: Claim
+    claim: LimitRequest
     held: int
     allowance: int | None
     """How many tokens of answer the hold pays for. None: nothing limits them."""
@@ -81,11 +81,11 @@ class Booking(Struct, eq=False):
     extensions: int = 0
     step: int | None = None
     """By how many tokens the hold was extended last."""
-    ticket: Ticket | None = None
+    ticket: WriteHandle | None = None
     """None: the hold is in the database, or there are no books."""
-    progress: Callable[[], Stand] | None = None
+    progress: Callable[[], AttemptProgress] | None = None
     """None: no target was asked yet, or it is over."""
-    told: Stand | None = None
+    told: AttemptProgress | None = None
     """What of it stands in the journal."""
     is_settled: bool = False
     decision_s: float = DECISION_S

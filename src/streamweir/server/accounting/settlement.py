@@ -13,9 +13,9 @@ from concurrent.futures import Executor
 from msgspec import Struct
 
 from streamweir.pipeline.settlement import Settlement
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.reservation import Booking
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.reservation import Reservation
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.requests.content import Content
 from streamweir.store.requests.content_queue import ContentQueue
 
@@ -23,8 +23,8 @@ from streamweir.store.requests.content_queue import ContentQueue
 class Ended(Struct, frozen=True, kw_only=True):
     """A request that is over, and what is still to be done for it."""
 
-    facts: RequestFacts
-    booking: Booking | None = None
+    facts: RequestRecord
+    booking: Reservation | None = None
     count: Callable[[], Settlement] | None = None
     """Counts what nobody reported. For a thread."""
     estimate: Callable[[], Settlement] | None = None
@@ -36,10 +36,10 @@ class Ended(Struct, frozen=True, kw_only=True):
 class Settlements:
     def __init__(
         self,
-        books: Books,
+        books: Accounting,
         contents: ContentQueue | None,
         executor: Executor,
-        report: Callable[[RequestFacts], None],
+        report: Callable[[RequestRecord], None],
         fault: Callable[[BaseException, str], None],
     ) -> None:
         """`report` is told of every request, once, when its facts are complete; `fault` of a bug, with the id."""

@@ -22,12 +22,12 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Claim, Decision, Draw
+from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
-from streamweir.server.accounting.limiter import Ruling, left_s, unavailable
+from streamweir.server.accounting.limiter import LimitDecision, left_s, unavailable
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
-from streamweir.store.journal.journal import JournalUnavailable, Ticket
+from streamweir.store.journal.journal import JournalUnavailable, WriteHandle
 from streamweir.store.ledger.accounts import used_of
 from streamweir.store.ledger.writer import DECISION_S, Writer
 from streamweir.store.limits.shared import SharedLimits, SharedUnavailable
@@ -43,9 +43,9 @@ class _Pin(Struct):
     """Of the writer: when the database has all that was put until then, the account needs it no more."""
 
 
-class SharedArbiter:
+class SharedLimiter:
     """`shared` is None where no Valkey is configured: then it is as if it were away. See
-    `server.accounting.limiter.Arbiter`."""
+    `server.accounting.limiter.Limiter`."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class SharedArbiter:
         self._is_beating = False
         self.is_degraded = False
 
-    def reserve_at_once(self, claim: Claim, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
         return Decision() if not claim.is_limited and hold.idempotency is None else None
 
     def begin(self, account: str) -> None:  # noqa: ARG002 (others may have spent in it)
         return
 
-    async def reserve(self, claim: Claim, hold: Hold) -> Ruling:
+    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
         until = time.monotonic() + self._decision_s
         decision = await self._count(claim, until)
         if decision.refusal is not None or not (claim.draws or hold.idempotency is not None):
-            return Ruling(decision=decision)
+            return LimitDecision(decision=decision)
         if claim.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
             self._unheard.update(draw.account for draw in claim.draws)
         try:
@@ -94,9 +94,9 @@ class SharedArbiter:
             raise
         if code is not None:
             await self._give_back(claim.request_id)
-        return Ruling(decision=decision, is_booked=True, code=code)
+        return LimitDecision(decision=decision, is_booked=True, code=code)
 
-    async def left(self, draws: Sequence[Draw], *, exactly: bool = False) -> int | None:
+    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """By Valkey where it knows; `exactly`, and else, by the database as well."""
         used: dict[str, int] = {}
         if self._shared is not None:
@@ -110,7 +110,7 @@ class SharedArbiter:
                 used |= {account: max(amount, used.get(account, amount)) for account, amount in booked.items()}
         return min([draw.limit - used[draw.account] for draw in draws if draw.account in used], default=None)
 
-    async def extend(self, entry: Extend, claim: Claim) -> bool:
+    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
         try:
             if await self._writer.extend(entry, claim.draws) is not None:
                 return False
@@ -197,13 +197,13 @@ class SharedArbiter:
         if self._shared is not None:
             await self._shared.close()
 
-    async def _without_database(self, claim: Claim, hold: Hold, decision: Decision) -> Ruling:
+    async def _without_database(self, claim: LimitRequest, hold: Hold, decision: Decision) -> LimitDecision:
         """Valkey has decided, and the journal remembers: from the moment on in which the writer gives it up."""
         if claim.request_id not in self._is_shared or hold.idempotency is not None:
             self.release(claim.request_id)
             raise unavailable()
         try:
-            ticket: Ticket = self._writer.put(hold)
+            ticket: WriteHandle = self._writer.put(hold)
         except JournalUnavailable:
             self.release(claim.request_id)
             raise unavailable() from None
@@ -211,9 +211,9 @@ class SharedArbiter:
             self._writer.abandon(hold)
             self.release(claim.request_id)
             raise unavailable()
-        return Ruling(decision=decision, is_booked=True, ticket=ticket)
+        return LimitDecision(decision=decision, is_booked=True, ticket=ticket)
 
-    async def _count(self, claim: Claim, until: float) -> Decision:
+    async def _count(self, claim: LimitRequest, until: float) -> Decision:
         if not claim.is_limited:
             return Decision()
         if self._shared is not None:
@@ -234,7 +234,7 @@ class SharedArbiter:
             self._is_local.add(claim.request_id)
         return decision
 
-    async def _seeded(self, claim: Claim, decision: Decision, until: float) -> Decision:
+    async def _seeded(self, claim: LimitRequest, decision: Decision, until: float) -> Decision:
         """Accounts that Valkey has never seen, or lost."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         try:
@@ -258,7 +258,7 @@ class SharedArbiter:
         except SharedUnavailable:
             return False
 
-    async def _pin(self, claim: Claim, mark: int) -> bool:
+    async def _pin(self, claim: LimitRequest, mark: int) -> bool:
         """Whether what was drawn, and stands in the journal before `mark`, is safe from being put right by others."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         now = time.monotonic()

@@ -28,7 +28,7 @@ from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, Taker, Unfinished
 from streamweir.server.http.message import Headers, Request
-from streamweir.server.http.security_headers import is_sealed, sealed
+from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
 from streamweir.server.telemetry.log import logger
 from streamweir.wire import jsonio
 
@@ -105,7 +105,7 @@ def control_app(
         return error if error is None or onlooker is None else await onlooker(request, scope)
 
     every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
-    app = _SealedApp(
+    app = _SecuredApp(
         is_secure=is_secure,
         middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
         exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
@@ -115,7 +115,7 @@ def control_app(
     return app
 
 
-class _SealedApp(Starlette):
+class _SecuredApp(Starlette):
     """Around all of it, the answer to a fault included: no answer of the console goes without its headers."""
 
     def __init__(self, *, is_secure: bool, **more: Any) -> None:
@@ -128,11 +128,11 @@ class _SealedApp(Starlette):
         async def send_sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
-                headers = sealed(path, said, is_secure=self._is_secure)
+                headers = with_security_headers(path, said, is_secure=self._is_secure)
                 message["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
             await send(message)
 
-        await super().__call__(scope, receive, send_sealed if is_sealed(path) else send)
+        await super().__call__(scope, receive, send_sealed if needs_security_headers(path) else send)
 
 
 class _Guard:

@@ -31,7 +31,7 @@ _TCP_INFO_QUEUE_AT = 24
 """Of a listening socket, `tcpi_unacked` is how many wait and `tcpi_sacked` how many may."""
 
 
-class Taken(Enum):
+class AcceptResult(Enum):
     """What became of a connection."""
 
     ENTERED = auto()
@@ -41,8 +41,8 @@ class Taken(Enum):
     """There is no file to spare for it."""
 
 
-class Taker(Protocol):
-    def accepted(self, sock: socket.socket, /) -> Taken:
+class ConnectionHandler(Protocol):
+    def accepted(self, sock: socket.socket, /) -> AcceptResult:
         """It does not block."""
         ...
 
@@ -54,7 +54,7 @@ class Taker(Protocol):
 
 
 class Acceptor:
-    def __init__(self, listener: socket.socket, taker: Taker, *, batch: int = BATCH) -> None:
+    def __init__(self, listener: socket.socket, taker: ConnectionHandler, *, batch: int = BATCH) -> None:
         """Takes over the listener."""
         listener.setblocking(False)
         self._listener = listener
@@ -101,9 +101,9 @@ class Acceptor:
                 return
             sock.setblocking(False)
             taken = self._taker.accepted(sock)
-            if taken is Taken.NOT:
+            if taken is AcceptResult.NOT:
                 self._refuse(sock)
-            elif taken is Taken.ENTERED:
+            elif taken is AcceptResult.ENTERED:
                 entered += 1
                 if entered == self._batch:
                     return

@@ -26,7 +26,7 @@ AsgiApp = Callable[
 
 
 HANDOVER = "streamweir.handover"
-"""An extension of the scope: a function that takes a `Taker`."""
+"""An extension of the scope: a function that takes a `ConnectionHandler`."""
 Taker = Callable[[Request, Response], None]
 BODY = "streamweir.body"
 """An extension of the scope: a `BodyReader`."""

@@ -22,12 +22,12 @@ from math import inf
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.http.body import Body, ChunkedBody, SizedBody, too_large
-from streamweir.server.http.connection_io import Line, Phase
+from streamweir.server.http.connection_io import ConnectionIO, Phase
 from streamweir.server.http.head import Head, HeadReader
 from streamweir.server.http.ids import new_id
 from streamweir.server.http.message import UNREAD, BodyHold, Request
 from streamweir.server.http.response import HttpResponse
-from streamweir.server.http.server_interface import Owner, too_many, too_much_at_once
+from streamweir.server.http.server_interface import ServerInterface, too_many, too_much_at_once
 
 _BLANK_LINES = re.compile(rb"(?:\r\n)*")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -35,8 +35,8 @@ _TURN = 16
 """How many pipelined requests are begun before other connections have their turn."""
 
 
-class Connection(Line):
-    """See `server.http.response.Carrier`."""
+class Connection(ConnectionIO):
+    """See `server.http.response.ResponseTransport`."""
 
     __slots__ = (
         "_app",
@@ -59,7 +59,7 @@ class Connection(Line):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: ServerInterface,
         loop: asyncio.AbstractEventLoop,
         *,
         is_surplus: bool = False,

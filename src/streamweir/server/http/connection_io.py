@@ -14,7 +14,7 @@ from math import inf
 from typing import cast
 
 from streamweir.server.http.limits import HttpLimits
-from streamweir.server.http.timers import SLACK_S, Alarm, Clock, Stall
+from streamweir.server.http.timers import SLACK_S, DeadlineTimer, TimerQueue, WriteStall
 
 _STALL_LOOKS = 4
 """How often the waiting bytes are looked at within `write_stall_s`."""
@@ -31,7 +31,7 @@ class Phase(Enum):
     CLOSED = auto()
 
 
-class Line(asyncio.Protocol, ABC):
+class ConnectionIO(asyncio.Protocol, ABC):
     __slots__ = (
         "_alarm",
         "_deadline",
@@ -50,15 +50,15 @@ class Line(asyncio.Protocol, ABC):
 
     _transport: asyncio.Transport
 
-    def __init__(self, limits: HttpLimits, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, limits: HttpLimits, loop: asyncio.AbstractEventLoop, clock: TimerQueue) -> None:
         self._limits = limits
         self._loop = loop
         self._peer = ""
         self._phase = Phase.IDLE
         self._deadline = inf
         """Of the phase."""
-        self._alarm = Alarm(clock, self)
-        self._stall = Stall()
+        self._alarm = DeadlineTimer(clock, self)
+        self._stall = WriteStall()
         self._sent = 0
         """All that was handed to the transport, but for the answer that is under way."""
         self._is_paused = False

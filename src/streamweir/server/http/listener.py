@@ -22,13 +22,13 @@ from functools import partial
 from math import inf
 from ssl import SSLContext, SSLError
 
-from streamweir.server.http.acceptor import BATCH, Acceptor, Taken
+from streamweir.server.http.acceptor import BATCH, Acceptor, AcceptResult
 from streamweir.server.http.connection import Connection
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import Application
-from streamweir.server.http.read_budget import Turns
-from streamweir.server.http.server_interface import Early
-from streamweir.server.http.timers import Clock
+from streamweir.server.http.read_budget import ReadBudget
+from streamweir.server.http.server_interface import EarlyRefusal
+from streamweir.server.http.timers import TimerQueue
 
 __all__ = ["HttpLimits", "HttpServer"]
 
@@ -51,7 +51,7 @@ _NOT_SENT_LOW_WATER = 16 * 1024
 
 
 class HttpServer:
-    """See `server.http.server_interface.Owner`."""
+    """See `server.http.server_interface.ServerInterface`."""
 
     def __init__(
         self, app: Application, limits: HttpLimits, *, reserved: tuple[str, ...] = (), batch: int = BATCH
@@ -62,14 +62,14 @@ class HttpServer:
         self.reserved = reserved
         self.limits = limits
         """Of the connections that are opened from now on."""
-        self.clock = Clock()
-        self.turns = Turns()
+        self.clock = TimerQueue()
+        self.turns = ReadBudget()
         self.is_admitting = True
         self.keeps_alive = True
         """Whether a connection outlives its answer."""
         self.upstream_files: Callable[[], int] = int
         """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
-        self.early: Early | None = None
+        self.early: EarlyRefusal | None = None
         """See `look_early`."""
         self.probe: Callable[[bytes], bytes | None] | None = None
         """A whole answer to the bytes of a probe; None: it is none. Asked only while there is an `early`."""
@@ -116,17 +116,17 @@ class HttpServer:
         found = zip(self._addresses, (acceptor.queue for acceptor in self._acceptors), strict=False)
         return [(f"{host}:{port}", *queue) for (host, port), queue in found if queue is not None]
 
-    def look_early(self, early: Early | None) -> None:
+    def look_early(self, early: EarlyRefusal | None) -> None:
         """Lets it see the bytes of requests before anything else does; it may refuse them. None: every one is read."""
         self.early = early
         for acceptor in self._acceptors:
             acceptor.await_data(early is not None)
 
-    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> Taken:
+    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> AcceptResult:
         """Makes a connection of an accepted socket."""
         is_surplus = not self.has_place()
         if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
-            return Taken.NOT
+            return AcceptResult.NOT
         first, is_fresh = b"", True
         if self.early is not None and ssl_context is None:
             first = _read_at_once(sock)
@@ -136,7 +136,7 @@ class HttpServer:
                     sock.send(answer)
                 if closes:
                     sock.close()
-                    return Taken.ANSWERED
+                    return AcceptResult.ANSWERED
                 first, is_fresh = b"", False
         loop, limits = asyncio.get_running_loop(), self.limits
         task: asyncio.Task[object] = loop.create_task(
@@ -150,7 +150,7 @@ class HttpServer:
         )
         self._entering[task] = is_surplus
         task.add_done_callback(partial(self._entered, sock))
-        return Taken.ENTERED
+        return AcceptResult.ENTERED
 
     def _answer_early(self, first: bytes, *, is_surplus: bool) -> tuple[bytes | None, bool]:
         """And whether the connection is closed then. A probe does not wait until one is made of its socket."""
@@ -270,13 +270,13 @@ class HttpServer:
 
 
 class _Taker:
-    """See `server.http.acceptor.Taker`."""
+    """See `server.http.acceptor.ConnectionHandler`."""
 
     def __init__(self, server: HttpServer, ssl_context: SSLContext | None) -> None:
         self._server = server
         self._ssl_context = ssl_context
 
-    def accepted(self, sock: socket.socket, /) -> Taken:
+    def accepted(self, sock: socket.socket, /) -> AcceptResult:
         return self._server.enter(sock, self._ssl_context)
 
     def files_exhausted(self, reason: OSError, /) -> None:

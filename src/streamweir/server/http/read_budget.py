@@ -14,7 +14,7 @@ BUDGET = 1024
 """About four milliseconds."""
 
 
-class Turns:
+class ReadBudget:
     __slots__ = ("_budget", "_left")
 
     def __init__(self, budget: int = BUDGET) -> None:

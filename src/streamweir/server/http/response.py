@@ -1,6 +1,6 @@
 """The one writer of an answer: heads and frames as bytes, each in one write. See `server.http.message.Response`.
 
-It knows how HTTP/1.1 frames a response and nothing of the connection's life: that is its `Carrier`,
+It knows how HTTP/1.1 frames a response and nothing of the connection's life: that is its `ResponseTransport`,
 which it asks once whether the connection ends with this answer, and tells when the answer is over.
 What goes into a header is cleaned here, whoever made it (docs/spec/security.md S21): a character that
 has no place there is left out. `write` is the hot path: one format, one call of the transport.
@@ -29,7 +29,7 @@ _NO_VALUE = re.compile(r"[^\t -~\x80-\xff]+")
 _LINES = {int(status): f"HTTP/1.1 {int(status)} {status.phrase}\r\n" for status in HTTPStatus}
 
 
-class Carrier(Protocol):
+class ResponseTransport(Protocol):
     """The connection, as far as a response knows it."""
 
     is_full: bool
@@ -68,7 +68,7 @@ class HttpResponse:
     )
 
     def __init__(
-        self, carrier: Carrier, send: Callable[[bytes], None], request_id: str, *, is_head: bool, is_1_1: bool
+        self, carrier: ResponseTransport, send: Callable[[bytes], None], request_id: str, *, is_head: bool, is_1_1: bool
     ) -> None:
         self._carrier = carrier
         self._send = send

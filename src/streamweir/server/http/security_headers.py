@@ -33,22 +33,22 @@ _ROOTS = ("/console", "/api")
 _BELOW = ("/console/", "/api/")
 
 
-def is_sealed(path: str) -> bool:
+def needs_security_headers(path: str) -> bool:
     """By a path as it was sent: `/%61pi` is not `/api`, to the router neither."""
     return path in _ROOTS or path.startswith(_BELOW)
 
 
-def sealed(path: str, headers: Headers, *, is_secure: bool) -> Headers:
-    return seal_on(headers, is_secure=is_secure) if is_sealed(path) else headers
+def with_security_headers(path: str, headers: Headers, *, is_secure: bool) -> Headers:
+    return add_security_headers(headers, is_secure=is_secure) if needs_security_headers(path) else headers
 
 
-def seal_on(headers: Headers, *, is_secure: bool) -> Headers:
+def add_security_headers(headers: Headers, *, is_secure: bool) -> Headers:
     seal = SEAL + ONLY_TLS if is_secure else SEAL
     names = {name for name, _ in seal}
     return tuple(each for each in headers if each[0].lower() not in names) + seal
 
 
-class SealedResponse:
+class SecuredResponse:
     """See `server.http.message.Response`: the writer of an answer to the console that does not come from its routes."""
 
     __slots__ = ("_is_secure", "_response")
@@ -116,4 +116,4 @@ class SealedResponse:
         self._response.read_body(most, done)
 
     def _sealed(self, headers: Headers) -> Headers:
-        return seal_on(headers, is_secure=self._is_secure)
+        return add_security_headers(headers, is_secure=self._is_secure)

@@ -6,14 +6,14 @@ from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import Application
 from streamweir.server.http.pressure import come_back_s
-from streamweir.server.http.read_budget import Turns
-from streamweir.server.http.timers import Clock
+from streamweir.server.http.read_budget import ReadBudget
+from streamweir.server.http.timers import TimerQueue
 
 if TYPE_CHECKING:
     from streamweir.server.http.connection import Connection
 
 
-class Early(Protocol):
+class EarlyRefusal(Protocol):
     """See `server.request.overload`."""
 
     def __call__(self, data: bytes, /, *, closes: bool) -> bytes | None:
@@ -21,7 +21,7 @@ class Early(Protocol):
         ...
 
 
-class Owner(Protocol):
+class ServerInterface(Protocol):
     """The server, as far as a connection knows it."""
 
     @property
@@ -31,10 +31,10 @@ class Owner(Protocol):
     def limits(self) -> HttpLimits: ...
 
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> TimerQueue: ...
 
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> ReadBudget: ...
 
     @property
     def is_admitting(self) -> bool: ...
@@ -45,7 +45,7 @@ class Owner(Protocol):
     def opened(self, connection: "Connection", /) -> None: ...
 
     @property
-    def early(self) -> Early | None: ...
+    def early(self) -> EarlyRefusal | None: ...
 
     @property
     def reserved(self) -> tuple[str, ...]:

@@ -18,23 +18,23 @@ _FEW = 64
 """So many places in the heap may be taken by alarms that will never ring, however many others there are."""
 
 
-class Sleeper(Protocol):
+class TimerTarget(Protocol):
     def wake(self) -> None: ...
 
 
-class Clock:
+class TimerQueue:
     """All alarms of one loop."""
 
     __slots__ = ("_due", "_heap", "_order", "_stale", "_timer")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Alarm]] = []
+        self._heap: list[tuple[float, int, DeadlineTimer]] = []
         self._order = count()
         self._stale = 0
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf
 
-    def add(self, when: float, alarm: "Alarm") -> None:
+    def add(self, when: float, alarm: "DeadlineTimer") -> None:
         heappush(self._heap, (when, next(self._order), alarm))
         if when < self._due:
             self._wait(when)
@@ -71,12 +71,12 @@ class Clock:
             self._wait(self._heap[0][0])
 
 
-class Alarm:
+class DeadlineTimer:
     __slots__ = ("_clock", "_sleeper", "due")
 
-    def __init__(self, clock: Clock, sleeper: Sleeper) -> None:
+    def __init__(self, clock: TimerQueue, sleeper: TimerTarget) -> None:
         self._clock = clock
-        self._sleeper: Sleeper | None = sleeper
+        self._sleeper: TimerTarget | None = sleeper
         self.due = inf
 
     def by(self, when: float) -> None:
@@ -101,7 +101,7 @@ class Alarm:
             self._sleeper.wake()
 
 
-class Stall:
+class WriteStall:
     """Looked at from time to time: since when no waiting byte has been taken."""
 
     __slots__ = ("_since", "_taken")

@@ -24,22 +24,22 @@ from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of
 from streamweir.policy.redact import Redactor
-from streamweir.server.accounting.accounting import Books, abandoned
-from streamweir.server.accounting.intervals import USUAL, Pace
-from streamweir.server.accounting.keys import Directory
-from streamweir.server.accounting.limiter import Arbiter, MemoryArbiter
-from streamweir.server.accounting.maintenance import Node, bury, give_sign
-from streamweir.server.accounting.shared_limiter import SharedArbiter
+from streamweir.server.accounting.accounting import Accounting, abandoned
+from streamweir.server.accounting.intervals import USUAL, Intervals
+from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
+from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dead_instances
+from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.server.process.background import background_tasks
 from streamweir.server.request.runtime import key_ring
 from streamweir.server.telemetry.log import log_fault, logger
-from streamweir.server.telemetry.metrics import BookReading
+from streamweir.server.telemetry.metrics import AccountingReading
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, first_line, open_store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.db.lock import DatabaseLock, lock_database
 from streamweir.store.journal.files import make_folder
-from streamweir.store.journal.journal import Journal, dead_journals
+from streamweir.store.journal.journal import Journal, orphaned_journals
 from streamweir.store.keys.changes import changes_since, find_limited
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.sessions import ensure_admin_secret
@@ -60,22 +60,22 @@ _IN_THE_WAY = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, 
 _HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
 
 
-class Bookroom(Struct, kw_only=True):
+class AccountingRuntime(Struct, kw_only=True):
     """What belongs together while the process lives. `Gateway` closes the books, `close` all that is behind them."""
 
     store: Store
-    books: Books
+    books: Accounting
     node: Node
     journal: Journal
     contents: ContentQueue
     lock: DatabaseLock | None
-    pace: Pace
+    pace: Intervals
     background: BackgroundTasks
 
-    def reading(self) -> BookReading:
+    def reading(self) -> AccountingReading:
         writer = self.books.writer
         assert writer is not None  # noqa: S101 (for the type checker)
-        return BookReading(
+        return AccountingReading(
             waiting=writer.waiting,
             lag_s=writer.lag_s,
             journal_bytes=self.journal.unapplied_bytes,
@@ -92,7 +92,7 @@ class Bookroom(Struct, kw_only=True):
             self.lock.release()
 
 
-async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> str | None:
+async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1) -> str | None:
     """Once for all workers: the schema, the workspace that is always there, and the operator's secret.
 
     Gives that secret where it was made just now: it is not kept, and cannot be shown again. Raises `ConfigError`.
@@ -116,23 +116,23 @@ async def prepare_books(config: Config, data_dir: Path, *, workers: int = 1) -> 
         await _leave(store, lock, None)
 
 
-async def open_books(
+async def open_accounting(
     config: Config,
     data_dir: Path,
     *,
     is_worker: bool = False,
-    pace: Pace = USUAL,
+    pace: Intervals = USUAL,
     background: BackgroundTasks | None = None,
-) -> Bookroom:
+) -> AccountingRuntime:
     """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
     has one already. Raises `ConfigError`."""
     lock: DatabaseLock | None = None
     store: Store | None = None
-    room: Bookroom | None = None
+    room: AccountingRuntime | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
         store = await open_store(config.store.url, data_dir, slow=_tell_slow)
-        room = _furnish(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
+        room = _make_runtime(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
         with store.unhurried(_tell_slow):
             await _enter(room, data_dir)
     except BaseException as reason:
@@ -153,7 +153,7 @@ def _explained(reason: Exception, data_dir: Path) -> ConfigError:
     return ConfigError("store.url", str(reason))
 
 
-async def _leave(store: Store | None, lock: DatabaseLock | None, room: Bookroom | None) -> None:
+async def _leave(store: Store | None, lock: DatabaseLock | None, room: AccountingRuntime | None) -> None:
     """Books that could not be opened leave nothing open."""
     if room is not None:
         await room.books.close(0.0)
@@ -178,28 +178,28 @@ def _node(config: Config) -> Node:
     return Node(instance=f"{now_ms():012x}{token_hex(6)}", name=node_name(config))
 
 
-def _furnish(
+def _make_runtime(
     config: Config,
     data_dir: Path,
     store: Store,
     lock: DatabaseLock | None,
     node: Node,
-    pace: Pace,
+    pace: Intervals,
     background: BackgroundTasks,
-) -> Bookroom:
+) -> AccountingRuntime:
     journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
     writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
     shared = _open_shared(config, pace, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
-    arbiter: Arbiter
+    arbiter: Limiter
     if decides_alone:
-        arbiter = MemoryArbiter(store, writer, pace.decision_s)
+        arbiter = MemoryLimiter(store, writer, pace.decision_s)
     else:
-        arbiter = SharedArbiter(store, writer, shared, lambda: node.peers, pace.decision_s)
+        arbiter = SharedLimiter(store, writer, shared, lambda: node.peers, pace.decision_s)
     limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
-    books = Books(
+    books = Accounting(
         node.instance,
-        Directory(key_ring(config), pace.unseen_s),
+        KeyDirectory(key_ring(config), pace.unseen_s),
         arbiter,
         writer,
         hold_tokens=config.store.hold_tokens,
@@ -208,7 +208,7 @@ def _furnish(
         decision_s=pace.decision_s,
     )
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
-    return Bookroom(
+    return AccountingRuntime(
         store=store,
         books=books,
         node=node,
@@ -229,7 +229,7 @@ def redactor_of(config: Config, before: Config | None = None) -> Redactor:
     return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
 
 
-def _open_shared(config: Config, pace: Pace, node: Node) -> SharedLimits | None:
+def _open_shared(config: Config, pace: Intervals, node: Node) -> SharedLimits | None:
     if config.shared is None:
         return None
     return open_shared(
@@ -242,17 +242,17 @@ def _open_shared(config: Config, pace: Pace, node: Node) -> SharedLimits | None:
     )
 
 
-async def _enter(room: Bookroom, data_dir: Path) -> None:
+async def _enter(room: AccountingRuntime, data_dir: Path) -> None:
     store, books, node = room.store, room.books, room.node
     writer = books.writer
     assert writer is not None  # noqa: S101 (for the type checker)
     room.journal.open()
-    await give_sign(store, node, room.pace.silent_s)
-    for dead in dead_journals(data_dir / _JOURNAL):
-        await writer.replay(dead, partial(_bury, store, dead.instance))
+    await heartbeat(store, node, room.pace.silent_s)
+    for dead in orphaned_journals(data_dir / _JOURNAL):
+        await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
         books.instance_ended(dead.instance)
     if room.lock is not None and not room.lock.shared:  # nobody else can be alive
-        await bury(store, await store.read(lambda conn: other_instances(conn, node.instance)))
+        await settle_dead_instances(store, await store.read(lambda conn: other_instances(conn, node.instance)))
     await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))
     books.directory.file_is_new = False
     books.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
@@ -264,9 +264,9 @@ async def _enter(room: Bookroom, data_dir: Path) -> None:
     room.contents.start(room.background)
 
 
-async def _bury(store: Store, instance: str) -> None:
+async def _settle_dead_instances(store: Store, instance: str) -> None:
     """Of one that is known to be dead, for its lock is free."""
-    await bury(store, [instance])
+    await settle_dead_instances(store, [instance])
     await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
 
 

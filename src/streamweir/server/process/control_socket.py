@@ -30,14 +30,14 @@ _LONGEST_PATH = 100
 
 Details = dict[str, Any]
 Answering = Callable[["Channel", str, Details], Coroutine[Any, Any, Details]]
-"""Raises `Unanswerable` to refuse."""
+"""Raises `RequestRejected` to refuse."""
 
 
 class ChannelError(Exception):
     """No answer: the other end refused, did not answer in time, or has gone."""
 
 
-class Unanswerable(Exception):
+class RequestRejected(Exception):
     """Said to the other end in place of an answer."""
 
 
@@ -144,14 +144,14 @@ class Channel:
         if task.cancelled():
             return
         fault = task.exception()
-        if fault is not None and not isinstance(fault, Unanswerable):
+        if fault is not None and not isinstance(fault, RequestRejected):
             logger.error("fault while answering", question=what, exc_info=fault)
         if number is None:
             return
         if fault is None:
             self._send({"answer": number, "with": task.result()})
         else:
-            self._send({"failed": number, "reason": str(fault) if isinstance(fault, Unanswerable) else "a fault"})
+            self._send({"failed": number, "reason": str(fault) if isinstance(fault, RequestRejected) else "a fault"})
 
     def _end(self, reading: "asyncio.Task[None]") -> None:
         self._closed.set()

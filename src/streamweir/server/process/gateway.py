@@ -4,7 +4,7 @@
                                                  \\--> models, and everything that is not hot: the ASGI bridge
 
 It owns what lives as long as the process: the listener, the conversations, the pools, the thread
-that parses large bodies. What the operator may change lives in a `Setup`; requests keep the one
+that parses large bodies. What the operator may change lives in a `RuntimeConfig`; requests keep the one
 they began with. The life of the process around it (signals, reloads, workers) is `server.process.lifecycle`.
 """
 
@@ -30,8 +30,8 @@ from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.accounting.accounting import without_store
 from streamweir.server.accounting.key_lookup import KeyLookup
-from streamweir.server.accounting.keys import Directory
-from streamweir.server.accounting.maintenance import Upkeep
+from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.control.api.authentication import actor_of
@@ -49,10 +49,10 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.http.pressure import Level, come_back_s, used_memory_bytes
 from streamweir.server.process.background import background_tasks, tell_readiness
-from streamweir.server.process.bootstrap import Bookroom, redactor_of
+from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.process.limits import body_memory_bytes, http_limits_of, pressure_of
 from streamweir.server.process.loop_lag import LagProbe
-from streamweir.server.relay.observer import RelayWatch
+from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
     Admission,
     Resource,
@@ -60,16 +60,16 @@ from streamweir.server.request.admission import (
     find,
     may_read_metrics,
 )
-from streamweir.server.request.early_end import EarlyEnds
-from streamweir.server.request.key_wait import LateKeys
+from streamweir.server.request.early_end import EarlyResponses
+from streamweir.server.request.key_wait import KeyWaits
 from streamweir.server.request.models import list_models, show_model
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.playground import Playground
-from streamweir.server.request.registry import Conversations
-from streamweir.server.request.runtime import Setup, build_setup, close_idle, connections_of
+from streamweir.server.request.registry import RequestRegistry
+from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config, close_idle, connections_of
 from streamweir.server.telemetry import log
 from streamweir.server.telemetry.metrics import Metrics
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 from streamweir.upstream.base import Upstream
 
@@ -85,9 +85,9 @@ class Gateway:
         self,
         config: Config,
         open_local: Callable[[ProviderConfig], Upstream],
-        report: Callable[[RequestFacts], None] = log.log_request,
+        report: Callable[[RequestRecord], None] = log.log_request,
         workers: int = 1,
-        room: Bookroom | None = None,
+        room: AccountingRuntime | None = None,
         prices: PriceBook | None = None,
         file: Path | None = None,
         page: Assets | None = None,
@@ -101,9 +101,9 @@ class Gateway:
         """
         self._report_facts = report
         self._open_local = open_local
-        self._setup = build_setup(config, open_local, prices=prices)
+        self._setup = build_runtime_config(config, open_local, prices=prices)
         self.room = room
-        self.books = room.books if room is not None else without_store(Directory(self._setup.keys))
+        self.books = room.books if room is not None else without_store(KeyDirectory(self._setup.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.readiness = Readiness()
@@ -119,9 +119,9 @@ class Gateway:
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
-        self._watch = RelayWatch(self.metrics, lambda: self._setup.config.server.limits.abandoned)
+        self._watch = GatewayObserver(self.metrics, lambda: self._setup.config.server.limits.abandoned)
         self._is_secure = config.server.tls is not None
-        self._ends = EarlyEnds(
+        self._ends = EarlyResponses(
             self._settlements,
             self.metrics,
             self.books.directory,
@@ -136,7 +136,7 @@ class Gateway:
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
-        self._conversations = Conversations(
+        self._conversations = RequestRegistry(
             books=self.books,
             vocabularies=Vocabularies(self._parser),
             parser=self._parser,
@@ -147,7 +147,7 @@ class Gateway:
         )
         self._upkeep = self._keep_up(room, config) if room is not None else None
         lookup = KeyLookup(self.books.directory, self._upkeep.look) if self._upkeep is not None else None
-        self._late_keys = LateKeys(lookup, self, self._ends.left)
+        self._late_keys = KeyWaits(lookup, self, self._ends.left)
         self._feed = (
             LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
         )
@@ -224,7 +224,7 @@ class Gateway:
         return self._watch.abandoned
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> RuntimeConfig:
         return self._setup
 
     # Life.
@@ -234,8 +234,8 @@ class Gateway:
         if self._upkeep is not None:
             self._upkeep.start()
 
-    def _keep_up(self, room: Bookroom, config: Config) -> Upkeep:
-        return Upkeep(
+    def _keep_up(self, room: AccountingRuntime, config: Config) -> Maintenance:
+        return Maintenance(
             room.store,
             room.books,
             room.node,
@@ -257,7 +257,7 @@ class Gateway:
 
     def reload(self, config: Config) -> None:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
-        old, self._setup = self._setup, build_setup(config, self._open_local, self._setup)
+        old, self._setup = self._setup, build_runtime_config(config, self._open_local, self._setup)
         kept = {id(place.upstream) for place in self._setup.providers.values()}
         self.books.directory.use_file_keys(self._setup.keys)
         if self.room is not None:
@@ -402,7 +402,7 @@ class Gateway:
         response.send(answer)
         self._ends.record(request, answer.status, Verdict.COMPLETED, admission.dialect, admission.key)
 
-    def _tell(self, facts: RequestFacts) -> None:
+    def _tell(self, facts: RequestRecord) -> None:
         self._report_facts(facts)
         self.metrics.request_ended(facts)
 

@@ -29,7 +29,7 @@ from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.process import development_key, lifecycle
 from streamweir.server.process.background import background_tasks
-from streamweir.server.process.bootstrap import node_name, open_books, prepare_books
+from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
@@ -108,7 +108,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     room = None
     if not config.store.is_none:
         is_worker = start.number is not None
-        room = await open_books(config, start.data_dir, is_worker=is_worker, background=background)
+        room = await open_accounting(config, start.data_dir, is_worker=is_worker, background=background)
     gateway = Gateway(
         config,
         embedded.open,
@@ -211,7 +211,7 @@ async def _serve_alone(
     configure_log(config.server.log.format, level=config.server.log.level)
     embedded = EmbeddedModel(background_tasks())
     try:
-        secret = await prepare_books(config, start.data_dir)
+        secret = await prepare_accounting(config, start.data_dir)
         assembly = await build(start, embedded)
         for listener in listeners:
             await assembly.listen(listener.dup())
@@ -243,7 +243,7 @@ async def _serve_with_workers(
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
     _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
-    secret = await prepare_books(config, start.data_dir, workers=start.workers)
+    secret = await prepare_accounting(config, start.data_dir, workers=start.workers)
     embedded = EmbeddedModel(background_tasks())
     for provider in config.providers:
         if provider.kind == "local":

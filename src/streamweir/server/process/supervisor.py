@@ -35,7 +35,7 @@ from streamweir.server.process.control_socket import (
     Channel,
     ControlSocket,
     Details,
-    Unanswerable,
+    RequestRejected,
     place_socket,
 )
 from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
@@ -58,7 +58,7 @@ _MOST_ENDED = 64
 _RELOAD_S = 10.0
 
 
-class Companion(Protocol):
+class SharedChild(Protocol):
     """A child that all workers use: `upstream.local.LocalModel`."""
 
     address: LocalAddress
@@ -107,7 +107,7 @@ async def supervise(
     listeners: Sequence[socket.socket],
     environ: Mapping[str, str],
     *,
-    local: Companion | None = None,
+    local: SharedChild | None = None,
     on_serving: Callable[[], None] | None = None,
     notifier: Notifier | None = None,
     background: BackgroundTasks | None = None,
@@ -154,7 +154,7 @@ class Supervisor:
         self._ended: deque[str] = deque(maxlen=_MOST_ENDED)
         """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
 
-    async def run(self, local: Companion | None = None) -> int:
+    async def run(self, local: SharedChild | None = None) -> int:
         await self._control.open()
         if local is not None:
             local.start()
@@ -349,18 +349,18 @@ class Supervisor:
             return self._greet(channel, details)
         worker = next((worker for worker in self._workers.values() if worker.channel is channel), None)
         if worker is None:
-            raise Unanswerable("who is there?")
+            raise RequestRejected("who is there?")
         if what == "serving":
             self._now_serving(worker, details.get("instance"))
             return {}
         if what == "metrics":
             return {"text": (await self._metrics()).decode()}
-        raise Unanswerable(f"unknown question: {what}")
+        raise RequestRejected(f"unknown question: {what}")
 
     def _greet(self, channel: Channel, details: Details) -> Details:
         worker = self._workers.get(details.get("number", -1))
         if worker is None or worker.channel is not None or worker.process.pid != details.get("pid"):
-            raise Unanswerable("not expected")
+            raise RequestRejected("not expected")
         worker.channel = channel
         if self._stopping.is_set():
             worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)

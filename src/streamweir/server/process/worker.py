@@ -22,7 +22,7 @@ import uvloop
 from msgspec import Struct
 
 from streamweir.config.error import ConfigError
-from streamweir.server.process.control_socket import Channel, ChannelError, Details, Unanswerable, connect
+from streamweir.server.process.control_socket import Channel, ChannelError, Details, RequestRejected, connect
 from streamweir.server.process.lifecycle import Gateway, Stop, run, try_reload
 from streamweir.server.telemetry.log import close_log, logger, watch_loop
 from streamweir.upstream.local import LocalAddress
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None, build: Build | None = None) -> 
 
 async def _work(options: argparse.Namespace, local: LocalAddress | None, build: Build) -> int:
     watch_loop(asyncio.get_running_loop())
-    duty = _Duty()
+    duty = _SupervisorLink()
     try:
         channel = await connect(options.control, duty.answer, duty.supervisor_gone)
         await channel.ask("hello", {"number": options.number, "pid": os.getpid()}, HELLO_S)
@@ -119,7 +119,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     return status
 
 
-class _Duty:
+class _SupervisorLink:
     """What a worker owes its supervisor."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Duty:
         if what == "alive":
             return {}
         if self.assembly is None:
-            raise Unanswerable("still starting")
+            raise RequestRejected("still starting")
         if what == "metrics":
             return {"text": self.assembly.gateway.metrics_text().decode()}
         if what == "ended":
@@ -142,7 +142,7 @@ class _Duty:
             return {}
         if what == "reload":
             return {"reason": try_reload(self.assembly.reload)}
-        raise Unanswerable(f"unknown question: {what}")
+        raise RequestRejected(f"unknown question: {what}")
 
     async def metrics_of_all(self, channel: Channel) -> bytes:
         """From the supervisor, who asks everyone; alone, where it does not answer."""

@@ -9,16 +9,16 @@ have a plain `Relay`.
 from codecs import getincrementaldecoder
 
 from streamweir.server.http.message import Headers, Response
-from streamweir.server.relay.downstream import Outlet
+from streamweir.server.relay.downstream import Downstream
 from streamweir.server.relay.relay import Relay
-from streamweir.server.relay.state import Parts
+from streamweir.server.relay.state import AttemptParts
 from streamweir.store.requests.content import MOST_BYTES, Content
 
 _FRAME_BYTES = 100
 """What a frame takes besides its own."""
 
 
-class Tape:
+class TimedBytes:
     """Pieces of bytes with their times, up to a size."""
 
     __slots__ = ("_left", "_pieces", "is_cut")
@@ -47,13 +47,13 @@ class Tape:
         return [(round((at - since_s) * 1000), decode(data)) for at, data in self._pieces]
 
 
-class Recording:
+class Capture:
     def __init__(self, prompt: bytes, arrived_s: float, most_bytes: int = MOST_BYTES) -> None:
         """`prompt` is the request's body; `arrived_s` the loop's time when it had come. `most_bytes`: each way."""
         self._prompt = prompt
         self._arrived_s = arrived_s
-        self.upstream = Tape(most_bytes)
-        self.caller = Tape(most_bytes)
+        self.upstream = TimedBytes(most_bytes)
+        self.caller = TimedBytes(most_bytes)
 
     @property
     def size(self) -> int:
@@ -74,10 +74,10 @@ class Recording:
         )
 
 
-class RecordedOutlet(Outlet):
+class CapturedDownstream(Downstream):
     __slots__ = ("_tape",)
 
-    def __init__(self, tape: Tape, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
+    def __init__(self, tape: TimedBytes, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
         super().__init__(response, headers, is_stream=is_stream, now=now)
         self._tape = tape
 
@@ -97,13 +97,13 @@ class RecordedOutlet(Outlet):
         super().finish(last, now)
 
 
-class RecordedRelay(Relay):
+class CapturedRelay(Relay):
     __slots__ = ("_recording",)
 
-    def __init__(self, recording: Recording, parts: Parts) -> None:
+    def __init__(self, recording: Capture, parts: AttemptParts) -> None:
         super().__init__(parts)
         self._recording = recording
-        self._outlet = RecordedOutlet(
+        self._outlet = CapturedDownstream(
             recording.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
         )
         self._put = self._outlet.write

@@ -1,6 +1,6 @@
 """How long an attempt may take, in everything that can take too long; and when to look again.
 
-Pure: times are handed in, and a `Look` says what there is to see. The relay looks once per tick of
+Pure: times are handed in, and a `AttemptSnapshot` says what there is to see. The relay looks once per tick of
 its one timer, never per chunk. While the caller does not read, the upstream is not to blame: only
 the total time runs on.
 """
@@ -25,7 +25,7 @@ _SHORTEST_PULSE_S = 0.02
 """No setting makes a stream that just flows look more often than this."""
 
 
-class Timing(Struct, frozen=True, kw_only=True):
+class AttemptTimeouts(Struct, frozen=True, kw_only=True):
     """When to lose patience. `_at` is a time of the loop's clock, `_s` a number of seconds."""
 
     commit_at: float
@@ -40,7 +40,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     most_output_tokens: int | None = None
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class AttemptSnapshot(Struct, frozen=True, kw_only=True):
     """What there is to see of an attempt at one moment."""
 
     now: float
@@ -59,16 +59,16 @@ class Look(Struct, frozen=True, kw_only=True):
     """Characters of the answer so far."""
 
 
-class Patience:
+class Deadlines:
     __slots__ = ("_began_at", "_event_at", "_framed_at", "_timing")
 
-    def __init__(self, timing: Timing, began_at: float) -> None:
+    def __init__(self, timing: AttemptTimeouts, began_at: float) -> None:
         self._timing = timing
         self._began_at = began_at
         self._framed_at = began_at
         self._event_at: float | None = None
 
-    def overdue(self, look: Look) -> UpstreamError | None:
+    def overdue(self, look: AttemptSnapshot) -> UpstreamError | None:
         """Why the attempt must end now."""
         timing, now = self._timing, look.now
         self._note_event(look)
@@ -87,13 +87,13 @@ class Patience:
             return too_large()
         return None
 
-    def is_silent(self, look: Look) -> bool:
+    def is_silent(self, look: AttemptSnapshot) -> bool:
         """Nothing came for as long as the usage behind a finish is waited for. Asked after `overdue`."""
         if look.is_paused or self._event_at is None:
             return False
         return look.now - self._event_at >= self._timing.silence_s
 
-    def is_quiet(self, look: Look) -> bool:
+    def is_quiet(self, look: AttemptSnapshot) -> bool:
         """The caller was told nothing for so long that a sign of life is due."""
         return look.wrote_at is not None and not look.is_paused and look.now - look.wrote_at >= self._timing.keepalive_s
 
@@ -103,7 +103,7 @@ class Patience:
         due = min(timing.total_at, now + self._pulse_s(), now + timing.first_event_s)
         return max(min(due, timing.commit_at) if is_stream else due, now + _SHORTEST_WAIT_S)
 
-    def next_look(self, look: Look) -> float:
+    def next_look(self, look: AttemptSnapshot) -> float:
         timing, now = self._timing, look.now
         due = min(timing.total_at, now + self._pulse_s())
         if not look.is_committed:
@@ -122,7 +122,7 @@ class Patience:
         timing = self._timing
         return max(min(timing.silence_s, timing.assembly_s, timing.idle_s, timing.keepalive_s), _SHORTEST_PULSE_S)
 
-    def _note_event(self, look: Look) -> None:
+    def _note_event(self, look: AttemptSnapshot) -> None:
         """An upstream that sends only comments has stopped: they are bytes and no events (docs/spec/failures.md U15).
         Before the first token they may say that it is at work; for that it has `first_event_s` and no more.
 
@@ -142,7 +142,7 @@ class Patience:
             self._event_at = look.now
 
 
-def next_weighing(bytes_in: int, tokens: int, left: int, most_bytes: int) -> int:
+def next_check_at(bytes_in: int, tokens: int, left: int, most_bytes: int) -> int:
     """How many bytes of an answer may come before its length must be looked at again, with so many tokens `left`.
 
     No text has more tokens than the bytes that brought it; near the end that would be a look at every piece. Most of

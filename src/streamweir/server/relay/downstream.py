@@ -8,10 +8,10 @@ been told the end. When its pieces went out is kept in a strip. `write` is calle
 
 from streamweir.server.http import answers
 from streamweir.server.http.message import Answer, Headers, Response
-from streamweir.server.telemetry.timeline import SLOTS_PER_S, Strip, strip_from
+from streamweir.server.telemetry.timeline import SLOTS_PER_S, Timeline, timeline_from
 
 
-class Outlet:
+class Downstream:
     __slots__ = (
         "_headers",
         "_is_mute",
@@ -28,7 +28,7 @@ class Outlet:
     def __init__(self, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
         self.wrote_at = self.spoke_at = now
         """A piece of the answer, and a sign of life in place of one."""
-        self.strip: Strip | None = None
+        self.strip: Timeline | None = None
         self.bytes_out = 0
         self.is_held = False
         self._response = response
@@ -66,7 +66,7 @@ class Outlet:
         else:
             self._response.start(200, self._headers, out)
         if out:
-            self.strip = strip_from(now)
+            self.strip = timeline_from(now)
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
         """What is no piece of the answer, within one that has begun. True: give no more for now."""
@@ -88,14 +88,14 @@ class Outlet:
         if last and self.strip is not None:
             self.strip.add(now)
         elif last:
-            self.strip = strip_from(now)
+            self.strip = timeline_from(now)
         if response.started:
             response.end(last)
         else:
             response.start(200, self._headers, last)
             response.end()
 
-    def hold_back(self) -> None:
+    def pause_output(self) -> None:
         self.is_held = self._is_mute = True
 
     def take(self) -> list[bytes]:

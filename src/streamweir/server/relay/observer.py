@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from streamweir.server.http.timers import Clock
+from streamweir.server.http.timers import TimerQueue
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
 
 
-class Watch(Protocol):
+class AttemptObserver(Protocol):
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> TimerQueue: ...
 
     def chunk_gap(self, gap_s: float, /) -> None:
         """Called for every chunk."""
@@ -35,10 +35,10 @@ class Watch(Protocol):
         ...
 
 
-class RelayWatch:
+class GatewayObserver:
     """For all relays of a process. `clock` is set before the first one runs."""
 
-    clock: Clock
+    clock: TimerQueue
 
     def __init__(self, metrics: Metrics, most_abandoned: Callable[[], int]) -> None:
         self._metrics = metrics

@@ -13,29 +13,29 @@ from collections.abc import Mapping
 from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.http.timers import SLACK_S
-from streamweir.server.relay.deadlines import MOST_BYTES, Look, Patience, next_weighing, too_large
-from streamweir.server.relay.observer import Watch as Watch
-from streamweir.server.relay.state import Ending, Parts, guarded
+from streamweir.server.relay.deadlines import MOST_BYTES, AttemptSnapshot, Deadlines, next_check_at, too_large
+from streamweir.server.relay.observer import AttemptObserver as AttemptObserver
+from streamweir.server.relay.state import AttemptParts, AttemptState, guarded
 from streamweir.server.relay.timing import BOUNDS_S, no_gaps, read_gaps
-from streamweir.server.telemetry.record import Gaps, RequestFacts
-from streamweir.server.telemetry.timeline import Strip
+from streamweir.server.telemetry.record import Gaps, RequestRecord
+from streamweir.server.telemetry.timeline import Timeline
 from streamweir.upstream.base import Upstream
 from streamweir.wire import sse
 
 KEEP_ALIVE = sse.write_comment(b"keep-alive")
 
 
-class Relay(Ending):
+class Relay(AttemptState):
     """See `upstream.base.Receiver`. `run` gives control back when the attempt is over, the upstream done with."""
 
     __slots__ = ("_feed", "_gaps", "_is_flowing", "_longest_gap_s", "_patience", "_put", "_record")
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AttemptParts) -> None:
         super().__init__(parts)
         self._feed = parts.exchange.feed
         self._record = parts.meter.record
         self._put = self._outlet.write
-        self._patience = Patience(parts.timing, self._read_at)
+        self._patience = Deadlines(parts.timing, self._read_at)
         self._is_flowing = False  # the first token was written: what comes now is like what came before
         self._gaps = no_gaps()
         self._longest_gap_s = 0.0
@@ -60,7 +60,7 @@ class Relay(Ending):
         return self._outlet.wrote_at if self._outlet.strip is not None else None
 
     @property
-    def strip(self) -> Strip | None:
+    def strip(self) -> Timeline | None:
         """When the pieces of a stream went out. None: none has."""
         return self._outlet.strip
 
@@ -73,7 +73,7 @@ class Relay(Ending):
         """Between the pieces of the answer so far; None where none has come."""
         return read_gaps(self._gaps, self._longest_gap_s) if self.bytes_in else None
 
-    def tell(self, facts: RequestFacts) -> None:
+    def tell(self, facts: RequestRecord) -> None:
         """How its answer went out."""
         facts.bytes_out, facts.strip, facts.gaps = self.bytes_out, self.strip, self.gaps()
         if self._stream is not None and self.first_token_at is not None:
@@ -236,7 +236,7 @@ class Relay(Ending):
         most = MOST_BYTES * (record.delivered.tell() + record.reasoned.tell())
         if most + more > allowed:
             return False
-        self._weigh_at = next_weighing(self.bytes_in, most, allowed - most - more, self._timing.most_bytes)
+        self._weigh_at = next_check_at(self.bytes_in, most, allowed - most - more, self._timing.most_bytes)
         return self.bytes_in <= self._weigh_at
 
     def _write(self, out: bytes, now: float) -> None:
@@ -280,12 +280,12 @@ class Relay(Ending):
         if not self.is_over and not self._is_abandoned:
             self._alarm.by(self._patience.next_look(look))
 
-    def _look(self) -> Look:
+    def _look(self) -> AttemptSnapshot:
         stream, record, source = self._stream, self._meter.record, self._source
-        return Look(
+        return AttemptSnapshot(
             now=self._time(),
             is_paused=source.is_paused,
-            has_first_event=self._has_spoken() if stream is not None else source.status != 0,
+            has_first_event=self._has_output() if stream is not None else source.status != 0,
             read_at=self._read_at if self.bytes_in or source.has_refused else None,
             wrote_at=max(self._outlet.wrote_at, self._outlet.spoke_at) if self._response.started else None,
             is_committed=stream is None or stream.committed,

@@ -20,16 +20,16 @@ from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.providers.base import Provider
 from streamweir.server.http.message import Headers, Response
-from streamweir.server.http.timers import Alarm
-from streamweir.server.relay.deadlines import Timing, next_weighing
-from streamweir.server.relay.downstream import Outlet
+from streamweir.server.http.timers import DeadlineTimer
+from streamweir.server.relay.deadlines import AttemptTimeouts, next_check_at
+from streamweir.server.relay.downstream import Downstream
 from streamweir.server.relay.large_answer import read_large
-from streamweir.server.relay.observer import Watch
-from streamweir.server.relay.upstream import Source
+from streamweir.server.relay.observer import AttemptObserver
+from streamweir.server.relay.upstream import AttemptUpstream
 from streamweir.wire.jsonio import UNCROWDED
 
 P = ParamSpec("P")
-E = TypeVar("E", bound="Ending")
+E = TypeVar("E", bound="AttemptState")
 
 
 def guarded(step: Callable[Concatenate[E, P], None]) -> Callable[Concatenate[E, P], None]:
@@ -45,22 +45,22 @@ def guarded(step: Callable[Concatenate[E, P], None]) -> Callable[Concatenate[E, 
     return guarded_step
 
 
-class Parts(NamedTuple):
+class AttemptParts(NamedTuple):
     """What an attempt is made of."""
 
     exchange: Exchange | WholeExchange
     meter: Meter
     provider: Provider
     response: Response
-    timing: Timing
-    watch: Watch
+    timing: AttemptTimeouts
+    watch: AttemptObserver
     request_id: str
     headers: Headers = ()
     """Of the answer."""
 
 
-class Ending(ABC):
-    """See `server.http.timers.Sleeper`."""
+class AttemptState(ABC):
+    """See `server.http.timers.TimerTarget`."""
 
     __slots__ = (
         "_alarm",
@@ -100,23 +100,23 @@ class Ending(ABC):
         "verdict",
     )
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AttemptParts) -> None:
         exchange, meter, provider, response, timing, watch, request_id, headers = parts
         self._loop = asyncio.get_running_loop()
         self._time = time.monotonic  # the loop's own clock, which uvloop reads only once per turn
         self._exchange = exchange
         self._stream = exchange if isinstance(exchange, Exchange) else None
         self._meter = meter
-        self._source = Source(provider)
+        self._source = AttemptUpstream(provider)
         self._response = response
         self._read_at = self._time()
-        self._outlet = Outlet(response, headers, is_stream=self._stream is not None, now=self._read_at)
+        self._outlet = Downstream(response, headers, is_stream=self._stream is not None, now=self._read_at)
         self._timing = timing
         self._watch = watch
         self._request_id = request_id
         self._opening: asyncio.Task[object] | None = None
         self._reading: asyncio.Task[None] | None = None  # of a large answer
-        self._alarm = Alarm(watch.clock, self)
+        self._alarm = DeadlineTimer(watch.clock, self)
         self._give_up_at = 0.0
         self._is_abandoned = False
         self._delivered_before: tuple[int, int] | None = None  # it is held back since so much text had gone out
@@ -185,7 +185,7 @@ class Ending(ABC):
         if self._is_abandoned or self._response.started:
             self._conclude_now(out)
         else:
-            self._disown(error)
+            self._fail_uncommitted(error)
 
     @guarded
     def cut(self, error: StreamweirError, /) -> None:
@@ -220,17 +220,17 @@ class Ending(ABC):
             return self._stream.replace_end(error, delivered)
         return self._exchange.detach(error, delivered)
 
-    def hold_back(self) -> None:
+    def pause_output(self) -> None:
         """From now on nothing is written to the caller, the head included. Held back twice, it is let go on twice."""
         if self.is_over or self._is_abandoned:
             return
         self._holds += 1
         if not self._outlet.is_held:
             self._delivered_before = self._written_before or self._so_far()
-            self._outlet.hold_back()
+            self._outlet.pause_output()
 
     @guarded
-    def let_go_on(self) -> None:
+    def resume_output(self) -> None:
         self._holds = max(self._holds - 1, 0)
         if self.is_over or self._holds or not self._outlet.is_held:
             return
@@ -260,7 +260,7 @@ class Ending(ABC):
             tokens = self._meter.tokens_so_far()
             if tokens <= allowed if self.exceeds is None else not self.exceeds(allowed):
                 tokens = min(tokens, allowed)
-                self._weigh_at = next_weighing(self.bytes_in, tokens, allowed - tokens, self._timing.most_bytes)
+                self._weigh_at = next_check_at(self.bytes_in, tokens, allowed - tokens, self._timing.most_bytes)
                 return
             self.allowance(None)
             if self.on_overrun is not None:
@@ -341,7 +341,7 @@ class Ending(ABC):
         if has_answer and self._outlet.is_held:
             self._last = out
             self._source.is_paused = True  # by us: nobody else is to blame for the time that passes now
-            self._leave_source()
+            self._release_upstream()
             return
         self.failure = exchange.failure
         self._part()
@@ -354,7 +354,7 @@ class Ending(ABC):
         kept = self._outlet.take() if self._outlet.is_held else []
         self._conclude(b"".join([*kept, out]))
 
-    def _disown(self, error: StreamweirError) -> None:
+    def _fail_uncommitted(self, error: StreamweirError) -> None:
         """It ends with nothing sent, whatever was ready to be."""
         self.failure = self._exchange.failure or error
         self._meter.detach(self.failure, (0, 0))
@@ -388,9 +388,9 @@ class Ending(ABC):
             self._opening.cancel()
         if self._reading is not None:
             self._reading.cancel()
-        self._leave_source()
+        self._release_upstream()
 
-    def _leave_source(self) -> None:
+    def _release_upstream(self) -> None:
         record = self._meter.record
         has_junk = self._stream is not None and self._stream.has_junk
         record.junk_after_done = has_junk and record.completed
@@ -405,7 +405,7 @@ class Ending(ABC):
             self._source.drop()
             out = self._exchange.fail(fault)
             if not self._response.started and not self._is_abandoned:
-                self._disown(fault)
+                self._fail_uncommitted(fault)
                 return
             if record.error == fault:
                 self._conclude_now(out)
@@ -431,11 +431,11 @@ class Ending(ABC):
         self._source.resume()
 
     def _note_first_token(self, now: float) -> None:
-        if self.first_token_at is None and self._has_spoken():
+        if self.first_token_at is None and self._has_output():
             self.first_token_at = now
             if self.on_first_token is not None:
                 self.on_first_token()
 
-    def _has_spoken(self) -> bool:
+    def _has_output(self) -> bool:
         record = self._meter.record
         return bool(record.written or record.finishes)

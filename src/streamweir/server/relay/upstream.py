@@ -15,7 +15,7 @@ _LARGEST_REFUSAL = 64 * 1024
 _READABLE = ("text/event-stream", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
 
 
-class Source:
+class AttemptUpstream:
     __slots__ = ("_call", "_head", "_provider", "_refusal", "is_paused", "is_sent", "resends", "status")
 
     def __init__(self, provider: Provider) -> None:

@@ -18,12 +18,12 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.policy.access import Key, check, read_secret
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Request
-from streamweir.server.request.runtime import Setup
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -37,7 +37,7 @@ class Resource(StrEnum):
 _METHODS = {Resource.CHAT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
 
 
-class Where(Struct, frozen=True):
+class ResourcePath(Struct, frozen=True):
     """A path of the data plane. `rest` is the model's id in `/v1/models/{id}`."""
 
     dialect: Dialect | None
@@ -46,15 +46,15 @@ class Where(Struct, frozen=True):
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    setup: Setup
+    setup: RuntimeConfig
     dialect: Dialect
     key: Key
-    where: Where
+    where: ResourcePath
     generation: int
     """Of the keys, when this one was looked up."""
 
 
-def find(path: str) -> Where | None:
+def find(path: str) -> ResourcePath | None:
     """None: not of the data plane."""
     known = _PATHS.get(path)
     if known is not None:
@@ -66,12 +66,17 @@ def find(path: str) -> Where | None:
     if first != "v1":
         return None
     if rest.startswith("models/"):
-        return Where(dialect, Resource.MODELS, rest.removeprefix("models/"))
-    return Where(dialect, None)
+        return ResourcePath(dialect, Resource.MODELS, rest.removeprefix("models/"))
+    return ResourcePath(dialect, None)
 
 
 def admit(
-    request: Request, where: Where, setup: Setup, books: Books, closed: GatewayFault | None, now: float
+    request: Request,
+    where: ResourcePath,
+    setup: RuntimeConfig,
+    books: Accounting,
+    closed: GatewayFault | None,
+    now: float,
 ) -> Admission:
     """`closed`: why nobody is let in at the moment. Raises `Refusal`."""
     if where.resource is None:
@@ -90,8 +95,8 @@ def admit_as(
     key: Key,
     dialect: Dialect | None,
     headers: Mapping[str, str],
-    setup: Setup,
-    books: Books,
+    setup: RuntimeConfig,
+    books: Accounting,
     closed: GatewayFault | None,
     now: float,
 ) -> Admission:
@@ -99,11 +104,16 @@ def admit_as(
     if closed is not None:
         raise Refusal(closed)
     _check_key(key, books.directory, now)
-    return _enter(key, Resource.CHAT, Where(dialect, Resource.CHAT), headers, setup, books)
+    return _enter(key, Resource.CHAT, ResourcePath(dialect, Resource.CHAT), headers, setup, books)
 
 
 def _enter(
-    key: Key, resource: Resource, where: Where, headers: Mapping[str, str], setup: Setup, books: Books
+    key: Key,
+    resource: Resource,
+    where: ResourcePath,
+    headers: Mapping[str, str],
+    setup: RuntimeConfig,
+    books: Accounting,
 ) -> Admission:
     if resource not in key.scopes:
         raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
@@ -119,7 +129,7 @@ def _enter(
     )
 
 
-def authenticate(headers: Mapping[str, str], directory: Directory, now: float) -> Key:
+def authenticate(headers: Mapping[str, str], directory: KeyDirectory, now: float) -> Key:
     secret = read_secret(headers)
     if secret is None:
         raise Refusal(CallerError("missing_api_key", "No API key was sent: use 'Authorization: Bearer KEY'."))
@@ -130,13 +140,15 @@ def authenticate(headers: Mapping[str, str], directory: Directory, now: float) -
     return key
 
 
-def _check_key(key: Key, directory: Directory, now: float) -> None:
-    error = check(key, now) or directory.why_unsure(key)
+def _check_key(key: Key, directory: KeyDirectory, now: float) -> None:
+    error = check(key, now) or directory.stale_reason(key)
     if error is not None:
         raise Refusal(error)
 
 
-def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: float) -> StreamweirError | None:
+def may_read_metrics(
+    request: Request, setup: RuntimeConfig, directory: KeyDirectory, now: float
+) -> StreamweirError | None:
     """A key with the scope `admin` may; this machine, or anyone, where the operator says so.
 
     That a connection comes from this machine proves nothing by itself: a proxy on it may forward anybody, and need not
@@ -154,7 +166,7 @@ def may_read_metrics(request: Request, setup: Setup, directory: Directory, now: 
     return None
 
 
-def dialect_of(request: Request, setup: Setup, directory: Directory) -> Dialect:
+def dialect_of(request: Request, setup: RuntimeConfig, directory: KeyDirectory) -> Dialect:
     """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
     where = find(request.path)
     if where is not None and where.dialect is not None:
@@ -163,13 +175,13 @@ def dialect_of(request: Request, setup: Setup, directory: Directory) -> Dialect:
     return (own_dialect(key) if key is not None else None) or setup.dialect
 
 
-def key_of(request: Request, directory: Directory) -> Key | None:
+def key_of(request: Request, directory: KeyDirectory) -> Key | None:
     """Whose secret was sent, whether or not it may be used."""
     secret = read_secret(request.headers)
     return directory.find(secret) if secret is not None else None
 
 
-def peer_of(request: Request, setup: Setup) -> str:
+def peer_of(request: Request, setup: RuntimeConfig) -> str:
     """Who asks: the other end of the connection or, where that is a trusted proxy, whom it names."""
     trusted = setup.config.server.trusted_proxies
     if not trusted or not _is_in(request.peer, trusted):
@@ -201,11 +213,11 @@ def _without_key(text: str, request: Request) -> str:
     return text if secret is None or secret not in text else text.replace(secret, "***")
 
 
-def read_facts(request: Request, setup: Setup, dialect: Dialect, key: Key | None) -> RequestFacts:
+def read_facts(request: Request, setup: RuntimeConfig, dialect: Dialect, key: Key | None) -> RequestRecord:
     """What is known of a request by itself, whatever becomes of it."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")
-    return RequestFacts(
+    return RequestRecord(
         id=request.id,
         client_id=client_id_of(request),
         method=request.method,
@@ -252,8 +264,8 @@ def _is_in(address: str, networks: tuple[str, ...]) -> bool:
     return any(found in ipaddress.ip_network(network, strict=False) for network in networks)
 
 
-_PATHS: dict[str, Where] = {
-    f"{prefix}/v1{path}": Where(dialect, resource)
+_PATHS: dict[str, ResourcePath] = {
+    f"{prefix}/v1{path}": ResourcePath(dialect, resource)
     for prefix, dialect in [("", None), *((f"/{name}", value) for name, value in DIALECTS.items())]
     for path, resource in (("/chat/completions", Resource.CHAT), ("/models", Resource.MODELS))
 }

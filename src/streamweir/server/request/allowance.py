@@ -15,20 +15,20 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.pipeline.answer_count import AnswerCount
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.route import TargetId
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.reservation import Booking, Stand
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.reservation import AttemptProgress, Reservation
 from streamweir.server.accounting.token_count import Vocabularies
-from streamweir.server.relay.relay import Relay, Watch
+from streamweir.server.relay.relay import AttemptObserver, Relay
 
 
-class Payment:
+class OutputAllowance:
     """Of one request, through all its attempts."""
 
     def __init__(
         self,
-        books: Books,
-        booking: Booking,
-        watch: Watch,
+        books: Accounting,
+        booking: Reservation,
+        watch: AttemptObserver,
         cut: Callable[[Relay, StreamweirError], None],
         arrived_s: float,
         vocabularies: Vocabularies,
@@ -48,8 +48,8 @@ class Payment:
         booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
         ticket = booking.ticket
         if ticket is not None and not ticket.is_durable:
-            relay.hold_back()
-            ticket.when_durable(relay.let_go_on)
+            relay.pause_output()
+            ticket.when_durable(relay.resume_output)
         if booking.allowance is not None:
             relay.allowance(booking.allowance)
             count = self._vocabularies.counter(target.model) if booking.choices == 1 else None
@@ -64,7 +64,7 @@ class Payment:
 
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
         """The answer has outgrown its hold: nothing more goes out before it is paid for."""
-        relay.hold_back()
+        relay.pause_output()
         answer.is_beyond = True
         self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
         self._extending.add_done_callback(partial(self._extended, relay))
@@ -74,9 +74,9 @@ class Payment:
             return
         if await self._books.extend(self._booking, answer()):
             relay.allowance(self._booking.allowance)
-            relay.let_go_on()
+            relay.resume_output()
         elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
-            relay.let_go_on()
+            relay.resume_output()
         elif not relay.has_lost_caller:
             self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))
 
@@ -86,10 +86,10 @@ class Payment:
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
 
 
-def _stand(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> Stand:
+def _stand(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:
     """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
     first_at, sent_at = relay.first_token_at, relay.sent_at
-    return Stand(
+    return AttemptProgress(
         str(target),
         meter.tokens_so_far(),
         round(epoch_ms + first_at * 1000) if first_at is not None and sent_at is not None else None,

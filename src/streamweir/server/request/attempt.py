@@ -20,11 +20,13 @@ from streamweir.policy.route import TargetId
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes
-from streamweir.server.relay.deadlines import Timing
-from streamweir.server.request.runtime import Setup
+from streamweir.server.relay.deadlines import AttemptTimeouts
+from streamweir.server.request.runtime import RuntimeConfig
 
 
-def build_request(setup: Setup, chat: ChatRequest, target: TargetId, limit: int | None = None) -> UpstreamRequest:
+def build_request(
+    setup: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
+) -> UpstreamRequest:
     """`limit`: tokens of each choice, in the place of the caller's."""
     asked = chat
     if limit is not None:
@@ -39,7 +41,7 @@ def build_request(setup: Setup, chat: ChatRequest, target: TargetId, limit: int 
 
 
 def make_exchange(
-    setup: Setup,
+    setup: RuntimeConfig,
     chat: ChatRequest,
     target: TargetId,
     dialect: Dialect,
@@ -73,7 +75,9 @@ def make_exchange(
     return kind(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
 
 
-def timing_of(setup: Setup, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool) -> Timing:
+def timing_of(
+    setup: RuntimeConfig, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool
+) -> AttemptTimeouts:
     """`is_last`: nobody can be asked after this one."""
     server, own = setup.timeouts, setup.providers[target.provider].timeouts
     first_event_s = own.first_event_s if chat.stream else server.first_event_s
@@ -81,7 +85,7 @@ def timing_of(setup: Setup, chat: ChatRequest, target: TargetId, arrived_s: floa
         # Nobody else can answer: a short patience that was meant for failing over must not kill a slow answer.
         # A buffered answer shows nothing until it is whole, so only the total time bounds it.
         first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
-    return Timing(
+    return AttemptTimeouts(
         commit_at=arrived_s + own.commit_s,
         total_at=arrived_s + own.total_s,
         first_event_s=first_event_s,

@@ -16,10 +16,10 @@ from streamweir.core.request import ChatRequest
 from streamweir.policy.access import Key
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, TargetId, WeightedTarget
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 
 
-def find_route(setup: Setup, key: Key, chat: ChatRequest) -> Route:
+def find_route(setup: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
     """By the name that the request asks for, where the key may use it."""
     asked = chat.model or setup.default_model
     if asked is None:
@@ -30,7 +30,7 @@ def find_route(setup: Setup, key: Key, chat: ChatRequest) -> Route:
     return route
 
 
-def fit_route(setup: Setup, route: Route, chat: ChatRequest) -> Route:
+def fit_route(setup: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
     providers = setup.providers
     fit: tuple[WeightedTarget, ...] = ()
@@ -51,7 +51,7 @@ def fit_route(setup: Setup, route: Route, chat: ChatRequest) -> Route:
 class Candidates:
     __slots__ = ("_extra", "_setup", "_untried", "target")
 
-    def __init__(self, setup: Setup, targets: list[TargetId]) -> None:
+    def __init__(self, setup: RuntimeConfig, targets: list[TargetId]) -> None:
         """The first of `targets` is taken; another one, or the same again, must be taken before it is tried."""
         self.target, *self._untried = targets
         self._setup = setup

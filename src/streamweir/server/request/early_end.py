@@ -13,25 +13,25 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.policy.access import Key
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.settlement import Ended, Settlements
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
-from streamweir.server.http.security_headers import sealed
+from streamweir.server.http.security_headers import with_security_headers
 from streamweir.server.request.admission import Admission, dialect_of, find, key_of, read_facts
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.log import log_fault
 from streamweir.server.telemetry.metrics import Metrics
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 
 
-class EarlyEnds:
+class EarlyResponses:
     def __init__(
         self,
         settlements: Settlements,
         metrics: Metrics,
-        directory: Directory,
-        setup: Callable[[], Setup],
+        directory: KeyDirectory,
+        setup: Callable[[], RuntimeConfig],
         *,
         is_secure: bool,
     ) -> None:
@@ -55,7 +55,9 @@ class EarlyEnds:
             key = key_of(request, self._directory)
         dialect = dialect or dialect_of(request, self._setup(), self._directory)
         answer = failure_answer(error, dialect, headers)
-        answer = structs.replace(answer, headers=sealed(request.path, answer.headers, is_secure=self._is_secure))
+        answer = structs.replace(
+            answer, headers=with_security_headers(request.path, answer.headers, is_secure=self._is_secure)
+        )
         # A revoked key stops what runs; here nothing does.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         facts = self._facts(request, dialect, key, answer.status, verdict)
@@ -97,7 +99,7 @@ class EarlyEnds:
 
     def _facts(
         self, request: Request, dialect: Dialect, key: Key | None, status: int, verdict: Verdict
-    ) -> RequestFacts:
+    ) -> RequestRecord:
         facts = read_facts(request, self._setup(), dialect, key)
         facts.status, facts.verdict = status, verdict
         return facts

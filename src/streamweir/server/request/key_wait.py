@@ -14,7 +14,7 @@ from streamweir.server.accounting.key_lookup import KeyLookup
 from streamweir.server.http.message import Application, Request, Response
 
 
-class LateKeys:
+class KeyWaits:
     def __init__(self, lookup: KeyLookup | None, app: Application, left: Callable[[Request], None]) -> None:
         """`lookup`: None where there is no database. `left` is told of a request whose caller went while it waited."""
         self._lookup = lookup

@@ -22,7 +22,7 @@ _READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
 _MOST = 4096
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class ModelLimits(Struct, frozen=True, kw_only=True):
     image_tokens: int
     """The most that a picture takes."""
     links_are_images: bool
@@ -35,16 +35,16 @@ class Reach(Struct, frozen=True, kw_only=True):
     """The longest that each of them gives."""
 
 
-class Reaches:
+class ModelLimitsTable:
     def __init__(self, kinds: Mapping[str, str], prices: PriceBook, store: Store) -> None:
         """`kinds` of the providers by their names."""
         self._kinds = kinds
         self._prices = prices
         self._store = store
-        self._made: dict[str, Reach] = {}
+        self._made: dict[str, ModelLimits] = {}
         self._made_by: PriceTable | None = None
 
-    def of(self, route: Route) -> Reach:
+    def of(self, route: Route) -> ModelLimits:
         table = self._prices.table
         if table is not self._made_by or len(self._made) >= _MOST:
             self._made.clear()
@@ -54,10 +54,10 @@ class Reaches:
             made = self._made[route.id] = self._make(route, table)
         return made
 
-    def _make(self, route: Route, table: PriceTable) -> Reach:
+    def _make(self, route: Route, table: PriceTable) -> ModelLimits:
         targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
         windows = [table.context_window(kind, model) for kind, model in targets]
-        return Reach(
+        return ModelLimits(
             image_tokens=SMALL_TOKEN_IMAGE
             if any(_SMALL_TOKENS.search(model) for _, model in targets)
             else IMAGE_TOKENS,

@@ -14,13 +14,13 @@ from streamweir.policy.prices import dearest, in_dollars
 from streamweir.policy.route import Route
 from streamweir.server.http.answers import json_answer
 from streamweir.server.http.message import Answer
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.upstream import local, sim
 
 _BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
-def list_models(setup: Setup, key: Key, at_ms: int) -> Answer:
+def list_models(setup: RuntimeConfig, key: Key, at_ms: int) -> Answer:
     rows = [
         _row(model, owner, _pricing(setup, route, at_ms))
         for model, owner in _models(setup)
@@ -29,12 +29,12 @@ def list_models(setup: Setup, key: Key, at_ms: int) -> Answer:
     return json_answer({"object": "list", "data": rows})
 
 
-def model_ids(setup: Setup) -> list[str]:
+def model_ids(setup: RuntimeConfig) -> list[str]:
     """Those that are listed to a key which may use every model."""
     return [model for model, _ in _models(setup) if setup.router.resolve(model) is not None]
 
 
-def show_model(setup: Setup, key: Key, model: str, at_ms: int) -> Answer:
+def show_model(setup: RuntimeConfig, key: Key, model: str, at_ms: int) -> Answer:
     """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
     route = setup.router.resolve(model)
     if route is None or not key.may_use(model):
@@ -43,7 +43,7 @@ def show_model(setup: Setup, key: Key, model: str, at_ms: int) -> Answer:
     return json_answer(_row(model, owner, _pricing(setup, route, at_ms)))
 
 
-def _models(setup: Setup) -> list[tuple[str, str]]:
+def _models(setup: RuntimeConfig) -> list[tuple[str, str]]:
     found = [(alias.id, "streamweir") for alias in setup.config.models]
     for provider in setup.config.providers:
         names = provider.models or _BUILT_IN.get(provider.kind, ())
@@ -56,7 +56,7 @@ def _row(model: str, owner: str, pricing: dict[str, Any] | None) -> dict[str, An
     return {"id": model, "object": "model", "created": 0, "owned_by": owner, "pricing": pricing}
 
 
-def _pricing(setup: Setup, route: Route, at_ms: int) -> dict[str, Any] | None:
+def _pricing(setup: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any] | None:
     quote, _ = setup.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]
     if not known or len(known) < len(quote.rates):

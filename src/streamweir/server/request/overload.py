@@ -108,7 +108,7 @@ class Overload:
         """With fewer connections and requests than this there are files for everybody."""
         self._turn_began = 0.0
         self._is_limited = False
-        self._canned = _Canned()
+        self._canned = _PreparedRefusals()
         self._asked: dict[bytes, _Asked] = {}
         """By the digests of heads: most callers send the same one again, and to read it takes longer than all else."""
         self._asked_since = 0.0
@@ -155,10 +155,10 @@ class Overload:
             return self.refused("key_share", _TOO_MANY_OF_KEY)
         return None
 
-    def enter(self, key: Key) -> "Place":
+    def enter(self, key: Key) -> "OpeningSlot":
         self._limit.opened(key.id, perf_counter())
         self._in_flight.take(key.id)
-        return Place(self._limit, self._in_flight, key.id)
+        return OpeningSlot(self._limit, self._in_flight, key.id)
 
     def refused(self, reason: str, message: str) -> GatewayFault:
         self.count(reason)
@@ -260,7 +260,7 @@ class _Asked(Struct, frozen=True):
     length: int
 
 
-class Place:
+class OpeningSlot:
     """Of one request: among those that are being opened, and among those of its key that are in flight."""
 
     __slots__ = ("_in_flight", "_is_opening", "_key", "_limit")
@@ -283,7 +283,7 @@ class Place:
         self._in_flight.give_back(self._key)
 
 
-class _Canned:
+class _PreparedRefusals:
     """Refusals as bytes, of which only the date and the id are written each time."""
 
     def __init__(self) -> None:

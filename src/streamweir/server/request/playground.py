@@ -15,19 +15,19 @@ from msgspec import Struct
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.policy.access import Key
-from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.asgi import Taker
 from streamweir.server.http.message import Answer, Headers, Request, Response
-from streamweir.server.http.security_headers import SealedResponse
+from streamweir.server.http.security_headers import SecuredResponse
 from streamweir.server.request.admission import Admission, admit_as, own_dialect
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 
 _KEPT = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
 _HIDDEN = "***"
 
 
-class Played(Struct, frozen=True, kw_only=True):
+class PlaygroundChat(Struct, frozen=True, kw_only=True):
     """What somebody wants to say as a key."""
 
     key: Key
@@ -43,8 +43,8 @@ class Playground:
     def __init__(
         self,
         *,
-        books: Books,
-        setup: Callable[[], Setup],
+        books: Accounting,
+        setup: Callable[[], RuntimeConfig],
         why_closed: Callable[[], GatewayFault | None],
         refuse: Callable[[Request, StreamweirError, Headers, Dialect, Key], Answer],
         begin: Callable[[Request, Response, Admission], None],
@@ -61,18 +61,18 @@ class Playground:
         self._begin = begin
         self._is_secure = is_secure
 
-    def admit(self, played: Played, request: Request) -> Admission:
+    def admit(self, played: PlaygroundChat, request: Request) -> Admission:
         """Raises `Refusal`."""
         key, dialect, closed = played.key, played.dialect, self._why_closed()
         return admit_as(key, dialect, request.headers, self._setup(), self._books, closed, time.time())
 
-    def begin(self, played: Played, admission: Admission) -> Taker:
+    def begin(self, played: PlaygroundChat, admission: Admission) -> Taker:
         return partial(self._take, played, admission)
 
-    def refuse(self, played: Played, refusal: Refusal) -> Taker:
+    def refuse(self, played: PlaygroundChat, refusal: Refusal) -> Taker:
         return partial(self._take_refused, played, refusal)
 
-    def _take(self, played: Played, admission: Admission, request: Request, response: Response) -> None:
+    def _take(self, played: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:
         directory, closed = self._books.directory, self._why_closed()
         if closed is not None or admission.generation != directory.generation:  # it may have been revoked since
             key = directory.find_id(played.key.id) or played.key
@@ -85,16 +85,16 @@ class Playground:
                 return
         self._begin(stripped(request, played), self._sealed(response), admission)
 
-    def _take_refused(self, played: Played, refusal: Refusal, request: Request, response: Response) -> None:
+    def _take_refused(self, played: PlaygroundChat, refusal: Refusal, request: Request, response: Response) -> None:
         dialect = played.dialect or own_dialect(played.key) or self._setup().dialect
         answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, dialect, played.key)
         self._sealed(response).send(answer)
 
-    def _sealed(self, response: Response) -> SealedResponse:
-        return SealedResponse(response, is_secure=self._is_secure)
+    def _sealed(self, response: Response) -> SecuredResponse:
+        return SecuredResponse(response, is_secure=self._is_secure)
 
 
-def stripped(request: Request, played: Played) -> Request:
+def stripped(request: Request, played: PlaygroundChat) -> Request:
     """The request that it would have been to `/v1`, whose path it does not pretend to."""
     return Request(
         id=request.id,

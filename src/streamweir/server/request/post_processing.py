@@ -7,9 +7,9 @@ from streamweir.core.request import Prompt
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import Pending, Settlement
 from streamweir.policy.access import Key
-from streamweir.server.accounting.reservation import Booking
+from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import Vocabularies, choose
-from streamweir.server.relay.capture import Recording
+from streamweir.server.relay.capture import Capture
 from streamweir.store.requests.content import Content
 
 
@@ -22,7 +22,7 @@ def count_pending(pending: Pending, vocabularies: Vocabularies, model: str, prom
 
 
 def content_of(
-    recording: Recording, meter: Meter, request_id: str, key: Key, booking: Booking | None, at_ms: int
+    recording: Capture, meter: Meter, request_id: str, key: Key, booking: Reservation | None, at_ms: int
 ) -> Content:
     workspace_id = booking.workspace_id if booking is not None else key.workspace_id
     return recording.content(request_id, workspace_id, key.id, at_ms, meter.record.delivered.getvalue())

@@ -11,27 +11,27 @@ from functools import partial
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
-from streamweir.server.accounting.accounting import Books
+from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.message import Request, Response
-from streamweir.server.relay.relay import Watch
+from streamweir.server.relay.relay import AttemptObserver
 from streamweir.server.request.admission import Admission, read_facts
 from streamweir.server.request.overload import Overload
-from streamweir.server.request.request import Conversation
+from streamweir.server.request.request import RequestHandler
 from streamweir.server.telemetry.metrics import Metrics
 
 
-class Conversations:
+class RequestRegistry:
     def __init__(
         self,
         *,
-        books: Books,
+        books: Accounting,
         vocabularies: Vocabularies,
         parser: Executor,
         settlements: Settlements,
         metrics: Metrics,
-        watch: Watch,
+        watch: AttemptObserver,
         overload: Overload,
     ) -> None:
         self._books = books
@@ -41,7 +41,7 @@ class Conversations:
         self._metrics = metrics
         self._watch = watch
         self._overload = overload
-        self._tasks: dict[Conversation, asyncio.Task[None]] = {}
+        self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._all_over = asyncio.Event()
         self._all_over.set()
 
@@ -49,7 +49,7 @@ class Conversations:
         return len(self._tasks)
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
-        conversation = Conversation(
+        conversation = RequestHandler(
             admission.setup,
             request,
             response,
@@ -103,7 +103,7 @@ class Conversations:
             if conversation.facts.id == request_id:
                 conversation.stop(error, reads_on=True)
 
-    def _ended(self, conversation: Conversation, task: asyncio.Task[None]) -> None:
+    def _ended(self, conversation: RequestHandler, task: asyncio.Task[None]) -> None:
         del self._tasks[conversation]
         if not self._tasks:
             self._all_over.set()

@@ -24,33 +24,33 @@ from streamweir.policy.access import Key
 from streamweir.policy.refusal import is_refusal_of_stream_options
 from streamweir.policy.route import Route, TargetId
 from streamweir.providers.base import UpstreamRequest
-from streamweir.server.accounting.accounting import Books, unavailable
-from streamweir.server.accounting.reservation import Asked, Booking
+from streamweir.server.accounting.accounting import Accounting, unavailable
+from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.accounting.settlement import Ended
 from streamweir.server.accounting.token_count import Vocabularies, choose
 from streamweir.server.http import answers
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers, Request, Response
-from streamweir.server.relay.capture import RecordedRelay, Recording
-from streamweir.server.relay.relay import Relay, Watch
-from streamweir.server.relay.state import Parts
-from streamweir.server.request.allowance import Payment
+from streamweir.server.relay.capture import Capture, CapturedRelay
+from streamweir.server.relay.relay import AttemptObserver, Relay
+from streamweir.server.relay.state import AttemptParts
+from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.request.candidates import Candidates, find_route, fit_route
 from streamweir.server.request.estimate import estimate_prompt, read_idempotency
-from streamweir.server.request.overload import Place
+from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.parsing import LARGEST_ON_LOOP, read_chat
 from streamweir.server.request.post_processing import content_of, count_pending
-from streamweir.server.request.reservation_size import Measure
-from streamweir.server.request.runtime import Setup
-from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.server.request.reservation_size import ReservationSize
+from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.journal import JournalUnavailable
 
 _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
 """Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
 
 
-class Conversation:
+class RequestHandler:
     """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
 
     __slots__ = (
@@ -85,17 +85,17 @@ class Conversation:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: RuntimeConfig,
         request: Request,
         response: Response,
         dialect: Dialect,
         key: Key,
-        facts: RequestFacts,
-        books: Books,
+        facts: RequestRecord,
+        books: Accounting,
         vocabularies: Vocabularies,
-        watch: Watch,
+        watch: AttemptObserver,
         parser: Executor,
-        place: Place,
+        place: OpeningSlot,
     ) -> None:
         self._setup = setup
         self.place = place
@@ -110,7 +110,7 @@ class Conversation:
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
-        self._payment: Payment | None = None
+        self._payment: OutputAllowance | None = None
         self._chat: ChatRequest | None = None
         self._meter: Meter | None = None
         self._prompt: Prompt | None = None
@@ -120,10 +120,10 @@ class Conversation:
         self._told: int | None = None
         """The status of the error that the caller got for it, where he had nothing yet."""
         self.key = key
-        self.booking: Booking | None = None
+        self.booking: Reservation | None = None
         self._pending: Pending | None = None
         """What is still to be counted, when it is over."""
-        self._recording: Recording | None = None
+        self._recording: Capture | None = None
         self.facts = facts
 
     async def run(self) -> None:
@@ -256,7 +256,7 @@ class Conversation:
     async def _book(self, chat: ChatRequest, route: Route) -> None:
         """What is let in is in the journal when this is over. Raises `Refusal`."""
         quote, quote_text = self._setup.quotes.of(route, self.facts.at_ms)
-        asked = Asked(
+        asked = ReservationRequest(
             request_id=self._request.id,
             at_ms=self.facts.at_ms,
             key=self.key,
@@ -270,7 +270,7 @@ class Conversation:
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
-            measure=Measure(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
+            measure=ReservationSize(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
         self.booking, headers = await self._books.open(asked)
         self.facts.flags = self.booking.flags
@@ -284,7 +284,7 @@ class Conversation:
         except TimeoutError:
             raise Refusal(unavailable(), headers) from None
         self.facts.admitted_s = time.monotonic() - self._request.arrived_s
-        self._payment = Payment(
+        self._payment = OutputAllowance(
             self._books, self.booking, self._watch, self._cut, self._request.arrived_s, self._vocabularies
         )
 
@@ -295,7 +295,7 @@ class Conversation:
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
         request.headers, request.admitted = {}, None
         if self.key.log_content:
-            self._recording = Recording(body, self._request.arrived_s)
+            self._recording = Capture(body, self._request.arrived_s)
         return await read_chat(body, self._dialect, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
@@ -326,7 +326,7 @@ class Conversation:
     async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
         self.place.opened()
         began_at = time.monotonic()
-        attempt = Attempt(target=str(target), start_s=began_at - self._request.arrived_s)
+        attempt = AttemptRecord(target=str(target), start_s=began_at - self._request.arrived_s)
         self.facts.attempts.append(attempt)
         try:
             relay, meter, running = self._begin(target, is_last, await self._build(target))
@@ -377,7 +377,7 @@ class Conversation:
         tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
         prompt_tokens = self.booking.asked.prompt_tokens if self.booking is not None else estimate_prompt(chat)
         exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, prompt_tokens, tokenizer)
-        parts = Parts(
+        parts = AttemptParts(
             exchange,
             meter,
             self._setup.providers[target.provider].provider,
@@ -387,7 +387,7 @@ class Conversation:
             self._request.id,
             (answers.EVENT_STREAM if chat.stream else ()) + self._headers,
         )
-        return Relay(parts) if self._recording is None else RecordedRelay(self._recording, parts), meter
+        return Relay(parts) if self._recording is None else CapturedRelay(self._recording, parts), meter
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:
         self._is_cut = True
@@ -399,7 +399,7 @@ class Conversation:
         self._told = answer.status
         self._response.send(answer)
 
-    def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: Attempt) -> None:
+    def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: AttemptRecord) -> None:
         """What the attempt says of the target's health."""
         router, now = self._setup.router, time.monotonic()
         error = relay.failure or meter.record.error

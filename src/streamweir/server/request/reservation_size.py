@@ -16,8 +16,8 @@ from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, choose
 from streamweir.server.request.attempt import choices_of
-from streamweir.server.request.model_limits import Reach
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.model_limits import ModelLimits
+from streamweir.server.request.runtime import RuntimeConfig
 
 _WORTH_COUNTING = 4096
 """Bytes: of a shorter prompt the difference is a cent at the most."""
@@ -25,14 +25,14 @@ _USUALLY = 8
 """Of what pictures and recordings take at the most, one part in so many is what they usually take."""
 
 
-class Measure:
+class ReservationSize:
     """Of one request. Nothing is measured before it is asked for."""
 
     __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_setup", "_vocabularies")
 
     def __init__(
         self,
-        setup: Setup,
+        setup: RuntimeConfig,
         vocabularies: Vocabularies,
         parser: Executor,
         route: Route,
@@ -81,7 +81,7 @@ class Measure:
         return max(tokens for tokens, _ in counts) if is_counted else None
 
 
-def _room(reach: Reach, bound: PromptBound, hold_tokens: int) -> int:
+def _room(reach: ModelLimits, bound: PromptBound, hold_tokens: int) -> int:
     """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
     say nothing of that."""
     if reach.narrowest is None:

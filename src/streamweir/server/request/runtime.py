@@ -1,6 +1,6 @@
 """The configuration as objects that work: one immutable-in-use snapshot for the requests that start under it.
 
-A reload makes a new `Setup` beside the old one; a request keeps the one it started with. Upstreams
+A reload makes a new `RuntimeConfig` beside the old one; a request keeps the one it started with. Upstreams
 (and their open connections) of providers that did not change are carried over, those of the others
 are closed as soon as their last call is over. Health of targets and what is known of refusals
 outlive a reload.
@@ -34,8 +34,8 @@ from streamweir.providers.registry import (
     canonical_dialects,
     provider_named,
 )
-from streamweir.server.accounting.pricing import Quotes
-from streamweir.server.request.model_limits import Reaches
+from streamweir.server.accounting.pricing import RoutePrices
+from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
@@ -50,7 +50,7 @@ _LOCAL = structs.replace(
 """The embedded model is a llama.cpp server with one small model."""
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class TargetTimeouts(Struct, frozen=True, kw_only=True):
     """The timeouts of one provider: the server's, unless it has its own."""
 
     connect_s: float
@@ -64,7 +64,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     abandoned_s: float
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ProviderRuntime(Struct, frozen=True, kw_only=True):
     """A configured provider: how to speak to it, where it is, and what is known of it."""
 
     name: str
@@ -74,11 +74,11 @@ class Place(Struct, frozen=True, kw_only=True):
     upstream: Upstream
     target: Target
     """For the model of each request to be put in."""
-    timeouts: Patience
+    timeouts: TargetTimeouts
     abort_stops_billing: bool
 
 
-class Setup(Struct, frozen=True, kw_only=True):
+class RuntimeConfig(Struct, frozen=True, kw_only=True):
     config: Config
     dialect: Dialect
     default_model: str | None
@@ -88,17 +88,17 @@ class Setup(Struct, frozen=True, kw_only=True):
     router: Router
     budget: RetryBudget
     refusals: Refusals
-    quotes: Quotes
-    reaches: Reaches
-    providers: Mapping[str, Place]
+    quotes: RoutePrices
+    reaches: ModelLimitsTable
+    providers: Mapping[str, ProviderRuntime]
 
 
-def build_setup(
+def build_runtime_config(
     config: Config,
     open_local: Callable[[ProviderConfig], Upstream],
-    old: Setup | None = None,
+    old: RuntimeConfig | None = None,
     prices: PriceBook | None = None,
-) -> Setup:
+) -> RuntimeConfig:
     """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for.
 
     `prices`: the old ones where there are any, else those that the program came with.
@@ -119,7 +119,7 @@ def build_setup(
         router.adopt(old.router, changed)
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
-    return Setup(
+    return RuntimeConfig(
         config=config,
         dialect=DIALECTS[config.server.dialect],
         default_model=config.server.default_model,
@@ -129,12 +129,12 @@ def build_setup(
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else Refusals(),
-        quotes=Quotes(
+        quotes=RoutePrices(
             book,
             kinds,
             {model.id: _rates(model.price) for model in config.models if model.price is not None},
         ),
-        reaches=Reaches(kinds, book, config.store),
+        reaches=ModelLimitsTable(kinds, book, config.store),
         providers=providers,
     )
 
@@ -144,22 +144,22 @@ def key_ring(config: Config) -> KeyRing:
     return KeyRing([_key(key) for key in config.keys])
 
 
-def _is_new(place: Place, old: Setup) -> bool:
+def _is_new(place: ProviderRuntime, old: RuntimeConfig) -> bool:
     before = old.providers.get(place.name)
     return before is None or before.config != place.config
 
 
-def _patience(config: Config, provider: ProviderConfig) -> Patience:
+def _patience(config: Config, provider: ProviderConfig) -> TargetTimeouts:
     own, server = provider.timeouts, config.server.timeouts
     chosen = {}
-    for name in Patience.__struct_fields__:
+    for name in TargetTimeouts.__struct_fields__:
         value = getattr(own, name)
         chosen[name] = value if value is not None else getattr(server, name)
-    return Patience(**chosen)
+    return TargetTimeouts(**chosen)
 
 
 def _open_upstream(
-    provider: ProviderConfig, patience: Patience, open_local: Callable[[ProviderConfig], Upstream]
+    provider: ProviderConfig, patience: TargetTimeouts, open_local: Callable[[ProviderConfig], Upstream]
 ) -> Upstream:
     if provider.kind == "sim":
         return SimUpstream()
@@ -181,10 +181,10 @@ def _open_upstream(
         raise ConfigError(member("providers", provider.name), str(reason)) from None
 
 
-def _place(provider: ProviderConfig, patience: Patience, upstream: Upstream) -> Place:
+def _place(provider: ProviderConfig, patience: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
     wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
     stops = provider.cancel_stops_billing
-    return Place(
+    return ProviderRuntime(
         name=provider.name,
         config=provider,
         provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
@@ -250,14 +250,14 @@ def _key(key: KeyConfig) -> Key:
     )
 
 
-def connections_of(setup: Setup) -> Iterator[tuple[str, int, int]]:
+def connections_of(setup: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
     """To each provider: how many are in use, and how many idle."""
     for name, place in setup.providers.items():
         if isinstance(place.upstream, Http1Upstream):
             yield name, place.upstream.in_use, place.upstream.idle
 
 
-def close_idle(setup: Setup) -> None:
+def close_idle(setup: RuntimeConfig) -> None:
     for place in setup.providers.values():
         if isinstance(place.upstream, Http1Upstream):
             place.upstream.close_idle()

@@ -26,7 +26,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from streamweir.server.telemetry.log_line import MOST_ITEMS, level_of, line_of, written
 from streamweir.server.telemetry.log_text import render_text
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id, clean_lines
 from streamweir.server.telemetry.sink import Sink
 from streamweir.wire import jsonio
@@ -42,7 +42,7 @@ _DEEPEST = 4
 _FRAMES = 20
 
 
-class _Outlet:
+class _LogOutput:
     """Where lines leave. One for the process, as the streams that it writes to are."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ def dropped_lines() -> int:
     return _outlet.dropped_before + (_outlet.sink.dropped if _outlet.sink is not None else 0)
 
 
-def log_request(facts: RequestFacts) -> None:
+def log_request(facts: RequestRecord) -> None:
     """The one line of a request."""
     if _outlet.sink is None:
         return
@@ -261,7 +261,7 @@ _CLEANERS: dict[str, Callable[[str], str]] = {
     "exception": lambda text: clean_lines(text, _LONGEST_EXCEPTION),
 }
 
-_outlet = _Outlet()
+_outlet = _LogOutput()
 
 logger: FilteringBoundLogger = cast(
     FilteringBoundLogger,

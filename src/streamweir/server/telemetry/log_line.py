@@ -15,7 +15,7 @@ from msgspec import Struct
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.server.telemetry.record import Attempt, RequestFacts
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
 MOST_ITEMS = 50
@@ -71,7 +71,7 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     completion_id: str | None = None
 
 
-def level_of(facts: RequestFacts) -> Literal["info", "warning", "error"]:
+def level_of(facts: RequestRecord) -> Literal["info", "warning", "error"]:
     if facts.verdict is Verdict.GATEWAY_FAULT:
         return "error"
     if facts.status >= 500 or (facts.verdict is not None and facts.verdict not in _FINE):
@@ -79,7 +79,7 @@ def level_of(facts: RequestFacts) -> Literal["info", "warning", "error"]:
     return "info"
 
 
-def line_of(facts: RequestFacts, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
+def line_of(facts: RequestRecord, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
     """In steps: a call with more than fifteen names is made by way of a dict, and takes five times as long."""
     line = RequestLine(
         time=written(now),
@@ -118,7 +118,7 @@ def line_of(facts: RequestFacts, level: str, now: float, node: str | None, worke
     return line
 
 
-def _add_caller(line: RequestLine, facts: RequestFacts) -> None:
+def _add_caller(line: RequestLine, facts: RequestRecord) -> None:
     if facts.method:
         line.method = clean(facts.method)
     if facts.path:
@@ -143,7 +143,7 @@ def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _attempt(attempt: Attempt) -> AttemptPart:
+def _attempt(attempt: AttemptRecord) -> AttemptPart:
     return AttemptPart(
         target=clean(attempt.target),
         duration_s=round(attempt.duration_s, 6),

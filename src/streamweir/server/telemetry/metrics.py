@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from streamweir import __version__
 from streamweir.core.verdict import Verdict
 from streamweir.server.telemetry.log import dropped_lines
-from streamweir.server.telemetry.record import RequestFacts
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
 
 MOST_NAMES = 300
@@ -68,7 +68,7 @@ class Histogram:
         return buckets
 
 
-class BookReading(Struct, frozen=True, kw_only=True):
+class AccountingReading(Struct, frozen=True, kw_only=True):
     """How the books are, at the moment."""
 
     waiting: int
@@ -112,7 +112,7 @@ class Metrics:
         self,
         *,
         connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
-        books: Callable[[], BookReading] | None = None,
+        books: Callable[[], AccountingReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
         task_ends: Mapping[str, int] = {},
         body_bytes: Callable[[], int] = lambda: 0,
@@ -161,7 +161,7 @@ class Metrics:
     def ejected(self, target: str) -> None:
         _add(self._ejections, self._target_label(target, has_answered=False))
 
-    def request_ended(self, facts: RequestFacts) -> None:
+    def request_ended(self, facts: RequestRecord) -> None:
         attempts, usage = facts.attempts, facts.usage
         target = attempts[-1].target if attempts else ""
         has_answered = facts.ttft_s is not None or (bool(attempts) and facts.verdict in _ANSWERED)
@@ -287,7 +287,7 @@ def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
     yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
 
 
-def _book_families(books: BookReading) -> Iterator[Metric]:
+def _book_families(books: AccountingReading) -> Iterator[Metric]:
     yield _gauge("books_waiting", "Entries that the database does not have yet.", (), [((), books.waiting)])
     yield _gauge("books_lag_seconds", "The age of the oldest of them.", (), [((), books.lag_s)])
     yield _gauge(

@@ -5,10 +5,10 @@ from msgspec import Struct, field
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
-from streamweir.server.telemetry.timeline import Strip
+from streamweir.server.telemetry.timeline import Timeline
 
 
-class Attempt(Struct, kw_only=True, gc=False):
+class AttemptRecord(Struct, kw_only=True, gc=False):
     """One target that was tried."""
 
     target: str
@@ -30,7 +30,7 @@ class Gaps(Struct, frozen=True, kw_only=True, gc=False):
     max_s: float = 0.0
 
 
-class RequestFacts(Struct, kw_only=True, gc=False):
+class RequestRecord(Struct, kw_only=True, gc=False):
     id: str
     client_id: str | None = None
     """What the caller sent as `x-request-id`, where it is harmless."""
@@ -47,7 +47,7 @@ class RequestFacts(Struct, kw_only=True, gc=False):
     model: str | None = None
     """As asked for, or the one that is meant where none is."""
     stream: bool = False
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[AttemptRecord] = field(default_factory=list)
     status: int = 0
     """499 where the caller left before there was one."""
     verdict: Verdict | None = None
@@ -69,7 +69,7 @@ class RequestFacts(Struct, kw_only=True, gc=False):
     """Of the request's body."""
     bytes_out: int = 0
     gaps: Gaps | None = None
-    strip: Strip | None = None
+    strip: Timeline | None = None
     """Of a stream: when its pieces went out."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None

@@ -20,7 +20,7 @@ _MOST_SMALL = 0xFFFF
 _NONE = array(_SMALL, bytes(2 * SLOTS))
 
 
-class Strip(Struct, gc=False, eq=False):
+class Timeline(Struct, gc=False, eq=False):
     start_s: float
     """When the first piece went out, by the clock that all of them are told by."""
     counts: "array[int]"
@@ -55,14 +55,14 @@ class StripView(Struct, frozen=True, kw_only=True):
     """Of the slots from there on, up to the last that has a piece."""
 
 
-def strip_from(now: float) -> Strip:
+def timeline_from(now: float) -> Timeline:
     """With the first piece."""
     counts = _NONE[:]
     counts[0] = 1
-    return Strip(now, counts)
+    return Timeline(now, counts)
 
 
-def read_strip(strip: Strip, arrived_s: float) -> StripView:
+def read_timeline(strip: Timeline, arrived_s: float) -> StripView:
     counts, used = strip.counts.tolist(), SLOTS
     while not counts[used - 1]:
         used -= 1

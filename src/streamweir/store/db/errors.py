@@ -16,22 +16,22 @@ _SECRETS = (KEY, ADMIN, SESSION, CSRF)
 """How ours begin: some look for a key by its secret."""
 
 
-class Objection(Exception):
+class OperationRefused(Exception):
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
 
 
-class Invalid(Objection):
+class Invalid(OperationRefused):
     pass
 
 
-class NotFound(Objection):
+class NotFound(OperationRefused):
     pass
 
 
-class Conflict(Objection):
+class Conflict(OperationRefused):
     pass
 
 

@@ -62,9 +62,9 @@ class PostgresStore(Store):
         content = self._make_engine({**_SETTINGS, "synchronous_commit": "off"}, 1)
         snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._engines = (engine, content)
-        self._read = _Lane(snapshot, _READERS)
-        self._write = _Lane(engine, _WRITERS)
-        self._content = _Lane(content, 1)
+        self._read = _ConnectionSlots(snapshot, _READERS)
+        self._write = _ConnectionSlots(engine, _WRITERS)
+        self._content = _ConnectionSlots(content, 1)
         self._tasks: dict[asyncio.Task[Any], _Operation[Any]] = {}
         self._stale_before = 0.0
         self._is_closed = False
@@ -92,7 +92,7 @@ class PostgresStore(Store):
             driver.terminate()
         await _end(disposal, _CLOSE_S)
 
-    async def _run(self, lane: "_Lane", work: Callable[[Connection], T], timeout_s: float) -> T:
+    async def _run(self, lane: "_ConnectionSlots", work: Callable[[Connection], T], timeout_s: float) -> T:
         deadline = time.monotonic() + timeout_s
         try:
             async with time_limit(timeout_s):
@@ -118,7 +118,9 @@ class PostgresStore(Store):
             raise fault
         raise self._unavailable(reason, operation) from fault
 
-    def _start(self, lane: "_Lane", operation: "_Operation[T]") -> tuple[asyncio.Task[T], asyncio.Future[None]]:
+    def _start(
+        self, lane: "_ConnectionSlots", operation: "_Operation[T]"
+    ) -> tuple[asyncio.Task[T], asyncio.Future[None]]:
         """The task, and what is done when the time is up: from then on it cannot begin its commit."""
         loop = asyncio.get_running_loop()
         given_up = loop.create_future()
@@ -187,7 +189,7 @@ class PostgresStore(Store):
         _current.get().take(driver)
 
 
-class _Lane:
+class _ConnectionSlots:
     """Operations of a kind, and how many of them run at once: the pool has a connection for each."""
 
     def __init__(self, engine: AsyncEngine, places: int) -> None:

@@ -18,7 +18,7 @@ _MOST_AT_ONCE = 512
 """Ids in one look-up."""
 
 
-class Many:
+class BatchStatement:
     """`run` gives it each of the rows in turn. `names`: its parameters, in the order of their places in the text."""
 
     def __init__(self, build: Callable[[Connection], ClauseElement], names: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class Many:
         return text
 
 
-class Among:
+class LookupByIds:
     """A look-up by ids: `build` is given the parameters that stand for them.
 
     They are as many as the next power of two, the last id being repeated, so that the texts are few.

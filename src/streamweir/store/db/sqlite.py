@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, T, wait_for_disk
 from streamweir.store.db.deadline import time_limit
-from streamweir.store.db.sqlite_workers import GivenUp, Lane, Operation, make_engine, primary_code
+from streamweir.store.db.sqlite_workers import Operation, OperationAbandoned, SqliteWorkers, make_engine, primary_code
 
 _READERS = 2
 _CLOSE_S = 5.0
@@ -59,11 +59,13 @@ class SqliteStore(Store):
         self.where = str(path)
         uri = _uri(path)
         turn = threading.Lock()
-        self._write = Lane("write", path, make_engine(uri, "BEGIN IMMEDIATE", _DURABLE), turn)
-        self._content = Lane(
+        self._write = SqliteWorkers("write", path, make_engine(uri, "BEGIN IMMEDIATE", _DURABLE), turn)
+        self._content = SqliteWorkers(
             "content", path, make_engine(uri, "BEGIN IMMEDIATE", (*_COMMON, "PRAGMA synchronous=NORMAL")), turn
         )
-        self._read = Lane("read", path, make_engine(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS)
+        self._read = SqliteWorkers(
+            "read", path, make_engine(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS
+        )
         self._lanes = (self._write, self._content, self._read)
         self._is_closed = False
         self._slow: tuple[Slow, float] | None = None
@@ -99,7 +101,7 @@ class SqliteStore(Store):
                 lane.give_up()
             await asyncio.wait(running, timeout=_CLOSE_S)
 
-    async def _run(self, lane: Lane, work: Callable[[Connection], T], timeout_s: float) -> T:
+    async def _run(self, lane: SqliteWorkers, work: Callable[[Connection], T], timeout_s: float) -> T:
         if self._is_closed:
             raise self._unavailable("it is closed")
         slow = self._slow
@@ -126,7 +128,7 @@ class SqliteStore(Store):
             raise self._unavailable("not begun in time")
         try:
             return future.result()
-        except GivenUp:
+        except OperationAbandoned:
             raise self._unavailable(f"not done within {timeout_s:g} s") from None
         except DBAPIError as fault:
             reason = why_unavailable(fault, is_read=lane is self._read)

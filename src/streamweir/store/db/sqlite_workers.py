@@ -27,7 +27,7 @@ _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT
 _ABOUT_VALUES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
 
 
-class GivenUp(Exception):
+class OperationAbandoned(Exception):
     """Nobody waits for it any more, and it is undone."""
 
 
@@ -70,7 +70,7 @@ class Operation(Generic[T]):
     def check(self) -> None:
         """Before every statement, for an interruption does nothing between two of them."""
         if self._is_given_up:
-            raise GivenUp
+            raise OperationAbandoned
 
     def give_up(self) -> bool:
         """Whether nothing of it stays."""
@@ -83,7 +83,7 @@ class Operation(Generic[T]):
             return True
 
 
-class Lane:
+class SqliteWorkers:
     """As many connections as threads are at work. `turn` is what lanes that write have in common, one at a time."""
 
     def __init__(self, name: str, path: Path, engine: Engine, turn: "threading.Lock | None", threads: int = 1) -> None:
@@ -137,7 +137,7 @@ class Lane:
             yield
             return
         if not self._turn.acquire(timeout=operation.left_s):
-            raise GivenUp
+            raise OperationAbandoned
         try:
             yield
         finally:

@@ -2,7 +2,7 @@
 
 A segment is written all or nothing: what a failed write left of itself is cut away before the next
 one, and where even that fails nothing more is written behind it (`is_over`). A file gets its name
-only when it is locked, so that nobody takes a newborn for a dead one's. `dead_journals` finds what
+only when it is locked, so that nobody takes a newborn for a dead one's. `orphaned_journals` finds what
 processes have left behind, and holds it: nobody else finds it meanwhile. Everything here blocks; it
 knows neither the event loop nor the database.
 """
@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamweir.store.journal.entries import Entry
-from streamweir.store.journal.frames import Reading, read_frames
+from streamweir.store.journal.frames import ReadFrames, read_frames
 
 _NAME = re.compile(r"([A-Za-z0-9_-]+)\.(\d{6,})\.journal")
 _NEW = ".new"
@@ -109,12 +109,12 @@ class SegmentFile:
             os.close(self._descriptor)
 
 
-class DeadSegment:
+class OrphanedSegment:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor: int | None = descriptor
 
-    def read(self) -> Reading:
+    def read(self) -> ReadFrames:
         return read_frames(self.path.read_bytes())
 
     def remove(self) -> None:
@@ -137,10 +137,10 @@ class DeadSegment:
             self._descriptor = None
 
 
-class DeadJournal:
+class OrphanedJournal:
     """What one process has left behind, in the order it was written. Held until it is removed or closed."""
 
-    def __init__(self, instance: str, segments: list[DeadSegment]) -> None:
+    def __init__(self, instance: str, segments: list[OrphanedSegment]) -> None:
         self.instance = instance
         self.segments = segments
 
@@ -190,7 +190,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def dead_journals(folder: Path) -> list[DeadJournal]:
+def orphaned_journals(folder: Path) -> list[OrphanedJournal]:
     """Of every process that is gone, the oldest segment first. Each must be removed or closed."""
     if not folder.is_dir():
         return []
@@ -199,24 +199,24 @@ def dead_journals(folder: Path) -> list[DeadJournal]:
         if match := _NAME.fullmatch(path.name):
             found.setdefault(match[1], []).append((int(match[2]), path))
         elif path.name.endswith(_NEW):
-            _remove_stillborn(path)
+            _remove_unfinished(path)
     dead = []
     for instance in sorted(found):
         segments = _lock_all(path for _, path in sorted(found[instance]))
         if segments:
-            dead.append(DeadJournal(instance, segments))
+            dead.append(OrphanedJournal(instance, segments))
     return dead
 
 
-def _lock_all(paths: Iterator[Path]) -> list[DeadSegment]:
+def _lock_all(paths: Iterator[Path]) -> list[OrphanedSegment]:
     """All of an instance, or none: a process that ends gives up its locks one by one."""
-    segments: list[DeadSegment] = []
+    segments: list[OrphanedSegment] = []
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             continue  # applied by another, who found it before us
-        segment = DeadSegment(path, descriptor)
+        segment = OrphanedSegment(path, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -238,7 +238,7 @@ def _is_there(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _remove_stillborn(path: Path) -> None:
+def _remove_unfinished(path: Path) -> None:
     try:
         if time.time() - path.stat().st_mtime > _NEW_S:
             path.unlink()

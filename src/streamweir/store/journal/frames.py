@@ -24,7 +24,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Entry).decode
 
 
-class Reading(NamedTuple):
+class ReadFrames(NamedTuple):
     entries: list[Entry]
     unknown: list[bytes]
     """Payloads that are whole and not understood."""
@@ -41,7 +41,7 @@ def encode_frame(entry: Entry) -> bytes:
     return _HEAD.pack(length, crc32(payload, length)) + payload
 
 
-def read_frames(data: bytes) -> Reading:
+def read_frames(data: bytes) -> ReadFrames:
     """What a segment holds, up to its end or to the first frame that is not whole."""
     entries: list[Entry] = []
     unknown: list[bytes] = []
@@ -60,4 +60,4 @@ def read_frames(data: bytes) -> Reading:
         except msgspec.MsgspecError:
             unknown.append(payload)
         place = end
-    return Reading(entries, unknown, size - place)
+    return ReadFrames(entries, unknown, size - place)

@@ -35,7 +35,7 @@ class State(IntEnum):
     DURABLE = 2
 
 
-class Ticket(Struct, eq=False):
+class WriteHandle(Struct, eq=False):
     """`position` is the end of the entry in all that was ever appended, in bytes."""
 
     position: int
@@ -95,7 +95,7 @@ class Group:
 
     def __init__(self, start: int) -> None:
         self.frames: list[bytes] = []
-        self.tickets: list[Ticket] = []
+        self.tickets: list[WriteHandle] = []
         self.start = start
         self.end = start
         self.since = monotonic()
@@ -103,7 +103,7 @@ class Group:
         self.state = State.PENDING
         self.was_written = False
         """By the writing thread, which may be asked to write it again."""
-        self.calls: list[tuple[Ticket, Callable[[], None]]] = []
+        self.calls: list[tuple[WriteHandle, Callable[[], None]]] = []
         self._waiters: list[Future[None]] = []
         self._impatient: list[Future[None]] = []
         self._expiry: TimerHandle | Deadline | None = None
@@ -142,7 +142,7 @@ class Group:
             self._expiry = loop.call_later(limit_s, self._expire, loop, limit_s / _GRACE)
         return waiter
 
-    def settle(self, state: State) -> list[tuple[Ticket, Callable[[], None]]]:
+    def settle(self, state: State) -> list[tuple[WriteHandle, Callable[[], None]]]:
         """Written or durable: whoever waits for that goes on. What it returns is to be called."""
         self.state = state
         if self._waiters or self._impatient:

@@ -1,6 +1,6 @@
 """Where everything is written down first: entries go to a local file before anything is done on their word.
 
-The event loop's side. `append` makes a frame of an entry and gives a `Ticket`; the threads of
+The event loop's side. `append` makes a frame of an entry and gives a `WriteHandle`; the threads of
 `store.journal.threads` write it (`written`: it survives a killed process) and sync it (`durable`: it survives
 a power failure) where money hangs on it. When the database has an entry, `applied` lets its segment
 go. What cannot be taken is refused at once or through the ticket, except what must be written: that
@@ -16,12 +16,20 @@ from time import monotonic
 from typing import Any
 
 from streamweir.store.journal.entries import Entry, Progress, Refused
-from streamweir.store.journal.files import DeadJournal, DeadSegment, dead_journals, make_folder
+from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment, make_folder, orphaned_journals
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.handle import Group, JournalUnavailable, State, Ticket
-from streamweir.store.journal.threads import Refusal, Scribe
+from streamweir.store.journal.handle import Group, JournalUnavailable, State, WriteHandle
+from streamweir.store.journal.threads import Refusal, WriterThread
 
-__all__ = ["DeadJournal", "DeadSegment", "Journal", "JournalUnavailable", "Tell", "Ticket", "dead_journals"]
+__all__ = [
+    "Journal",
+    "JournalUnavailable",
+    "OrphanedJournal",
+    "OrphanedSegment",
+    "Tell",
+    "WriteHandle",
+    "orphaned_journals",
+]
 
 Tell = Callable[[str, dict[str, Any]], None]
 """What an operator should know: the name of a fact, and its details."""
@@ -52,7 +60,7 @@ class Journal:
         self._segment_bytes = min(segment_bytes, most_bytes // 2)
         self._most_bytes = most_bytes
         self._tell = tell
-        self._scribe: Scribe | None = None
+        self._scribe: WriterThread | None = None
         self._loop: AbstractEventLoop | None = None
         self._open_group: Group | None = None
         self._is_due = False
@@ -73,7 +81,7 @@ class Journal:
     def open(self) -> None:
         """Makes and locks its first file: OSError where it cannot. Blocks: for the start."""
         make_folder(self._folder)
-        self._scribe = Scribe(self._folder, self._instance, self._segment_bytes, self)
+        self._scribe = WriterThread(self._folder, self._instance, self._segment_bytes, self)
 
     @property
     def folder(self) -> Path:
@@ -92,7 +100,7 @@ class Journal:
     def is_half_full(self) -> bool:
         return 2 * self.unapplied_bytes >= self._most_bytes
 
-    def append(self, entry: Entry, *, must: bool = False) -> Ticket:
+    def append(self, entry: Entry, *, must: bool = False) -> WriteHandle:
         """Raises JournalUnavailable where there is no room or the disk fails, unless it must be written."""
         if not must:
             self._check_room()
@@ -108,14 +116,15 @@ class Journal:
         elif self._lazily is None and not self._is_due:
             self._lazily = (self._loop or self._start()).call_later(_LAZY_S, self._hand_over)
         self.bytes = position = self.bytes + len(frame)
-        ticket = Ticket(position, group, must)
+        ticket = WriteHandle(position, group, must)
         group.frames.append(frame)
         group.tickets.append(ticket)
         group.needs_sync |= not is_slack
         return ticket
 
     def applied(self, position: int) -> None:
-        """All up to here (`Ticket.position`) is in the database: it is durable there, and segments before it go."""
+        """All up to here (`WriteHandle.position`) is in the database: it is durable there, and segments before it
+        go."""
         self._applied = position
         if self._scribe is not None:
             binder = self._scribe.binder

@@ -1,4 +1,4 @@
-"""The two threads of a journal: the `Scribe` writes, the `Binder` makes durable and takes away.
+"""The two threads of a journal: the `WriterThread` writes, the `SyncThread` makes durable and takes away.
 
 The scribe takes all groups that were handed over since its last write and writes them with one
 call. The binder syncs, so that a write never waits for the platter; it alone closes files. Neither
@@ -114,7 +114,7 @@ class _Worker(ABC, Generic[Item]):
                 self.post(self.reports.on_ended, 0, True)
 
 
-class Binder(_Worker[_Written | bool]):
+class SyncThread(_Worker[_Written | bool]):
     """`full`: the segments before the one that is written, the oldest first. It alone takes from it."""
 
     def __init__(self, reports: Reports) -> None:
@@ -162,12 +162,12 @@ class Binder(_Worker[_Written | bool]):
         self.post(self.reports.on_durable, groups)
 
 
-class Scribe(_Worker[Group | _Unsynced]):
+class WriterThread(_Worker[Group | _Unsynced]):
     """Makes its first segment at once: OSError where it cannot."""
 
     def __init__(self, folder: Path, instance: str, segment_bytes: int, reports: Reports) -> None:
         super().__init__("journal-write", reports)
-        self.binder = Binder(reports)
+        self.binder = SyncThread(reports)
         self.binder.unsynced = self.given
         self.retry_at = 0.0
         """By the monotonic clock: before this nothing is tried. 0 while all is well."""

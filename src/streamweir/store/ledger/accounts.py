@@ -22,7 +22,7 @@ from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, del
 
 from streamweir.policy.budget import MOST_NANO, workspace_account
 from streamweir.store.db.errors import Conflict, Invalid
-from streamweir.store.db.sql import Among, Many
+from streamweir.store.db.sql import BatchStatement, LookupByIds
 from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours
 from streamweir.store.db.upsert import upsert
 from streamweir.store.journal.entries import plain
@@ -47,8 +47,8 @@ class Sums(Struct, frozen=True):
 
 
 _columns = (accounts.c.id, accounts.c.granted, accounts.c.spent, accounts.c.held)
-_reading = Among(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
-_locking = Among(
+_reading = LookupByIds(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
+_locking = LookupByIds(
     lambda ids: (
         select(*_columns)
         .where(accounts.c.id.in_(ids))
@@ -56,11 +56,11 @@ _locking = Among(
         .with_for_update()
     )
 )
-_making = Many(
+_making = BatchStatement(
     lambda conn: upsert(conn, accounts).on_conflict_do_nothing(),
     ("id", "workspace_id", "key_id", "granted", "spent", "held"),
 )
-_changing = Many(
+_changing = BatchStatement(
     lambda _: (
         update(accounts)
         .where(accounts.c.id == bindparam("account", type_=String))
@@ -71,7 +71,7 @@ _changing = Many(
     ),
     ("more_spent", "more_held", "account"),
 )
-_opened_by = Among(
+_opened_by = LookupByIds(
     lambda ids: select(
         open_requests.c.request_id,
         open_requests.c.key_id,
@@ -80,7 +80,7 @@ _opened_by = Among(
         open_requests.c.account,
     ).where(open_requests.c.key_id.in_(ids))
 )
-_taking_over = Many(
+_taking_over = BatchStatement(
     lambda _: (
         update(open_requests)
         .where(open_requests.c.request_id == bindparam("request", type_=String))

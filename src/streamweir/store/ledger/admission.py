@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import workspace_account
-from streamweir.policy.claim import UNKNOWN, Draw
+from streamweir.policy.claim import UNKNOWN, BudgetCharge
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.ledger import accounts as account
@@ -23,7 +23,7 @@ _Promise = tuple[str, bytes, bool, int]
 """Of an Idempotency-Key: the request, its body's digest, whether it is over, until when it is remembered."""
 
 
-def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[Draw]]]) -> list[str | None]:
+def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharge]]]) -> list[str | None]:
     """Of each the error's code; None: it is held."""
     owners = {draw.account: hold.workspace_id for hold, draws in holds for draw in draws if _is_of_key(draw.account)}
     owners |= {hold.account: hold.workspace_id for hold, _ in holds if hold.account is not None}
@@ -53,7 +53,7 @@ def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[Draw]]]) ->
     return codes
 
 
-def extend_if_fits(conn: Connection, entry: Extend, draws: Sequence[Draw]) -> str | None:
+def extend_if_fits(conn: Connection, entry: Extend, draws: Sequence[BudgetCharge]) -> str | None:
     """The error's code; None: it is held. For a request that is not open nothing more can be held."""
     found = find_open(conn, [entry.request_id]).get(entry.request_id)
     if found is None:
@@ -71,7 +71,9 @@ def extend_if_fits(conn: Connection, entry: Extend, draws: Sequence[Draw]) -> st
     return code
 
 
-def _refusal(amount: int, draws: Iterable[Draw], sums: Mapping[str, Sums], more: Mapping[str, int]) -> str | None:
+def _refusal(
+    amount: int, draws: Iterable[BudgetCharge], sums: Mapping[str, Sums], more: Mapping[str, int]
+) -> str | None:
     for draw in draws:
         account = sums[draw.account]
         limit = draw.limit if _is_of_key(draw.account) else account.granted

@@ -5,7 +5,7 @@ limited time and may leave at any moment; a hold that is accepted all the same m
 its money would be held as long as the process lives. Where a commit was lost nobody knows whether it
 was done: such a hold is in doubt, and is looked for in the database once that is back. A request that
 goes on by other means (its hold is put into the journal) is adopted: then nothing is released. It
-runs on the event loop, except `judge`, which is a function of the store.
+runs on the event loop, except `decide_batch`, which is a function of the store.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from time import monotonic
 
 from sqlalchemy import Connection
 
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.deadline import time_limit
 from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
@@ -28,24 +28,24 @@ DOUBT_S = 10.0
 LOOK_S = 1.0
 
 
-class Question:
+class PendingDecision:
     __slots__ = ("answer", "draws", "entry", "is_begun")
 
-    def __init__(self, entry: Hold | Extend, draws: Sequence[Draw]) -> None:
+    def __init__(self, entry: Hold | Extend, draws: Sequence[BudgetCharge]) -> None:
         self.entry = entry
         self.draws = draws
         self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.is_begun = False
 
 
-class Docket:
+class AdmissionQueue:
     """`wake` is called when there is a new question, `abandon` with an accepted hold that nobody waits for."""
 
     def __init__(self, wake: Callable[[], None], abandon: Callable[[Hold], None]) -> None:
         self._wake = wake
         self._abandon = abandon
-        self._waiting: deque[Question] = deque()
-        self._begun: list[Question] = []
+        self._waiting: deque[PendingDecision] = deque()
+        self._begun: list[PendingDecision] = []
         self._left: dict[str, Hold] = {}
         """Those who asked have gone while the transaction ran."""
         self._doubts: dict[str, Hold] = {}
@@ -60,9 +60,9 @@ class Docket:
     def has_doubts(self) -> bool:
         return bool(self._doubts)
 
-    async def ask(self, entry: Hold | Extend, draws: Sequence[Draw], limit_s: float) -> str | None:
+    async def ask(self, entry: Hold | Extend, draws: Sequence[BudgetCharge], limit_s: float) -> str | None:
         """The error's code, or None: accepted. StoreUnavailable: it is as if nobody had asked."""
-        question = Question(entry, draws)
+        question = PendingDecision(entry, draws)
         self._waiting.append(question)
         self._wake()
         try:
@@ -75,7 +75,7 @@ class Docket:
             self._leave(question)
             raise
 
-    def take(self) -> list[Question]:
+    def take(self) -> list[PendingDecision]:
         """The next that somebody waits for. They are answered or failed before the next are taken."""
         while self._waiting and len(self._begun) < MOST_QUESTIONS:
             question = self._waiting.popleft()
@@ -84,7 +84,7 @@ class Docket:
                 self._begun.append(question)
         return self._begun
 
-    def answer(self, question: Question, verdict: str | None) -> None:
+    def answer(self, question: PendingDecision, verdict: str | None) -> None:
         self._begun.remove(question)
         if not question.answer.done():
             question.answer.set_result(verdict)
@@ -106,7 +106,7 @@ class Docket:
                 self._look_at = monotonic() + LOOK_S
         self._begun.clear()
 
-    def fail_one(self, question: Question, fault: Exception) -> None:
+    def fail_one(self, question: PendingDecision, fault: Exception) -> None:
         """For what it asks: no other try will help it."""
         self._begun.remove(question)
         self._left.pop(question.entry.request_id, None)
@@ -143,7 +143,7 @@ class Docket:
         if self._doubt_until and monotonic() >= self._doubt_until:
             self._doubts.clear()
 
-    def _leave(self, question: Question) -> None:
+    def _leave(self, question: PendingDecision) -> None:
         answer = question.answer
         if answer.done() and not answer.cancelled():
             if answer.exception() is None and answer.result() is None and isinstance(question.entry, Hold):
@@ -158,7 +158,7 @@ class Docket:
             self._abandon(hold)
 
 
-def judge(conn: Connection, questions: Sequence[Question]) -> list[str | None]:
+def decide_batch(conn: Connection, questions: Sequence[PendingDecision]) -> list[str | None]:
     """What the database says of each, in their order. Holds are decided together, extensions one by one."""
     holds = [(question.entry, question.draws) for question in questions if isinstance(question.entry, Hold)]
     said = iter(admission.arbitrate(conn, holds) if holds else [])

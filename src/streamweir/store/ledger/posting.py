@@ -26,9 +26,9 @@ from streamweir.store.db.tables import SUMS, TTFT
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Row, Settle
 from streamweir.store.ledger import accounts
 from streamweir.store.ledger.accounts import HOUR_MS
-from streamweir.store.ledger.request_state import Case, find_logged, find_open, find_posted
-from streamweir.store.ledger.rows import Book, Rows
-from streamweir.store.ledger.text import tidied
+from streamweir.store.ledger.request_state import RequestState, find_logged, find_open, find_posted
+from streamweir.store.ledger.rows import RowBatch, Rows
+from streamweir.store.ledger.text import with_plain_text
 
 Counts = dict[tuple[Any, ...], list[int]]
 """Of a time, workspace, key, model and provider: the sums and buckets of the tables of usage."""
@@ -55,7 +55,7 @@ class Applied(Struct):
 
 def apply(conn: Connection, entries: Sequence[Entry], *, careful: bool = False) -> Applied:
     """Where this raises, the transaction must be rolled back."""
-    batch = _Batch([tidied(entry) for entry in entries] if careful else entries)
+    batch = _Batch([with_plain_text(entry) for entry in entries] if careful else entries)
     batch.read(conn, careful)
     batch.fold()
     batch.write(conn)
@@ -118,7 +118,7 @@ class _Batch:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.applied = Applied()
         self._entries = entries
-        self._cases: dict[str, Case] = {}
+        self._cases: dict[str, RequestState] = {}
         self._rows: dict[str, Row] = {}
         self._logged: set[str] = set()
         self._progress: dict[str, _Stand] = {}
@@ -129,7 +129,7 @@ class _Batch:
         self._accounts_of: dict[tuple[str, int], list[str]] = {}
         """By a key and an hour, as they are asked for."""
         self._minutes: Counts = {}
-        self._book = Book()
+        self._book = RowBatch()
 
     def read(self, conn: Connection, careful: bool) -> None:
         """Takes the locks, makes the accounts, and finds the requests that this batch does not open itself."""
@@ -190,7 +190,7 @@ class _Batch:
         if id in self._cases:
             self.applied.repeated += 1
             return
-        case = self._cases[id] = Case(
+        case = self._cases[id] = RequestState(
             entry.workspace_id, entry.key_id, entry.at_ms, entry.amount, entry.account, entry.idempotency, entry
         )
         if case.account is None:  # its key had no budget: an account that there is by now takes it over
@@ -241,17 +241,17 @@ class _Batch:
         self._count(entry, case)
         self.applied.settled += 1
 
-    def _find_lost(self, entry: Settle) -> Case:
+    def _find_lost(self, entry: Settle) -> RequestState:
         """No charge without a hold: what should have been there is written now."""
         row = entry.row
-        case = Case(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
+        case = RequestState(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
         hold = (row.at_ms, "hold", case.workspace_id, case.key_id, row.request_id, -case.held, None)
         self._book.ledger.append(hold)
         self._change(case, 0, case.held)
         self.applied.lost.append(row.request_id)
         return case
 
-    def _change(self, case: Case, spent: int, held: int) -> None:
+    def _change(self, case: RequestState, spent: int, held: int) -> None:
         self._add(workspace_account(case.workspace_id), spent, held)
         if case.account is not None:
             self._add(case.account, 0, held)
@@ -267,7 +267,7 @@ class _Batch:
             change[0] += spent
             change[1] += held
 
-    def _key_accounts(self, case: Case) -> list[str]:
+    def _key_accounts(self, case: RequestState) -> list[str]:
         """Those that the request's key has for the time of the request."""
         if case.key_id is None:
             return []
@@ -277,7 +277,7 @@ class _Batch:
             found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
         return found
 
-    def _count(self, entry: Settle, case: Case) -> None:
+    def _count(self, entry: Settle, case: RequestState) -> None:
         row = entry.row
         provider = row.target.partition("/")[0] if row.target is not None else ""
         minute = (case.at_ms // MINUTE_MS, case.workspace_id, case.key_id or "", row.model or "", provider)
@@ -332,7 +332,7 @@ def _usage_rows(counts: Counts) -> Rows:
     return [(*place, *sums) for place, sums in counts.items()]
 
 
-def _open_row(case: Case, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
+def _open_row(case: RequestState, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
     target, tokens, progress_ms, first_ms, last_ms = stand
     return (
         hold.request_id,

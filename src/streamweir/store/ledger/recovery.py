@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.journal.entries import Entry
-from streamweir.store.journal.files import DeadJournal, DeadSegment
+from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment
 from streamweir.store.journal.journal import Tell
 from streamweir.store.ledger.batch import MOST_AT_ONCE, Batcher, retry_s
 
@@ -22,8 +22,9 @@ _MOST_FAILURES = 12
 """In a row, which takes half a minute: then the start fails, and says why."""
 
 
-async def replay(dead: DeadJournal, batcher: Batcher, tell: Tell, bury: Bury | None = None) -> int:
-    """How many entries it held. `bury` is called once all of them are applied, before the last of the files goes."""
+async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, bury: Bury | None = None) -> int:
+    """How many entries it held. `settle_dead_instances` is called once all of them are applied, before the last of the
+    files goes."""
     count = 0
     try:
         while dead.segments:
@@ -36,7 +37,9 @@ async def replay(dead: DeadJournal, batcher: Batcher, tell: Tell, bury: Bury | N
     return count
 
 
-async def _replay_segment(instance: str, segment: DeadSegment, batcher: Batcher, tell: Tell, bury: Bury | None) -> int:
+async def _replay_segment(
+    instance: str, segment: OrphanedSegment, batcher: Batcher, tell: Tell, bury: Bury | None
+) -> int:
     entries, unknown, dropped_bytes = await asyncio.to_thread(segment.read)
     for payload in unknown:
         await _set_aside(payload, batcher, tell)

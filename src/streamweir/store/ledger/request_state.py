@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
-from streamweir.store.db.sql import Among
+from streamweir.store.db.sql import LookupByIds
 from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.journal.entries import Hold
 
 
-class Case(Struct):
+class RequestState(Struct):
     """One request. `held` is the sum of its hold and its extensions."""
 
     workspace_id: str
@@ -32,7 +32,7 @@ class Case(Struct):
     """What the ledger has of it, where that was looked up."""
 
 
-_open = Among(
+_open = LookupByIds(
     lambda ids: select(
         open_requests.c.request_id,
         open_requests.c.workspace_id,
@@ -43,7 +43,7 @@ _open = Among(
         open_requests.c.idempotency,
     ).where(open_requests.c.request_id.in_(ids))
 )
-_posted = Among(
+_posted = LookupByIds(
     lambda ids: (
         select(
             ledger.c.request_id,
@@ -58,23 +58,23 @@ _posted = Among(
         .order_by(ledger.c.seq)
     )
 )
-_logged = Among(lambda ids: select(requests.c.request_id).where(requests.c.request_id.in_(ids)))
+_logged = LookupByIds(lambda ids: select(requests.c.request_id).where(requests.c.request_id.in_(ids)))
 
 
-def find_open(conn: Connection, request_ids: Iterable[str]) -> dict[str, Case]:
+def find_open(conn: Connection, request_ids: Iterable[str]) -> dict[str, RequestState]:
     return {
-        id: Case(workspace_id, key_id, at_ms, held, account, idempotency)
+        id: RequestState(workspace_id, key_id, at_ms, held, account, idempotency)
         for id, workspace_id, key_id, at_ms, held, account, idempotency in _open.run(conn, request_ids)
     }
 
 
-def find_posted(conn: Connection, request_ids: Iterable[str]) -> dict[str, Case]:
+def find_posted(conn: Connection, request_ids: Iterable[str]) -> dict[str, RequestState]:
     """By the ledger: it knows neither account nor Idempotency-Key."""
-    found: dict[str, Case] = {}
+    found: dict[str, RequestState] = {}
     for row in _posted.run(conn, request_ids):
         case = found.get(row.request_id)
         if case is None:
-            case = found[row.request_id] = Case(row.workspace_id, row.key_id, row.at_ms, 0)
+            case = found[row.request_id] = RequestState(row.workspace_id, row.key_id, row.at_ms, 0)
         _post(case, row)
     return found
 
@@ -83,7 +83,7 @@ def find_logged(conn: Connection, request_ids: Iterable[str]) -> set[str]:
     return {row[0] for row in _logged.run(conn, request_ids)}
 
 
-def _post(case: Case, row: Row[*tuple[Any, ...]]) -> None:
+def _post(case: RequestState, row: Row[*tuple[Any, ...]]) -> None:
     case.kinds |= {row.kind}
     if row.kind == "settle":
         case.ending = (row.at_ms, row.cost)

@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from streamweir.store.db.sql import Many, inserting
+from streamweir.store.db.sql import BatchStatement, inserting
 from streamweir.store.db.tables import (
     SUMS,
     TTFT,
@@ -63,7 +63,7 @@ _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "c
 _PROMISE = ("key_id", "digest", "body_digest", "request_id", "until_ms")
 
 
-def _adding_up(table: Table) -> Many:
+def _adding_up(table: Table) -> BatchStatement:
     unit = table.primary_key.columns.keys()[0]
 
     def build(conn: Connection) -> Insert:
@@ -71,7 +71,7 @@ def _adding_up(table: Table) -> Many:
         sums = {name: table.c[name] + statement.excluded[name] for name in (*SUMS, *TTFT)}
         return statement.on_conflict_do_update(index_elements=(unit, *USAGE), set_=sums)
 
-    return Many(build, (unit, *USAGE, *SUMS, *TTFT))
+    return BatchStatement(build, (unit, *USAGE, *SUMS, *TTFT))
 
 
 def _promising(conn: Connection) -> Insert:
@@ -88,12 +88,12 @@ _is_promise = (
     idempotency.c.digest == bindparam("of_key", type_=LargeBinary),
     idempotency.c.request_id == _REQUEST,
 )
-_ledger = Many(lambda _: inserting(ledger, _LEDGER), _LEDGER)
-_requests = Many(lambda _: inserting(requests, Row.__struct_fields__), Row.__struct_fields__)
-_replaced = Many(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
-_opened = Many(lambda _: inserting(open_requests, _OPEN), _OPEN)
-_over = Many(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
-_extended = Many(
+_ledger = BatchStatement(lambda _: inserting(ledger, _LEDGER), _LEDGER)
+_requests = BatchStatement(lambda _: inserting(requests, Row.__struct_fields__), Row.__struct_fields__)
+_replaced = BatchStatement(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
+_opened = BatchStatement(lambda _: inserting(open_requests, _OPEN), _OPEN)
+_over = BatchStatement(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
+_extended = BatchStatement(
     lambda _: (
         update(open_requests)
         .where(open_requests.c.request_id == _REQUEST)
@@ -101,7 +101,7 @@ _extended = Many(
     ),
     ("now_held", "request"),
 )
-_advanced = Many(
+_advanced = BatchStatement(
     lambda _: (
         update(open_requests)
         .where(
@@ -122,12 +122,14 @@ _advanced = Many(
     ("now_target", "now_tokens", "now", "now_first", "now_last", "at", "request"),
 )
 _minutes, _quarters, _hours, _days = map(_adding_up, (usage_minutes, usage_quarters, usage_hours, usage_days))
-_promised = Many(_promising, (*_PROMISE, "at"))
-_kept = Many(lambda _: update(idempotency).where(*_is_promise).values(is_over=true()), ("key", "of_key", "request"))
-_freed = Many(lambda _: delete(idempotency).where(*_is_promise), ("key", "of_key", "request"))
+_promised = BatchStatement(_promising, (*_PROMISE, "at"))
+_kept = BatchStatement(
+    lambda _: update(idempotency).where(*_is_promise).values(is_over=true()), ("key", "of_key", "request")
+)
+_freed = BatchStatement(lambda _: delete(idempotency).where(*_is_promise), ("key", "of_key", "request"))
 
 
-class Book(Struct):
+class RowBatch(Struct):
     """What a batch writes. Of each table the rows, in the order of the names above."""
 
     ledger: Rows = []

@@ -22,7 +22,7 @@ INDEXED = {
 }
 
 
-def tidied(entry: Entry) -> Entry:
+def with_plain_text(entry: Entry) -> Entry:
     if isinstance(entry, Settle):
         account = plain(entry.account) if entry.account is not None else None
         return structs.replace(entry, row=_row(entry.row), account=account)

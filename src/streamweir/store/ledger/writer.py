@@ -16,14 +16,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from streamweir.background import BackgroundTask, BackgroundTasks
-from streamweir.policy.claim import Draw
+from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.deadline import time_limit
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
 from streamweir.store.journal.handle import Group, State
-from streamweir.store.journal.journal import DeadJournal, Journal, JournalUnavailable, Tell, Ticket
+from streamweir.store.journal.journal import Journal, JournalUnavailable, OrphanedJournal, Tell, WriteHandle
 from streamweir.store.ledger import posting
-from streamweir.store.ledger.admission_queue import LOOK_S, Docket, Question, judge
+from streamweir.store.ledger.admission_queue import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
 from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
 from streamweir.store.ledger.quarantine import Quarantine
 from streamweir.store.ledger.recovery import Bury, replay
@@ -34,7 +34,7 @@ _JOURNAL_S = 0.5
 """What is put is written within this, or the disk hangs and those behind it do not wait any longer."""
 
 
-_Queued = tuple[Entry, Ticket]
+_Queued = tuple[Entry, WriteHandle]
 
 
 class Writer:
@@ -68,7 +68,7 @@ class Writer:
         self._taken: list[_Queued] = []
         """Those of the batch that is being applied, until they are."""
         self._careful = False
-        self._docket = Docket(self._hurry, self._abandon)
+        self._docket = AdmissionQueue(self._hurry, self._abandon)
         self._put = self._done = 0
         self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
         self._wake = asyncio.Event()
@@ -93,7 +93,7 @@ class Writer:
         oldest = self._taken[0] if self._taken else self._queue[0] if self._queue else None
         return 0.0 if oldest is None else monotonic() - oldest[1].group.since
 
-    def put(self, entry: Entry, *, must: bool = False) -> Ticket:
+    def put(self, entry: Entry, *, must: bool = False) -> WriteHandle:
         """Raises JournalUnavailable where there is no room, unless it must be taken."""
         if self._is_closed:
             raise JournalUnavailable("the books are closed")
@@ -126,13 +126,13 @@ class Writer:
         """A request that was let in and will not take place after all."""
         self._abandon(hold)
 
-    async def decide(self, hold: Hold, draws: Sequence[Draw], limit_s: float | None = None) -> str | None:
+    async def decide(self, hold: Hold, draws: Sequence[BudgetCharge], limit_s: float | None = None) -> str | None:
         """Holds where it fits every draw: None, or the error's code. StoreUnavailable: nothing is held, and never
         will be, unless the hold is put into the journal in the same turn, which is how a request goes on without
         the database. `limit_s`: the most it may take, where that is less than usual."""
         return await self._ask(hold, draws, limit_s)
 
-    async def extend(self, entry: Extend, draws: Sequence[Draw]) -> str | None:
+    async def extend(self, entry: Extend, draws: Sequence[BudgetCharge]) -> str | None:
         """As `decide`, for more of a hold."""
         return await self._ask(entry, draws)
 
@@ -164,21 +164,25 @@ class Writer:
             self._tell("books_behind", {"entries": self.waiting})
         return is_flushed
 
-    async def replay(self, dead: DeadJournal, bury: Bury | None = None) -> int:
+    async def replay(self, dead: OrphanedJournal, bury: Bury | None = None) -> int:
         """Applies what a dead process left behind, and removes it: how many entries. See `store.ledger.recovery`."""
         return await replay(dead, self.batcher, self._tell, bury)
 
-    def _journalled(self, entry: Entry, must: bool) -> Ticket:
+    def _journalled(self, entry: Entry, must: bool) -> WriteHandle:
         if self._journal is None:
-            return Ticket(0, Group(0), must)
+            return WriteHandle(0, Group(0), must)
         try:
             return self._journal.append(entry, must=must)
         except JournalUnavailable:
             if not must:
                 raise
-            return Ticket(self._journal.bytes, Group(0), must)  # it has failed for good: the database is all there is
+            return WriteHandle(
+                self._journal.bytes, Group(0), must
+            )  # it has failed for good: the database is all there is
 
-    async def _ask(self, entry: Hold | Extend, draws: Sequence[Draw], limit_s: float | None = None) -> str | None:
+    async def _ask(
+        self, entry: Hold | Extend, draws: Sequence[BudgetCharge], limit_s: float | None = None
+    ) -> str | None:
         if self._is_closed or self.is_away:
             raise StoreUnavailable("the books are closed" if self._is_closed else "the database is away")
         return await self._docket.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
@@ -284,13 +288,13 @@ class Writer:
             else:
                 self._taken.append(item)
 
-    async def _decide(self, questions: list[Question]) -> None:
+    async def _decide(self, questions: list[PendingDecision]) -> None:
         entries, careful = [entry for entry, _ in self._taken], self._careful
 
         def work(conn: Connection) -> tuple[posting.Applied | None, list[str | None]]:
             posting.lock_for(conn, [*entries, *(question.entry for question in questions)])
             applied = posting.apply(conn, entries, careful=careful) if entries else None
-            return applied, judge(conn, questions)
+            return applied, decide_batch(conn, questions)
 
         try:
             applied, verdicts = await self._store.write(work, timeout_s=self._decision_s)
@@ -308,9 +312,11 @@ class Writer:
         for question in questions:
             await self._decide_alone(question)
 
-    async def _decide_alone(self, question: Question) -> None:
+    async def _decide_alone(self, question: PendingDecision) -> None:
         try:
-            (verdict,) = await self._store.write(lambda conn: judge(conn, [question]), timeout_s=self._decision_s)
+            (verdict,) = await self._store.write(
+                lambda conn: decide_batch(conn, [question]), timeout_s=self._decision_s
+            )
         except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
             if not is_about_rows(fault):
                 raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
@@ -338,7 +344,7 @@ class Writer:
             self._flushes = [pair for pair in self._flushes if not pair[1].done()]
 
 
-async def _until_written(ticket: Ticket) -> None:
+async def _until_written(ticket: WriteHandle) -> None:
     try:
         async with asyncio.timeout(_JOURNAL_S):
             await ticket.written()

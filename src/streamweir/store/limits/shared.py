@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamweir.policy.breaker import Breaker
-from streamweir.policy.claim import RATE, STREAMS, Claim, Decision, Window
+from streamweir.policy.claim import RATE, STREAMS, Decision, LimitRequest, Window
 from streamweir.policy.limits import LEASE_S
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 
@@ -83,7 +83,7 @@ class SharedLimits:
         """It failed too often, and is left alone for a while."""
         return self._valkey.is_away
 
-    async def reserve(self, claim: Claim) -> Decision:
+    async def reserve(self, claim: LimitRequest) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
         words = self._words(
             "reserve",
@@ -106,7 +106,7 @@ class SharedLimits:
     async def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
         answer = await self._valkey.call(self._words("peek", key_id, _limit(rpm), _limit(tpm), _limit(max_streams)))
-        return _decision(answer, Claim(request_id="", key_id=key_id, rpm=rpm, tpm=tpm))
+        return _decision(answer, LimitRequest(request_id="", key_id=key_id, rpm=rpm, tpm=tpm))
 
     async def extend(self, request_id: str, amount: int) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
@@ -233,7 +233,7 @@ def _limit(limit: int | None) -> str:
     return "-1" if limit is None else str(max(0, limit))
 
 
-def _decision(answer: str, claim: Claim) -> Decision:
+def _decision(answer: str, claim: LimitRequest) -> Decision:
     kind, wait, requests, requests_reset, tokens, tokens_reset, *draws = map(int, answer.split())
     refusal = because = None
     if kind == _MONEY:

@@ -23,7 +23,7 @@ MOST_NEW = 500
 _MOST_MISSING = 5000
 
 
-class Mark(Struct, frozen=True):
+class FollowPosition(Struct, frozen=True):
     """Where a reader stands."""
 
     top: int
@@ -36,21 +36,21 @@ class Mark(Struct, frozen=True):
         return seq <= self.top and seq not in self.missing
 
 
-class News(Struct, frozen=True):
+class NewRequests(Struct, frozen=True):
     rows: list[RequestRow]
-    mark: Mark
+    mark: FollowPosition
     is_all: bool
     """False: more wait already."""
 
 
-def mark_now(conn: Connection, now_ms: int) -> Mark:
+def mark_now(conn: Connection, now_ms: int) -> FollowPosition:
     """Behind every row that is seen now."""
     top: int = conn.execute(select(func.max(requests.c.seq))).scalar_one() or 0
     first = max(0, top - MOST_NEW)
-    return Mark(top, _missing(first, _after(conn, first), now_ms))
+    return FollowPosition(top, _missing(first, _after(conn, first), now_ms))
 
 
-def newer_than(conn: Connection, mark: Mark, wanted: RequestFilter, now_ms: int) -> News:
+def newer_than(conn: Connection, mark: FollowPosition, wanted: RequestFilter, now_ms: int) -> NewRequests:
     late = _present(conn, list(mark.missing))
     new = _after(conn, mark.top)
     still = {
@@ -59,8 +59,8 @@ def newer_than(conn: Connection, mark: Mark, wanted: RequestFilter, now_ms: int)
     missing = still | _missing(mark.top, new, now_ms)
     if len(missing) > _MOST_MISSING:
         missing = dict(islice(missing.items(), len(missing) - _MOST_MISSING, None))
-    next_mark = Mark(new[-1] if new else mark.top, missing)
-    return News(_fetch(conn, [*sorted(late), *new], wanted), next_mark, len(new) < MOST_NEW)
+    next_mark = FollowPosition(new[-1] if new else mark.top, missing)
+    return NewRequests(_fetch(conn, [*sorted(late), *new], wanted), next_mark, len(new) < MOST_NEW)
 
 
 def _missing(after: int, numbers: Sequence[int], now_ms: int) -> dict[int, int]:

@@ -39,7 +39,7 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     """The name of the node whose process has it."""
 
 
-class Alive(Struct, frozen=True, kw_only=True):
+class LiveInstances(Struct, frozen=True, kw_only=True):
     """Which processes are taken for alive: the one that asks, and those whose last sign of life is not too old."""
 
     own: str
@@ -56,19 +56,21 @@ _own = [_columns[name] for name in OpenRequest.__struct_fields__ if name != "nod
 _rows = select(*_own, instances.c.node).select_from(_joined)
 
 
-def open_of(conn: Connection, workspace_id: str | None, limit: int, alive: Alive | None = None) -> list[OpenRequest]:
+def open_of(
+    conn: Connection, workspace_id: str | None, limit: int, alive: LiveInstances | None = None
+) -> list[OpenRequest]:
     """The newest first. None: of all workspaces. `alive`: without what dead processes have left open."""
     statement = _rows.order_by(_columns.request_id.desc()).limit(limit)
     return _load(conn, statement.where(*_wanted(conn, workspace_id, alive)))
 
 
-def count_open(conn: Connection, workspace_id: str | None, alive: Alive | None = None) -> int:
+def count_open(conn: Connection, workspace_id: str | None, alive: LiveInstances | None = None) -> int:
     """As `open_of`."""
     statement = select(func.count()).select_from(_joined if alive is not None else open_requests)
     return conn.execute(statement.where(*_wanted(conn, workspace_id, alive))).scalar_one()
 
 
-def _wanted(conn: Connection, workspace_id: str | None, alive: Alive | None) -> list[ColumnElement[bool]]:
+def _wanted(conn: Connection, workspace_id: str | None, alive: LiveInstances | None) -> list[ColumnElement[bool]]:
     within = [_columns.workspace_id == plain(workspace_id)] if workspace_id is not None else []
     return within if alive is None else [*within, alive.condition(conn)]
 

@@ -37,7 +37,7 @@ _LATIN = (
 _LATIN_WORDS = _LATIN.lower().split()
 
 
-class Cue(Struct, frozen=True):
+class ChoiceInput(Struct, frozen=True):
     """What a choice is made from."""
 
     chat: ChatRequest
@@ -46,45 +46,45 @@ class Cue(Struct, frozen=True):
     completion_id: str
 
 
-Answer = Callable[[Cue], list[Part]]
+Answer = Callable[[ChoiceInput], list[Part]]
 
 
 def text_of(message: Message) -> str:
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
-def hello(cue: Cue) -> list[Part]:
+def hello(cue: ChoiceInput) -> list[Part]:
     return [_said(cue, _HELLO)]
 
 
-def echo(cue: Cue) -> list[Part]:
+def echo(cue: ChoiceInput) -> list[Part]:
     asked = [message for message in cue.chat.messages if message.role == "user"]
     return [_said(cue, text_of(asked[-1]) if asked else "")]
 
 
-def lorem(cue: Cue) -> list[Part]:
+def lorem(cue: ChoiceInput) -> list[Part]:
     options = cue.options
     if options.text is not None:
         return [Part(tokens_of(options.text))]
     return [Part(_latin(options.seed + cue.choice, options.words))]
 
 
-def endless(cue: Cue) -> list[Part]:
+def endless(cue: ChoiceInput) -> list[Part]:
     """A text that is given is said over and over."""
     text = cue.options.text
     return [Part(itertools.cycle(tokens_of(f"{text} ")) if text else _latin(cue.options.seed + cue.choice, None))]
 
 
-def reasoning(cue: Cue) -> list[Part]:
+def reasoning(cue: ChoiceInput) -> list[Part]:
     return [Part(tokens_of(_THOUGHTS), "reasoning_content"), _said(cue, _CONCLUSION)]
 
 
-def refusal(cue: Cue) -> list[Part]:
+def refusal(cue: ChoiceInput) -> list[Part]:
     text = cue.options.text
     return [Part(tokens_of(_REFUSAL if text is None else text), "refusal")]
 
 
-def json(cue: Cue) -> list[Part]:
+def json(cue: ChoiceInput) -> list[Part]:
     """By the caller's schema, if there is one."""
     form = cue.chat.response_format
     schema = form.json_schema.schema if form is not None and form.json_schema is not None else None
@@ -92,7 +92,7 @@ def json(cue: Cue) -> list[Part]:
     return [_said(cue, jsonio.encode(value).decode())]
 
 
-def tools(cue: Cue) -> list[Part]:
+def tools(cue: ChoiceInput) -> list[Part]:
     """Calls; once their results have come back, a text with these in it, so that a loop of calls ends."""
     if _is_result(cue.chat.messages[-1]):
         results = [text_of(message) for message in itertools.takewhile(_is_result, reversed(cue.chat.messages))]
@@ -107,7 +107,7 @@ def _is_result(message: Message) -> bool:
     return message.role in ("tool", "function")
 
 
-def _calls(cue: Cue) -> list[Part]:
+def _calls(cue: ChoiceInput) -> list[Part]:
     chat = cue.chat
     wanted = chat.tool_choice
     offered = [tool.function for tool in chat.tools if tool.function is not None] if chat.tools else [_WEATHER]
@@ -128,7 +128,7 @@ def _calls(cue: Cue) -> list[Part]:
     return parts
 
 
-def _said(cue: Cue, text: str) -> Part:
+def _said(cue: ChoiceInput, text: str) -> Part:
     """The script's own text, or the one that the caller has chosen in its place."""
     return Part(tokens_of(text if cue.options.text is None else cue.options.text))
 

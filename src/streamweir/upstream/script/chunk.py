@@ -7,7 +7,7 @@ parameter: by it the writer also does what other vendors do. Knows nothing of wh
 
 from typing import Any
 
-from streamweir.upstream.script.speech import Tally
+from streamweir.upstream.script.speech import TokenTally
 from streamweir.wire import jsonio
 from streamweir.wire.sse import write_frame
 
@@ -36,7 +36,7 @@ _WORDS_OF_STATUS: dict[int, tuple[str, str | None]] = {
 class ChunkWriter:
     """Of one answer."""
 
-    def __init__(self, *, id: str, created: int, model: str, usage: str, is_asked: bool, tally: Tally) -> None:
+    def __init__(self, *, id: str, created: int, model: str, usage: str, is_asked: bool, tally: TokenTally) -> None:
         self._id = id
         self._source = {"created": created, "model": model}
         self._labels = {"service_tier": "default", "system_fingerprint": "fp_simulator"}
@@ -75,7 +75,7 @@ class ChunkWriter:
     def _report(self) -> dict[str, Any]:
         if self._usage == "absurd":
             return _ABSURD
-        tally = Tally() if self._usage == "zero" else self._tally
+        tally = TokenTally() if self._usage == "zero" else self._tally
         return {
             "prompt_tokens": tally.prompt,
             "completion_tokens": tally.completion,

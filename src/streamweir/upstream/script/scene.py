@@ -1,6 +1,6 @@
 """How an answer goes over the wire: well, or in one of the ways in which providers fail.
 
-A `Scene` is one answer in the making; a performance is the sequence of what is done with it. Where
+A `ScriptedAnswer` is one answer in the making; a performance is the sequence of what is done with it. Where
 frames are counted (`at`), the first is the one with the role, and a fault comes at the latest before
 `[DONE]`. A whole answer, one that is not streamed, has two frames in this sense: its two halves.
 """
@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from streamweir.core.errors import UpstreamError
 from streamweir.core.request import ChatRequest
-from streamweir.upstream.script.answer import Answer, Cue
+from streamweir.upstream.script.answer import Answer, ChoiceInput
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
 from streamweir.upstream.script.parameter import Options
-from streamweir.upstream.script.speech import MOST_TOKENS, Tally, Turn, fold, say
+from streamweir.upstream.script.speech import MOST_TOKENS, ChunkContent, TokenTally, fold, say
 from streamweir.upstream.script.step import END, Head, What
 from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, write_frame
@@ -36,14 +36,14 @@ _LOSSES = {
 }
 
 
-class Scene(Struct, frozen=True):
+class ScriptedAnswer(Struct, frozen=True):
     """One answer. `frames` and `whole` make it, once."""
 
     chat: ChatRequest
     options: Options
     completion_id: str
     writer: ChunkWriter
-    tally: Tally
+    tally: TokenTally
     answer: Answer
     is_endless: bool = False
     """It takes no notice of the caller's limit, nor of its own."""
@@ -85,25 +85,25 @@ class Scene(Struct, frozen=True):
         """What goes out before the fault."""
         return islice(self.blocks(), self.options.at if self.chat.stream else 1)
 
-    def _choices(self) -> list[Iterator[Turn]]:
+    def _choices(self) -> list[Iterator[ChunkContent]]:
         asked = self.chat.max_output_tokens or MOST_TOKENS
         most = inf if self.is_endless else min(asked, MOST_TOKENS // self.chat.n)
         chunk, finish = self.options.chunk, self.options.finish
-        cues = [Cue(self.chat, self.options, index, self.completion_id) for index in range(self.chat.n)]
+        cues = [ChoiceInput(self.chat, self.options, index, self.completion_id) for index in range(self.chat.n)]
         return [say(self.answer(cue), self.tally, most=most, chunk=chunk, finish=finish) for cue in cues]
 
 
-Performance = Callable[[Scene], Iterator[What]]
+Performance = Callable[[ScriptedAnswer], Iterator[What]]
 
 
-def complete(scene: Scene) -> Iterator[What]:
+def complete(scene: ScriptedAnswer) -> Iterator[What]:
     yield scene.head
     yield from scene.blocks()
     yield from scene.done
     yield END
 
 
-def error(scene: Scene) -> Iterator[What]:
+def error(scene: ScriptedAnswer) -> Iterator[What]:
     """A failed response; with `at`, one that has begun well (and of a whole answer, only its status)."""
     options = scene.options
     document = write_error(options.status, "The simulator was asked for this error.", options.code)
@@ -122,7 +122,7 @@ def error(scene: Scene) -> Iterator[What]:
     yield END
 
 
-def cut(scene: Scene) -> Iterator[What]:
+def cut(scene: ScriptedAnswer) -> Iterator[What]:
     how = scene.options.how
     yield scene.head
     if how == "no-done":
@@ -144,28 +144,28 @@ def cut(scene: Scene) -> Iterator[What]:
         yield UpstreamError(*_LOSSES[how]) if how in _LOSSES else END
 
 
-def stall(scene: Scene) -> Iterator[What]:
+def stall(scene: ScriptedAnswer) -> Iterator[What]:
     yield scene.head
     yield from scene.beginning()
 
 
-def empty(scene: Scene) -> Iterator[What]:
+def empty(scene: ScriptedAnswer) -> Iterator[What]:
     yield scene.head
     yield END
 
 
-def html(_: Scene) -> Iterator[What]:
+def html(_: ScriptedAnswer) -> Iterator[What]:
     yield Head(200, {"content-type": "text/html; charset=utf-8"})
     yield _PAGE
     yield END
 
 
-def redirect(_: Scene) -> Iterator[What]:
+def redirect(_: ScriptedAnswer) -> Iterator[What]:
     yield Head(307, {"location": "https://example.org/elsewhere"})
     yield END
 
 
-def garbage(scene: Scene) -> Iterator[What]:
+def garbage(scene: ScriptedAnswer) -> Iterator[What]:
     yield scene.head
     yield from scene.beginning()
     yield _GARBAGE
@@ -173,7 +173,7 @@ def garbage(scene: Scene) -> Iterator[What]:
     yield END
 
 
-def huge_frame(scene: Scene) -> Iterator[What]:
+def huge_frame(scene: ScriptedAnswer) -> Iterator[What]:
     """The next frame with text, or the whole answer, has so many more bytes of it, given out in blocks."""
     yield scene.head
     before_it = max(scene.options.at or 0, scene.chat.n) if scene.chat.stream else 0  # the roles' frames at the least
@@ -191,15 +191,15 @@ def huge_frame(scene: Scene) -> Iterator[What]:
     yield END
 
 
-def endless(scene: Scene) -> Iterator[What]:
+def endless(scene: ScriptedAnswer) -> Iterator[What]:
     """A stream that does not end, or a whole answer whose text does not."""
     return complete(scene) if scene.chat.stream else _endless_text(scene)
 
 
-def _endless_text(scene: Scene) -> Iterator[What]:
+def _endless_text(scene: ScriptedAnswer) -> Iterator[What]:
     yield scene.head
     before, found, _ = scene.writer.whole([({"role": "assistant", "content": ""}, None)]).partition(_CONTENT)
     yield before + found
-    cue = Cue(scene.chat, scene.options, 0, scene.completion_id)
+    cue = ChoiceInput(scene.chat, scene.options, 0, scene.completion_id)
     for token in scene.answer(cue)[0].tokens:
         yield jsonio.encode(token)[1:-1]

@@ -28,7 +28,7 @@ def count_tokens(text: str) -> int:
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
-class Tally(Struct):
+class TokenTally(Struct):
     """The tokens of one answer so far."""
 
     prompt: int = 0
@@ -68,7 +68,7 @@ class Part(Struct, frozen=True):
         return {"tool_calls": [{"index": self.call.ordinal, "function": {"arguments": text}}]}
 
 
-class Turn(NamedTuple):
+class ChunkContent(NamedTuple):
     """What one chunk says of one choice."""
 
     delta: dict[str, Any]
@@ -78,7 +78,7 @@ class Turn(NamedTuple):
 class _Budget:
     """How many tokens a choice may still have."""
 
-    def __init__(self, most: float, tally: Tally) -> None:
+    def __init__(self, most: float, tally: TokenTally) -> None:
         self.is_overdrawn = False
         self._left = most
         self._tally = tally
@@ -101,28 +101,30 @@ class _Budget:
             yield token
 
 
-def say(parts: Sequence[Part], tally: Tally, *, most: float, chunk: int | None, finish: str | None) -> Iterator[Turn]:
+def say(
+    parts: Sequence[Part], tally: TokenTally, *, most: float, chunk: int | None, finish: str | None
+) -> Iterator[ChunkContent]:
     """A choice, delta by delta. It finishes with `finish`, or with `length` where it has more than `most` tokens."""
     calls = [part.call for part in parts if part.call is not None]
     is_silent = bool(calls) and parts[0].call is not None
-    yield Turn({"role": "assistant", "content": None if is_silent else "", "refusal": None})
+    yield ChunkContent({"role": "assistant", "content": None if is_silent else "", "refusal": None})
     budget = _Budget(most, tally)
     for part in parts:
         if part.call is not None and budget.takes(part):
-            yield Turn(part.call.opener)
+            yield ChunkContent(part.call.opener)
         if not budget.is_overdrawn:
             tokens = budget.tokens(part)
             for text in tokens if chunk is None else _pieces(tokens, chunk):
-                yield Turn(part.delta(text))
+                yield ChunkContent(part.delta(text))
         if budget.is_overdrawn:
             finish = "length"
             break
     if finish is None and calls:
         finish = "function_call" if calls[0].is_legacy else "tool_calls"
-    yield Turn({}, finish or "stop")
+    yield ChunkContent({}, finish or "stop")
 
 
-def fold(turns: Iterable[Turn]) -> tuple[dict[str, Any], str | None]:
+def fold(turns: Iterable[ChunkContent]) -> tuple[dict[str, Any], str | None]:
     """A choice's deltas as one message, and the word that it finished with."""
     texts: dict[str, list[str]] = {}
     calls: list[dict[str, Any]] = []

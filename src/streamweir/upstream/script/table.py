@@ -15,8 +15,8 @@ from streamweir.frontends.chat.dialect import IdForm
 from streamweir.upstream.script import answer, scene
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
 from streamweir.upstream.script.parameter import read_options, refused, shown
-from streamweir.upstream.script.scene import Performance, Scene
-from streamweir.upstream.script.speech import Tally, count_tokens
+from streamweir.upstream.script.scene import Performance, ScriptedAnswer
+from streamweir.upstream.script.speech import TokenTally, count_tokens
 from streamweir.upstream.script.step import END, Head, Step, What, timed
 from streamweir.wire import jsonio
 
@@ -66,7 +66,7 @@ def play(body: bytes, *, created: int, entropy: bytes) -> Iterator[Step]:
     return timed(script.performs(cast), cast.options.first_ms / 1000, cast.options.pace_ms / 1000)
 
 
-def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Scene]:
+def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, ScriptedAnswer]:
     try:
         members = jsonio.decode(body)
     except jsonio.InvalidJson as reason:
@@ -82,7 +82,7 @@ def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Scene]
         raise refused(f"The simulator has no script {shown(name)}. It has: {known}. With parameters: {example}.")
     options = read_options(query, name, script.takes, script.defaults)
     chat = read_request(members, RequestRules(model_required=False))
-    tally = Tally(sum(count_tokens(answer.text_of(message)) for message in chat.messages))
+    tally = TokenTally(sum(count_tokens(answer.text_of(message)) for message in chat.messages))
     writer = ChunkWriter(
         id=completion_id,
         created=created,
@@ -91,7 +91,7 @@ def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Scene]
         is_asked=chat.include_usage,
         tally=tally,
     )
-    return script, Scene(chat, options, completion_id, writer, tally, script.says, script.is_endless)
+    return script, ScriptedAnswer(chat, options, completion_id, writer, tally, script.says, script.is_endless)
 
 
 def _refusal(error: CallerError) -> Iterator[What]:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.policy.secret import ADMIN, csrf_of
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.actor import NOBODY, OPERATOR, Actor, forbidden
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.app import Access, Gate
@@ -142,7 +142,7 @@ def _by_key(context: Context, secret: str) -> Actor:
     key = directory.find(secret, now)
     if key is None:
         raise wrong_secret()
-    error = check(key, now) or directory.why_unsure(key)
+    error = check(key, now) or directory.stale_reason(key)
     if error is not None:
         raise error
     if "admin" not in key.scopes:
@@ -177,12 +177,12 @@ def _holder_of(context: Context, session: Session, at_ms: int) -> Actor | None:
     key = directory.find_digest(session.key_digest or b"", now)
     if key is None or key.id != session.key_id or check(key, now) is not None or "admin" not in key.scopes:
         return None
-    error = directory.why_unsure(key)
+    error = directory.stale_reason(key)
     if error is not None:
         raise error
     return _actor_of(directory, key, by_session=True)
 
 
-def _actor_of(directory: Directory, key: Key, *, by_session: bool = False) -> Actor:
+def _actor_of(directory: KeyDirectory, key: Key, *, by_session: bool = False) -> Actor:
     workspace_id = directory.workspace_of(key).id
     return Actor(name=f"key:{key.id}", workspace_id=workspace_id, key_id=key.id, by_session=by_session)

@@ -13,14 +13,14 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.control.api.failed_logins import Tries
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.control.api.failed_logins import FailedLogins
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.request.playground import Playground
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import Store, StoreUnavailable
-from streamweir.store.db.errors import Conflict, Invalid, NotFound, Objection
+from streamweir.store.db.errors import Conflict, Invalid, NotFound, OperationRefused
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ READING_S = 5.0
 CHECKING_S = 60.0
 """For what reads the whole of a log."""
 
-_CODES: dict[type[Objection], str] = {Invalid: "invalid_value", NotFound: "not_found", Conflict: "conflict"}
+_CODES: dict[type[OperationRefused], str] = {Invalid: "invalid_value", NotFound: "not_found", Conflict: "conflict"}
 _PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "budget_usd", "grace_ms": "grace_s"}
 """What the API calls otherwise than the store."""
 
@@ -41,21 +41,21 @@ async def _no_look() -> None:
 
 class Context(Struct, frozen=True, kw_only=True):
     store: Store
-    books: Books
-    setup: Callable[[], Setup]
+    books: Accounting
+    setup: Callable[[], RuntimeConfig]
     is_secure: bool
     """Callers come by TLS."""
     playground: Playground
     feed: LiveFeed
     look: Callable[[], Awaitable[None]] = _no_look
-    """Takes up what has changed in the store now, not in a second: `Upkeep.look`."""
+    """Takes up what has changed in the store now, not in a second: `Maintenance.look`."""
     look_up: Callable[[str], Awaitable[None]] | None = None
     """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
     file: str | None = None
     """Of the configuration. None: it was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
-    tries: Tries = msgspec.field(default_factory=Tries)
+    tries: FailedLogins = msgspec.field(default_factory=FailedLogins)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:
         with objections_told():
@@ -87,11 +87,11 @@ class Context(Struct, frozen=True, kw_only=True):
 def objections_told() -> Iterator[None]:
     try:
         yield
-    except (Objection, StoreUnavailable) as reason:
+    except (OperationRefused, StoreUnavailable) as reason:
         raise error_of(reason) from None
 
 
-def error_of(reason: Objection | StoreUnavailable) -> StreamweirError:
+def error_of(reason: OperationRefused | StoreUnavailable) -> StreamweirError:
     if isinstance(reason, StoreUnavailable):
         return GatewayFault("ledger_unavailable", "The database does not answer at the moment.")
     message = f"{reason.message[:1].upper()}{reason.message[1:]}."

@@ -15,7 +15,7 @@ WINDOW_MS = 60_000
 _MOST_PEERS = 10_000
 
 
-class Tries:
+class FailedLogins:
     def __init__(self) -> None:
         self._failed: OrderedDict[str, list[int]] = OrderedDict()
 

@@ -16,13 +16,13 @@ from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.errors import GatewayFault
-from streamweir.server.accounting.accounting import Books
-from streamweir.server.accounting.intervals import USUAL, Pace
+from streamweir.server.accounting.accounting import Accounting
+from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.server.http.pressure import come_back_s
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import Store, StoreUnavailable
-from streamweir.store.requests.live import Alive, OpenRequest, count_open, open_of
+from streamweir.store.requests.live import LiveInstances, OpenRequest, count_open, open_of
 from streamweir.wire import jsonio, sse
 
 MOST_ONLOOKERS = 64
@@ -62,10 +62,10 @@ class LiveFeed:
     def __init__(
         self,
         store: Store,
-        books: Books,
+        books: Accounting,
         *,
         clock_ms: Callable[[], int] = now_ms,
-        pace: Pace = USUAL,
+        pace: Intervals = USUAL,
         most: int = MOST_ONLOOKERS,
         background: BackgroundTasks | None = None,
     ) -> None:
@@ -88,10 +88,10 @@ class LiveFeed:
     def __len__(self) -> int:
         return len(self._onlookers)
 
-    def alive(self) -> Alive:
+    def alive(self) -> LiveInstances:
         """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
         silent_ms = int(self._pace.missed_s * 1000)
-        return Alive(own=self._books.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
+        return LiveInstances(own=self._books.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
     def why_closed(self) -> GatewayFault | None:
         if self._is_over:
@@ -200,7 +200,7 @@ class LiveFeed:
         news.set()
 
 
-def _read(reaches: Set[Reach], alive: Alive, conn: Connection) -> dict[Reach, Seen]:
+def _read(reaches: Set[Reach], alive: LiveInstances, conn: Connection) -> dict[Reach, Seen]:
     return {
         reach: Seen(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MOST_SHOWN, alive))
         for reach in reaches

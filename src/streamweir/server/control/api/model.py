@@ -15,7 +15,7 @@ from streamweir.server.control.api.price import RatesView, Source, price_of
 from streamweir.server.control.api.provider import WORDS, Word
 from streamweir.server.control.app import Access
 from streamweir.server.request.models import model_ids
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 
 
 class ModelTargetView(Struct, kw_only=True):
@@ -51,7 +51,7 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
     return Models(data=[_view(setup, route, call.at_ms, now) for route in routes if route is not None])
 
 
-def _view(setup: Setup, route: Route, at_ms: int, now: float) -> ModelView:
+def _view(setup: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
     source, rates = price_of(setup, route, at_ms)
     is_weighted = route.strategy == "weighted"
     targets = [

@@ -18,13 +18,13 @@ from streamweir.core.errors import CallerError
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.policy.access import Key, check, read_secret
-from streamweir.server.accounting.keys import Directory
+from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.authentication import CSRF, cookie_of
 from streamweir.server.control.api.operation import JSON, Call, Handover, Nothing, Operation, decode_members
 from streamweir.server.control.app import Access
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.models import model_ids
-from streamweir.server.request.playground import Played
+from streamweir.server.request.playground import PlaygroundChat
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.errors import quoted
 from streamweir.store.journal.entries import LONGEST_NAME
@@ -87,7 +87,7 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
     )
 
 
-def _usable(directory: Directory, reach: str | None, now: float) -> list[Key]:
+def _usable(directory: KeyDirectory, reach: str | None, now: float) -> list[Key]:
     """The first of them."""
 
     def is_usable(key: Key) -> bool:
@@ -101,7 +101,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
     context, request, playground = call.context, call.request, call.context.playground
     key, body = _find_key(call), bytes(call.body.body)
     secrets = (read_secret(request.headers), request.headers.get(CSRF), cookie_of(request, context.is_secure))
-    played = Played(
+    played = PlaygroundChat(
         key=key,
         dialect=_dialect(call.body.dialect),
         body=body,

@@ -18,7 +18,7 @@ from streamweir.server.control.api.fields import Limit
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import usd, usd_or_none
 from streamweir.server.control.app import Access
-from streamweir.server.request.runtime import Setup
+from streamweir.server.request.runtime import RuntimeConfig
 
 _ALIAS = "alias"
 Source = Literal["list", "config", "built-in"]
@@ -102,7 +102,7 @@ def _view(row: Row) -> PriceView:
     )
 
 
-def _aliases(setup: Setup, at_ms: int) -> Iterator[PriceView]:
+def _aliases(setup: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
     for alias in setup.config.models:
         route = setup.router.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
@@ -110,7 +110,7 @@ def _aliases(setup: Setup, at_ms: int) -> Iterator[PriceView]:
         yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
 
 
-def price_of(setup: Setup, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
+def price_of(setup: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
     """What it costs here, at the dearest of its targets, and who says so. None: one of them has no price."""
     quote, _ = setup.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]

@@ -40,7 +40,7 @@ export function Turns(props: Props) {
             ))}
             {(!turn.calls || turn.text) && (
               <textarea
-                aria-label={turn.callId ? `What the tool answers to ${turn.callId}` : `Turn ${place + 1}`}
+                aria-label={turn.callId ? `What the tool answers to ${turn.callId}` : `ChunkContent ${place + 1}`}
                 rows={Math.min(6, Math.max(1, turn.text.split("\n").length))}
                 dir="auto"
                 placeholder={turn.callId ? `What the tool answers to ${turn.callId}` : ""}
