@@ -90,7 +90,7 @@ def test_without_keys_only_this_machine_may_ask(host: str, alone: bool) -> None:
     if alone:
         check_listen(config)
     else:
-        with pytest.raises(ConfigError, match=r"^server\.listen: without \[\[keys\]\] it must be an address of this"):
+        with pytest.raises(ConfigError, match=r"^server\.listen: without \[\[keys\]\] it must be a loopback address"):
             check_listen(config)
     check_listen(Config(server=Server(listen=listen), keys=(Key(name="a", key=GOOD),)))
 
@@ -114,7 +114,7 @@ def test_trusted_proxies() -> None:
         ("m", None),
         ("openai/gpt-4o", None),
         ("openai/a/b", None),
-        ("n", ' "n" (there are: m, openai/...)'),
+        ("n", ' "n" (known: m, openai/...)'),
         ("openai/", ' "openai/", did you mean openai/...?'),
         ("opnai/x", ' "opnai/x", did you mean openai/...?'),
     ],
@@ -122,12 +122,12 @@ def test_trusted_proxies() -> None:
 def test_the_default_model_is_served(asked: str, fault: str | None) -> None:
     models = (Model(id="m", targets=(Target(provider="openai", model="x"),)),)
     config = Config(server=Server(default_model=asked), providers=(provider(name="openai"),), models=models)
-    assert said(config) == ([f"server.default_model: no model and no provider answers to{fault}"] if fault else [])
+    assert said(config) == ([f"server.default_model: no model and no provider is named{fault}"] if fault else [])
 
 
 def test_nobody_serves_the_default_model_of_an_empty_file() -> None:
     assert said(Config(server=Server(default_model="a/b"))) == [
-        'server.default_model: no model and no provider answers to "a/b" (there are: none)'
+        'server.default_model: no model and no provider is named "a/b" (known: none)'
     ]
 
 
@@ -196,7 +196,7 @@ def test_an_unknown_kind_names_the_nearest(kind: str, near: str) -> None:
 
 def test_an_unknown_kind_that_is_near_to_nothing() -> None:
     (line,) = of_provider("@@@@")
-    assert line == f'providers.p.kind: unknown kind "@@@@" (there are: {", ".join(kinds())})'
+    assert line == f'providers.p.kind: unknown kind "@@@@" (known: {", ".join(kinds())})'
 
 
 @pytest.mark.parametrize(
@@ -218,16 +218,16 @@ def test_vertex_is_where_its_location_is(kind: str, location: str | None, addres
 
 def test_settings_that_mean_nothing_for_their_kind() -> None:
     assert of_provider("vertex") == ['providers.p.project: missing: the kind "vertex" needs the project']
-    assert of_provider("gemini", location="eu") == ["providers.p.location: means nothing without project"]
+    assert of_provider("gemini", location="eu") == ["providers.p.location: has no effect without project"]
     assert of_provider("gemini", project="x", location="EU/../") == [
         "providers.p.location: expected the name of a location such as global or europe-west4"
     ]
     assert of_provider("openai", api_version="1", project="x", location="eu") == [
-        f'providers.p.{name}: means nothing for the kind "openai"' for name in ("api_version", "project", "location")
+        f'providers.p.{name}: does not apply to the kind "openai"' for name in ("api_version", "project", "location")
     ]
     assert of_provider("azure", api_version="2024-10-21", base_url="https://mine.openai.azure.com") == []
     assert of_provider("sim", base_url="http://canary", proxy="http://canary:1", ca_file="x") == [
-        f'providers.p.{name}: means nothing for the kind "sim"' for name in ("base_url", "proxy", "ca_file")
+        f'providers.p.{name}: does not apply to the kind "sim"' for name in ("base_url", "proxy", "ca_file")
     ]
 
 
@@ -240,19 +240,19 @@ def test_settings_that_mean_nothing_for_their_kind() -> None:
         ("ftp://canary/v1", "must begin with https:// or http://"),
         ("canary.example.com/v1", "must begin with https:// or http://"),
         ("", "must begin with https:// or http://"),
-        ("https://", "names no host"),
-        ("https:///canary", "names no host"),
-        ("https://canary:x/v1", "is not an address: the host or the port cannot be read"),
-        ("https://canary:99999/v1", "is not an address: the host or the port cannot be read"),
-        ("https://[canary/v1", "is not an address: the host or the port cannot be read"),
-        ("https://user:canary@h/v1", "must not hold a user name or password: use api_key"),
-        ("https://canary@h/v1", "must not hold a user name or password: use api_key"),
+        ("https://", "has no host"),
+        ("https:///canary", "has no host"),
+        ("https://canary:x/v1", "is not a valid URL: the host or the port cannot be read"),
+        ("https://canary:99999/v1", "is not a valid URL: the host or the port cannot be read"),
+        ("https://[canary/v1", "is not a valid URL: the host or the port cannot be read"),
+        ("https://user:canary@h/v1", "must not contain a user name or password: use api_key"),
+        ("https://canary@h/v1", "must not contain a user name or password: use api_key"),
         ("https://h/v1?key=canary", "must not have a query or a fragment"),
         ("https://h/v1?", "must not have a query or a fragment"),
         ("https://h/v1#canary", "must not have a query or a fragment"),
-        ("https://h/v1 canary", "must be plain ASCII without blanks"),
-        ("https://h/v1\n", "must be plain ASCII without blanks"),
-        ("https://hé/v1", "must be plain ASCII without blanks"),
+        ("https://h/v1 canary", "must be plain ASCII without spaces"),
+        ("https://h/v1\n", "must be plain ASCII without spaces"),
+        ("https://hé/v1", "must be plain ASCII without spaces"),
         ("https://h/v1/chat/completions", "must not end in /chat/completions, which the gateway adds"),
         ("https://h/v1/messages/", "must not end in /messages, which the gateway adds"),
     ],
@@ -265,12 +265,16 @@ def test_addresses(base_url: str, fault: str | None) -> None:
 @pytest.mark.parametrize(
     ("kind", "base_url", "fault"),
     [
-        ("azure", "https://RESOURCE.openai.azure.com", "RESOURCE stands for your own: put its name there"),
+        ("azure", "https://RESOURCE.openai.azure.com", "RESOURCE is a placeholder: replace it by your own name"),
         ("azure", "https://resource.openai.azure.com", None),
         ("azure", "https://mine.openai.azure.com/openai", "must not end in /openai, which the gateway adds"),
         ("azure", "https://mine.openai.azure.com/openai/v1/", "must not end in /openai/v1, which the gateway adds"),
         ("azure", "https://gateway.example/azure", None),
-        ("snowflake", "https://ACCOUNT.snowflakecomputing.com/x", "ACCOUNT stands for your own: put its name there"),
+        (
+            "snowflake",
+            "https://ACCOUNT.snowflakecomputing.com/x",
+            "ACCOUNT is a placeholder: replace it by your own name",
+        ),
         ("snowflake", "https://mine.snowflakecomputing.com/x", None),
     ],
 )
@@ -288,7 +292,7 @@ def test_addresses_with_a_place_for_ones_own_name(kind: str, base_url: str, faul
         ("http://user:canary@proxy", "must name the port: http://HOST:PORT"),
         ("http://canary:1/path", "must be http://HOST:PORT, with nothing after it"),
         ("http://canary:1?q", "must be http://HOST:PORT, with nothing after it"),
-        ("http://canary:x", "is not an address: the host or the port cannot be read"),
+        ("http://canary:x", "is not a valid URL: the host or the port cannot be read"),
     ],
 )
 def test_proxies(proxy: str, fault: str | None) -> None:
@@ -298,13 +302,13 @@ def test_proxies(proxy: str, fault: str | None) -> None:
 @pytest.mark.parametrize("name", ["a/b", "a b", "-a", ".a", "a\n", "é", "a:b"])
 def test_names_of_providers(name: str) -> None:
     (line,) = of_provider(name=name)
-    assert "models are asked for as NAME/MODEL" in line
+    assert "callers name models as NAME/MODEL" in line
 
 
 @pytest.mark.parametrize("value", ["canary\n", "can ary", "canary\x7f", "cänary", "\ud800canary"])
 def test_a_providers_key_can_be_sent(value: str) -> None:
     assert of_provider(api_key=value) == [
-        "providers.p.api_key: holds a character that cannot be sent: a blank or a line end, perhaps"
+        "providers.p.api_key: contains a character that cannot be sent, such as a space or a line break"
     ]
 
 
@@ -319,17 +323,17 @@ def test_headers() -> None:
         "": "canary",
     }
     assert of_provider(headers=headers) == [
-        "providers.p.headers.X-Good: is there twice: names of headers are the same in any case",
+        "providers.p.headers.X-Good: is set twice: header names are case-insensitive",
         "providers.p.headers.Content-Length: is a header that the gateway sets itself",
         "providers.p.headers.accept-encoding: is a header that the gateway sets itself",
         'providers.p.headers."a b": is not the name of a header',
-        "providers.p.headers.x-bad: holds a character that cannot be sent: a line end, perhaps",
+        "providers.p.headers.x-bad: contains a character that cannot be sent, such as a line break",
         'providers.p.headers."": is not the name of a header',
     ]
 
 
 def test_names_of_models() -> None:
-    expected = "expected the name of a model: 1 to 256 characters without blanks around"
+    expected = "expected a model name of 1 to 256 characters, without spaces around it"
     assert of_provider(models=("a/b:c?d e", "", " a", "a\n", "x" * 257)) == [
         f"providers.p.models[{at}]: {expected}" for at in (1, 2, 3, 4)
     ]
@@ -337,17 +341,17 @@ def test_names_of_models() -> None:
     assert of_model(target, model_id="a b") == []
     assert of_model(target, model_id="a ") == [f'models."a ".id: {expected}']
     assert of_model(Target(provider="openai", model="x" * 2049)) == [
-        "models.m.targets[0].model: expected the name of a model: 1 to 2048 characters without blanks around"
+        "models.m.targets[0].model: expected a model name of 1 to 2048 characters, without spaces around it"
     ]
 
 
 def test_targets() -> None:
     assert of_model() == ["models.m.targets: must name at least one target"]
     twice = Target(provider="openai", model="x"), Target(provider="openai", model="x", weight=2)
-    assert of_model(*twice) == ["models.m.targets[1]: is there twice: use weight to give a target a larger share"]
+    assert of_model(*twice) == ["models.m.targets[1]: is listed twice: use weight to give a target a larger share"]
     assert of_model(Target(provider="azure-us", model="x"), Target(provider="?", model="x")) == [
         'models.m.targets[0].provider: there is no provider "azure-us", did you mean azure-eu?',
-        'models.m.targets[1].provider: there is no provider "?" (there are: openai, azure-eu)',
+        'models.m.targets[1].provider: there is no provider "?" (known: openai, azure-eu)',
     ]
 
 
@@ -356,10 +360,10 @@ def test_names_that_are_there_twice() -> None:
     models = tuple(Model(id="m", targets=(Target(provider="a", model="x"),)) for _ in range(3))
     keys = (Key(name="k", key=GOOD), Key(name="k", key=OTHER))
     assert said(Config(providers=providers, models=models, keys=keys)) == [
-        'providers[2].name: "a" is taken by providers[0]',
-        'models[1].id: "m" is taken by models[0]',
-        'models[2].id: "m" is taken by models[0]',
-        'keys[1].name: "k" is taken by keys[0]',
+        'providers[2].name: "a" is already used by providers[0]',
+        'models[1].id: "m" is already used by models[0]',
+        'models[2].id: "m" is already used by models[0]',
+        'keys[1].name: "k" is already used by keys[0]',
     ]
 
 
@@ -371,15 +375,15 @@ def test_keys_with_the_same_secret() -> None:
 @pytest.mark.parametrize(
     ("secret", "fault"),
     [
-        ("", "must be of 16 to 512 characters"),
-        ("sk-1234", "must be of 16 to 512 characters"),
-        ("4f9a0c7be2d8516", "must be of 16 to 512 characters"),
+        ("", "must have 16 to 512 characters"),
+        ("sk-1234", "must have 16 to 512 characters"),
+        ("4f9a0c7be2d8516", "must have 16 to 512 characters"),
         ("4f9a0c7be2d85163", None),
-        ("4f9a0c7b" * 65, "must be of 16 to 512 characters"),
-        ("4f9a0c7be2d8 5163", "holds a character that cannot be sent: a blank or a line end, perhaps"),
-        ("4f9a0c7be2d85163\n", "holds a character that cannot be sent: a blank or a line end, perhaps"),
-        ("4f9a0c7be2d8é5163", "holds a character that cannot be sent: a blank or a line end, perhaps"),
-        ("changeme-changeme-1", "is too easy to guess: make one with `openssl rand -hex 24`, say"),
+        ("4f9a0c7b" * 65, "must have 16 to 512 characters"),
+        ("4f9a0c7be2d8 5163", "contains a character that cannot be sent, such as a space or a line break"),
+        ("4f9a0c7be2d85163\n", "contains a character that cannot be sent, such as a space or a line break"),
+        ("4f9a0c7be2d8é5163", "contains a character that cannot be sent, such as a space or a line break"),
+        ("changeme-changeme-1", "is too easy to guess: create one with `openssl rand -hex 24`"),
     ],
 )
 def test_the_form_of_a_key(secret: str, fault: str | None) -> None:
@@ -415,13 +419,13 @@ def test_keys_that_a_generator_makes() -> None:
 
 def test_the_rest_of_a_key() -> None:
     assert of_key(models=("gpt-4o", "local/*", "*"), scopes=("admin",), budget_usd=1.0, budget_period="day") == []
-    pattern = "expected the id of a model, or the beginning of one with * after it"
+    pattern = "expected a model id, or a prefix followed by *"
     assert of_key(models=("", "a*b", "**")) == [f"keys.a.models[{at}]: {pattern}" for at in range(3)]
     assert of_key(scopes=()) == ["keys.a.scopes: must name at least one scope"]
-    assert of_key(budget_period="day") == ["keys.a.budget_period: means nothing without budget_usd"]
+    assert of_key(budget_period="day") == ["keys.a.budget_period: has no effect without budget_usd"]
     for name in (" a", "a\n"):
         (line,) = of_key(name=name)
-        assert line.endswith(".name: must be plain text without blanks at its ends")
+        assert line.endswith(".name: must be plain text without spaces at the start or end")
 
 
 def test_a_price_may_be_nothing() -> None:

@@ -52,7 +52,7 @@ def test_a_wrong_secret_is_told_the_sixth_has_to_wait_and_the_right_one_passes(
         expect(page.get_by_label(BOX)).to_be_focused()
         expect(page.get_by_role("navigation")).to_have_count(0)
     enter(page, "wrong again")
-    expect(alert).to_have_text("Too many wrong secrets came from here.")
+    expect(alert).to_have_text("Too many wrong secrets from this address. Try again later.")
     expect(page.get_by_role("navigation")).to_have_count(0)
     enter(page, console.secret)
     expect(page.get_by_role("navigation")).to_have_count(1)

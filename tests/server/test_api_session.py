@@ -46,7 +46,7 @@ async def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
         assert ended.json() == {"ended": True}
         assert ended.headers["set-cookie"] == "streamweir=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
         over = await api.ask("GET", "/api/session", **page(token))
-        assert (over.status_code, over.json()["error"]["message"]) == (401, "The session is over.")
+        assert (over.status_code, over.json()["error"]["message"]) == (401, "The session has ended. Sign in again.")
         rows = (await api.ask("GET", "/api/audit", params={"limit": 3}, **api.operator)).json()["data"]
         assert [(row["actor"], row["action"]) for row in rows] == [
             ("admin", "session.end"),

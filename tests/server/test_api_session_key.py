@@ -69,7 +69,10 @@ async def test_a_keys_session_ends_with_the_key(database: str, tmp_path: Path) -
         async def is_open(role: Role) -> bool:
             reply = await api.ask("GET", "/api/session", **role)
             if reply.status_code != 200:
-                assert (reply.status_code, reply.json()["error"]["message"]) == (401, "The session is over.")
+                assert (reply.status_code, reply.json()["error"]["message"]) == (
+                    401,
+                    "The session has ended. Sign in again.",
+                )
             return reply.status_code == 200
 
         async def new(**more: Any) -> tuple[NewSecret, Role]:

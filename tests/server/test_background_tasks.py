@@ -100,7 +100,7 @@ async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_
         await until(lambda: background.ends["progress"] >= 3)
         status, document = await ready(desk)
         assert (status, document["status"]) == (503, "failing")
-        assert document["reasons"] == ["background tasks that end again and again: progress"]
+        assert document["reasons"] == ["background tasks keep failing: progress"]
         del desk.room.books._open["r"]
         background.backoff = QUICK
         await until(lambda: running(background, "progress"))

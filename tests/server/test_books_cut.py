@@ -58,7 +58,7 @@ def assert_told(body: bytes, dialect: str, words: dict[str, Any]) -> str:
 
 BROKE: dict[str, dict[str, Any]] = {
     "openai": {
-        "message": "The answer has used up what may be spent.",
+        "message": "The spend limit is reached. The answer was cut.",
         "type": "insufficient_quota",
         "param": None,
         "code": "budget_exceeded",
@@ -70,7 +70,7 @@ BROKE: dict[str, dict[str, Any]] = {
     },
     "aivene": {"message": "api key spend limit exceeded", "type": "stream_error"},
     "bitseek": {
-        "message": "The answer has used up what may be spent.",
+        "message": "The spend limit is reached. The answer was cut.",
         "type": "insufficient_quota",
         "code": "budget_exceeded",
     },

@@ -48,7 +48,7 @@ def assert_conflict(reply: Reply, dialect: str, code: str, message: str) -> None
 
 
 IN_PROGRESS = "idempotency_in_progress", "A request with this Idempotency-Key is being answered."
-COMPLETED = "idempotency_completed", "The request with this Idempotency-Key is complete; its answer is not kept."
+COMPLETED = "idempotency_completed", "The request with this Idempotency-Key is complete; its answer is not stored."
 REUSED = "This Idempotency-Key was used for another request."
 
 

@@ -130,7 +130,7 @@ async def test_parallel_streams(dialect: str, is_streamed: bool, tmp_path: Path)
         await desk.up.seen(2)
         for _ in range(2):
             refused = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
-            message = "Limit reached: 2 requests at the same time."
+            message = "Concurrency limit reached: 2 requests at the same time."
             assert_refused(refused, dialect, "concurrency_limit_exceeded", message, range(1, 2))
             assert windows(refused) == {"requests": (100, 98)}
         other = await desk.new_key("other", max_streams=1)

@@ -143,7 +143,7 @@ async def test_g3_another_node_settles_what_a_dead_one_left_open(tmp_path: Path)
 
         before = scene.books.seen.rows
         heir = await scene.node("one", TRUSTING)
-        await heir.logged("books: journal replayed")
+        await heir.logged("accounting: journal replayed")
         assert (await scene.books.look()).rows == before, "what the dead one wrote down has nothing to add"
 
 
@@ -160,7 +160,7 @@ async def test_one_that_stood_still_is_buried_and_its_late_word_is_dropped_and_t
         await scene.ends({**late, **kept})
         told: set[str] = set()
         while told != late.keys():
-            told |= set((await one.logged("books: settled twice", level="error"))["request_ids"])
+            told |= set((await one.logged("accounting: settled twice", level="error"))["request_ids"])
         await scene.is_completed(kept)
         await scene.is_orphaned(late)
         other.signal(signal.SIGTERM)
@@ -257,7 +257,7 @@ async def test_a_damaged_journal_is_told_kept_and_nothing_is_lost_that_the_datab
         (file,) = (data / "journal").iterdir()
         damage(file)
         heir = await scene.node("one")
-        await heir.logged("books: journal torn", level="error", instance=file.name.partition(".")[0])
+        await heir.logged("accounting: journal torn", level="error", instance=file.name.partition(".")[0])
         await heir.logged("orphaned requests settled", count=len(lost))
         await scene.is_orphaned(lost)
         heir.signal(signal.SIGTERM)

@@ -156,10 +156,10 @@ async def test_g7_a_program_whose_files_may_not_grow(tmp_path: Path) -> None:
         program.signal(signal.SIGTERM)
         assert await program.status() == 0
         assert len(up.requests) == 3
-        said = [event["event"] for event in program.events if event["event"].startswith("books:")]
-        assert "books: settled without hold" not in said
-        assert "books: journal failing" in said
-        assert "books: journal recovered" in said
+        said = [event["event"] for event in program.events if event["event"].startswith("accounting:")]
+        assert "accounting: settled without hold" not in said
+        assert "accounting: journal failing" in said
+        assert "accounting: journal recovered" in said
     store = await open_store("sqlite:///streamweir.db", tmp_path / "data")
     try:
         assert (await store.read(check_sums)).faults == []

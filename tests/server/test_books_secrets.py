@@ -251,8 +251,8 @@ async def test_no_canary_is_kept_or_told(
 
     lines = log.getvalue()
     assert "internal error" in lines
-    assert "books: database away" in lines
-    assert "books: entry quarantined" in lines
+    assert "accounting: database away" in lines
+    assert "accounting: entry quarantined" in lines
     assert drive.hits(lines, *LOGS_MAY_HOLD) == []
     assert lines.replace("\n", "").isprintable()
     for table, rows in tables.items():

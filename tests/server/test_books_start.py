@@ -95,8 +95,8 @@ def a_closed_file(path: Path) -> None:
         ("streamweir.db.lock", a_folder, "store.url: cannot lock the database {data}/streamweir.db: Is a directory"),
         ("prices.json", a_file, "{data}/prices.json: not a price list"),
         ("prices.json", a_closed_file, "{data}/prices.json: cannot be read: Permission denied"),
-        ("journal", a_file, "{data}: the journal cannot be kept: "),
-        ("journal", a_closed_folder, "{data}: the journal cannot be kept: Permission denied"),
+        ("journal", a_file, "{data}: the journal cannot be written: "),
+        ("journal", a_closed_folder, "{data}: the journal cannot be written: Permission denied"),
     ],
 )
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -212,7 +212,7 @@ LIMITED_KEY = f'[[keys]]\nname = "ci"\nkey = "{KEY}"\n'
 async def test_several_workers_with_a_limit_in_the_file_need_what_they_share(tmp_path: Path, limit: str) -> None:
     line = await refused(tmp_path, config(more=f"{LIMITED_KEY}{limit}\n"), "--workers", "2")
     name = limit.partition(" ")[0]
-    assert line.startswith(f"keys.ci.{name}: with 2 workers a limit needs [shared]")
+    assert line.startswith(f"keys.ci.{name}: a limit with 2 workers needs [shared] (Valkey or Redis)")
 
 
 @each_database
@@ -232,7 +232,7 @@ async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(
             paid = WorkspaceSpec(name="paid", prepaid=True)
             await books.store.write(lambda conn: create_workspace(conn, paid, actor="test", at_ms=now_ms()))
     line = await refused(tmp_path, config(url), "--workers", "2")
-    assert re.match(r"shared: is needed: .*(slow|paid).* has a limit, which 2 workers keep only where", line), line
+    assert re.match(r"shared: is required: .*(slow|paid).* has a limit, and 2 workers need Valkey or Redis", line), line
 
 
 @each_database

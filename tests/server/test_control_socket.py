@@ -125,7 +125,7 @@ async def test_the_answerer_holds_the_bound_too(tmp_path: Path) -> None:
     for number in range(control_socket.MOST_QUESTIONS + 1):
         writer.write(json.dumps({"ask": "wait", "id": number, "with": {}}).encode() + b"\n")
     refusal = json.loads(await reader.readline())
-    assert refusal == {"failed": control_socket.MOST_QUESTIONS, "reason": "too many questions at once"}
+    assert refusal == {"failed": control_socket.MOST_QUESTIONS, "reason": "too many commands at once"}
     writer.close()
     await control.close()
 

@@ -265,7 +265,9 @@ async def test_g17_callers_beyond_the_files_are_told_so_and_the_rest_is_served(t
         async with asyncio.timeout(PATIENCE_S):
             while (await program.answer(request)).status != 200:  # their places are free when it has seen them go
                 pass
-        others = [each for each in program.events if each["event"] not in ("request", "all background tasks run")]
+        others = [
+            each for each in program.events if each["event"] not in ("request", "all background tasks are running")
+        ]
         assert {each["event"] for each in others} <= {"requests refused: overloaded"}, "no complaint of the loop"
         assert others, "it is said"
         assert len(program.requests()) <= files, "a line for each refusal would be a flood"

@@ -66,7 +66,7 @@ async def test_g20_hangups_under_load(tmp_path: Path) -> None:
 
         write_config(tmp_path, provider(places[0], more='first_event_s = "soon"\n'))
         program.signal(signal.SIGHUP)
-        refused = await program.logged("configuration not reloaded, the one before stays")
+        refused = await program.logged("configuration not reloaded, the previous one stays active")
         assert refused["level"] == "error"
         assert "streamweir.toml: providers.up.timeouts.first_event_s" in refused["reason"]
         assert (await program.answer(chat_request(model="up/after"))).status == 200

@@ -119,7 +119,7 @@ async def test_a_manager_that_is_gone_is_logged_and_nothing_else(tmp_path: Path)
     notifier.close()
     close_log()
     (event,) = [json.loads(line) for line in log.getvalue().splitlines()]
-    assert (event["level"], event["event"]) == ("warning", "the service manager cannot be told")
+    assert (event["level"], event["event"]) == ("warning", "cannot notify the service manager")
 
 
 async def test_a_state_for_which_the_manager_has_no_room_is_told_later(tmp_path: Path) -> None:
@@ -154,11 +154,11 @@ async def test_the_program_says_when_it_serves_reloads_and_stops(
         assert await manager.hears() == {"WATCHDOG": "1"}
         program.signal(signal.SIGHUP)
         assert int((await manager.hears_of("RELOADING"))["MONOTONIC_USEC"]) > 0
-        assert (await manager.hears_of("READY"))["STATUS"] == "Serving, with the configuration read again."
+        assert (await manager.hears_of("READY"))["STATUS"] == "Serving, configuration reloaded."
         (tmp_path / "streamweir.toml").write_text("[server")
         program.signal(signal.SIGHUP)
         await manager.hears_of("RELOADING")
-        assert "was not taken" in (await manager.hears_of("READY"))["STATUS"]
+        assert "is not valid" in (await manager.hears_of("READY"))["STATUS"]
         program.signal(signal.SIGTERM)
         assert (await manager.hears_of("STOPPING"))["STOPPING"] == "1"
         assert await program.status() == 0

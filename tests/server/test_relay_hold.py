@@ -17,7 +17,7 @@ from support.outcome import DIALECTS
 from support.script import End, Fin, Flood, Hang, Head, Send, Step, Wait, stream, whole
 
 BUDGET = CallerError("budget_exceeded", "The budget is spent.")
-UNAVAILABLE = GatewayFault("ledger_unavailable", "The books cannot be kept at the moment.")
+UNAVAILABLE = GatewayFault("ledger_unavailable", "Accounting is unavailable at the moment. Try again later.")
 FRAMES = openai_frames()
 BEGUN: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Hang()]
 
@@ -211,7 +211,9 @@ async def test_a_caller_who_leaves_an_answer_that_has_ended() -> None:
 async def test_an_answer_is_not_held_back_for_ever() -> None:
     async with attempt(stream(openai_stream()), prepare=held, total_at=0.05, silence_s=0.01) as (run, _):
         await run.over()
-        assert run.relay.failure == UpstreamError("stream_deadline_exceeded", "The answer took longer than it may.")
+        assert run.relay.failure == UpstreamError(
+            "stream_deadline_exceeded", "The answer took longer than the configured total timeout."
+        )
 
 
 # In the midst of an answer.

@@ -59,7 +59,7 @@ def test_tasks_that_keep_workers_are_started_again_and_keep_the_same_workers(gan
     before = gang.pids()
     gang.mark()
     gang.signal(signal.SIGUSR1)
-    end = gang.wait("background task ended unasked")
+    end = gang.wait("background task ended unexpectedly")
     assert (end["task"], end["reason"]) == ("worker", "cancelled")
     with gang.line_to(before[1]) as line:
         assert any('streamweir_background_task_ends_total{task="worker"} 2' in line.metrics() for _ in range(1000))
@@ -117,7 +117,7 @@ def test_a_reload_is_passed_on_and_a_broken_file_changes_nothing(gang: Gang) -> 
     assert gang.wait("configuration not reloaded by all workers")["failed"] == [0, 1]
     gang.config.write_text("fine")
     for number in (0, 1):
-        told = gang.wait("configuration not reloaded, the one before stays", worker=number)
+        told = gang.wait("configuration not reloaded, the previous one stays active", worker=number)
         assert told["reason"] == "tiny.toml: server.timeouts.idle_s: expected a number"
     with gang.line() as line:
         assert line.pid in gang.pids().values()
@@ -213,7 +213,7 @@ def test_a_worker_that_does_not_hear_is_killed_after_the_second_signal(tmp_path:
         gang.signal(signal.SIGTERM)
         gang.wait("stopping")
         gang.signal(signal.SIGTERM)
-        gang.wait("worker killed: it did not end")
+        gang.wait("worker killed: it did not exit in time")
         assert gang.end() == 1
 
 
@@ -223,7 +223,7 @@ def test_without_their_supervisor_workers_finish_their_streams_and_go(tmp_path: 
         with gang.stream() as line:
             gang.signal(signal.SIGKILL)
             for number in (0, 1):
-                gang.wait("the supervisor is gone: this worker ends when its streams have", worker=number)
+                gang.wait("supervisor exited: this worker exits when its streams have ended", worker=number)
             gang.wait("stopped")  # the one without a stream
             with pytest.raises(ConnectionRefusedError):
                 gang.line()
@@ -247,7 +247,7 @@ def test_a_configuration_that_cannot_be_used_ends_the_whole_start(tmp_path: Path
 def test_a_worker_that_dies_again_and_again_is_waited_for(tmp_path: Path) -> None:
     with running(tmp_path, 1, word="mortal", delay_s=1000) as gang:
         gang.start()
-        assert gang.wait("worker dies again and again, waiting")["seconds"] == 30
+        assert gang.wait("worker keeps dying, waiting before the next start")["seconds"] == 30
         deaths = [event["status"] for event in gang.events if event["event"] == "worker ended"]
         assert deaths == [3, 3], "the first one is replaced at once"
         gang.signal(signal.SIGTERM)

@@ -59,12 +59,12 @@ def fault_of_base_url(base_url: str, kind: str) -> str | None:
         return fault
     parts = urlsplit(base_url)
     if "@" in parts.netloc:
-        return "must not hold a user name or password: use api_key"
+        return "must not contain a user name or password: use api_key"
     if parts.query or parts.fragment or base_url.endswith(("?", "#")):
         return "must not have a query or a fragment"
     place = _PLACE.search(default_base_url(kind))
     if place is not None and place["word"] in re.split(r"[.-]", parts.netloc):
-        return f"{place['word']} stands for your own: put its name there"
+        return f"{place['word']} is a placeholder: replace it by your own name"
     ending = next((ending for ending in _ENDPOINTS.get(kind, _ENDPOINT) if parts.path.rstrip("/").endswith(ending)), "")
     return f"must not end in {ending}, which the gateway adds" if ending else None
 
@@ -81,15 +81,15 @@ def fault_of_proxy(proxy: str) -> str | None:
 
 def _fault_of_url(url: str, schemes: tuple[str, ...]) -> str | None:
     if not url.isascii() or not url.isprintable() or " " in url:
-        return "must be plain ASCII without blanks"
+        return "must be plain ASCII without spaces"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return "is not an address: the host or the port cannot be read"
+        return "is not a valid URL: the host or the port cannot be read"
     if parts.scheme not in schemes:
         return f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
-    return None if host else "names no host"
+    return None if host else "has no host"
 
 
 def _is_ip(text: str) -> bool:

@@ -74,7 +74,7 @@ def check_listen(config: Config) -> None:
     """Without any key only this machine may ask."""
     address = split_listen(config.server.listen)
     if not config.keys and address is not None and not is_loopback(address[0]):
-        reason = "without [[keys]] it must be an address of this machine alone, such as 127.0.0.1:8080"
+        reason = "without [[keys]] it must be a loopback address, such as 127.0.0.1:8080"
         raise ConfigError("server.listen", reason)
 
 
@@ -86,7 +86,7 @@ def check_workers(config: Config, workers: int) -> None:
     for key in config.keys:
         for name in limits:
             if getattr(key, name) is not None:
-                reason = f"with {workers} workers a limit needs [shared]: a Valkey or Redis, in which they count as one"
+                reason = f"a limit with {workers} workers needs [shared] (Valkey or Redis)"
                 raise ConfigError(f"{member('keys', key.name)}.{name}", reason)
 
 
@@ -113,7 +113,7 @@ def _default_model(config: Config) -> Iterator[Complaint]:
     provider, _, model = asked.partition("/")
     if not model or all(provider != each.name for each in config.providers):
         names = [model.id for model in config.models] + [f"{each.name}/..." for each in config.providers]
-        reason = f"no model and no provider answers to {dumps(asked)}{_nearest(asked, names)}"
+        reason = f"no model and no provider is named {dumps(asked)}{_nearest(asked, names)}"
         yield Complaint("server.default_model", reason)
 
 
@@ -122,7 +122,7 @@ def _stores(config: Config) -> Iterator[Complaint]:
         for key in config.keys:
             if key.budget_usd is not None:
                 where = f"{member('keys', key.name)}.budget_usd"
-                yield Complaint(where, "cannot be kept without a store: store.url is none")
+                yield Complaint(where, 'needs a database: set store.url to something other than "none"')
     else:
         yield from _url("store.url", config.store.url, _STORE_SCHEMES)
     for index, pattern in enumerate(config.store.redact):
@@ -141,13 +141,13 @@ def _url(where: str, url: str, schemes: Sequence[str]) -> Iterator[Complaint]:
     try:
         urlsplit(url).port  # noqa: B018 (reading it is the check)
     except ValueError:
-        yield Complaint(where, "is not an address: the host or the port cannot be read")
+        yield Complaint(where, "is not a valid URL: the host or the port cannot be read")
 
 
 def _provider(provider: Provider) -> Iterator[Complaint]:
     where = member("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
-        reason = "models are asked for as NAME/MODEL, so the name is letters, digits, dots, hyphens and underscores"
+        reason = "must be letters, digits, dots, hyphens and underscores: callers name models as NAME/MODEL"
         yield Complaint(f"{where}.name", reason)
     if provider.kind not in kinds():
         yield Complaint(f"{where}.kind", f"unknown kind {dumps(provider.kind)}{_nearest(provider.kind, kinds(), 3)}")
@@ -155,7 +155,7 @@ def _provider(provider: Provider) -> Iterator[Complaint]:
     yield from _place(provider, where)
     yield from _settings_of_kind(provider, where)
     if not _is_sendable(provider.api_key) or " " in provider.api_key:
-        yield Complaint(f"{where}.api_key", "holds a character that cannot be sent: a blank or a line end, perhaps")
+        yield Complaint(f"{where}.api_key", "contains a character that cannot be sent, such as a space or a line break")
     yield from _headers(provider.headers, f"{where}.headers")
     for index, name in enumerate(provider.models):
         yield from _model_name(entry(f"{where}.models", index), name)
@@ -165,7 +165,7 @@ def _place(provider: Provider, where: str) -> Iterator[Complaint]:
     if provider.kind in BUILT_IN:
         for name in ("base_url", "proxy", "ca_file"):
             if getattr(provider, name) is not None:
-                yield Complaint(f"{where}.{name}", f"means nothing for the kind {dumps(provider.kind)}")
+                yield Complaint(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
         return
     if provider.base_url is not None:
         fault = fault_of_base_url(provider.base_url, provider.kind)
@@ -186,11 +186,11 @@ def _settings_of_kind(provider: Provider, where: str) -> Iterator[Complaint]:
         ("location", is_google),
     ):
         if getattr(provider, name) is not None and not is_known:
-            yield Complaint(f"{where}.{name}", f"means nothing for the kind {dumps(provider.kind)}")
+            yield Complaint(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
     if provider.kind == "vertex" and provider.project is None:
         yield Complaint(f"{where}.project", 'missing: the kind "vertex" needs the project')
     elif is_google and provider.location is not None and provider.project is None:
-        yield Complaint(f"{where}.location", "means nothing without project")
+        yield Complaint(f"{where}.location", "has no effect without project")
     for name in ("project", "api_version"):
         value = getattr(provider, name)
         if value is not None and not _PATH_WORD.fullmatch(value):
@@ -207,9 +207,9 @@ def _headers(headers: Mapping[str, str], where: str) -> Iterator[Complaint]:
         elif name.lower() in _OUR_HEADERS:
             yield Complaint(member(where, name), "is a header that the gateway sets itself")
         elif name.lower() in seen:
-            yield Complaint(member(where, name), "is there twice: names of headers are the same in any case")
+            yield Complaint(member(where, name), "is set twice: header names are case-insensitive")
         elif not _is_sendable(value):
-            yield Complaint(member(where, name), "holds a character that cannot be sent: a line end, perhaps")
+            yield Complaint(member(where, name), "contains a character that cannot be sent, such as a line break")
         seen.add(name.lower())
 
 
@@ -227,30 +227,30 @@ def _model(model: Model, config: Config) -> Iterator[Complaint]:
             yield Complaint(f"{at}.provider", reason)
         yield from _model_name(f"{at}.model", target.model, _LONGEST_TARGET)
         if (target.provider, target.model) in seen:
-            yield Complaint(at, "is there twice: use weight to give a target a larger share")
+            yield Complaint(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
 
 
 def _key(key: Key) -> Iterator[Complaint]:
     where = member("keys", key.name)
     if not key.name.isprintable() or key.name != key.name.strip():
-        yield Complaint(f"{where}.name", "must be plain text without blanks at its ends")
+        yield Complaint(f"{where}.name", "must be plain text without spaces at the start or end")
     if not SHORTEST <= len(key.key) <= _LONGEST_KEY:
-        yield Complaint(f"{where}.key", f"must be of {SHORTEST} to {_LONGEST_KEY} characters")
+        yield Complaint(f"{where}.key", f"must have {SHORTEST} to {_LONGEST_KEY} characters")
     elif not key.key.isascii() or not key.key.isprintable() or " " in key.key:
-        yield Complaint(f"{where}.key", "holds a character that cannot be sent: a blank or a line end, perhaps")
+        yield Complaint(f"{where}.key", "contains a character that cannot be sent, such as a space or a line break")
     elif is_easy_to_guess(key.key):
-        yield Complaint(f"{where}.key", "is too easy to guess: make one with `openssl rand -hex 24`, say")
+        yield Complaint(f"{where}.key", "is too easy to guess: create one with `openssl rand -hex 24`")
     if key.dialect is not None:
         yield from _dialect(f"{where}.dialect", key.dialect)
     for index, pattern in enumerate(key.models or ()):
         if not pattern or "*" in pattern[:-1]:
-            reason = "expected the id of a model, or the beginning of one with * after it"
+            reason = "expected a model id, or a prefix followed by *"
             yield Complaint(entry(f"{where}.models", index), reason)
     if not key.scopes:
         yield Complaint(f"{where}.scopes", "must name at least one scope")
     if key.budget_period is not None and key.budget_usd is None:
-        yield Complaint(f"{where}.budget_period", "means nothing without budget_usd")
+        yield Complaint(f"{where}.budget_period", "has no effect without budget_usd")
 
 
 def _equal_keys(keys: Sequence[Key]) -> Iterator[Complaint]:
@@ -268,7 +268,7 @@ def _dialect(where: str, name: str) -> Iterator[Complaint]:
 
 def _model_name(where: str, name: str, longest: int = LONGEST_NAME) -> Iterator[Complaint]:
     if not 1 <= len(name) <= longest or not name.isprintable() or name != name.strip():
-        yield Complaint(where, f"expected the name of a model: 1 to {longest} characters without blanks around")
+        yield Complaint(where, f"expected a model name of 1 to {longest} characters, without spaces around it")
 
 
 def _twice(where: str, key: str, names: Sequence[str]) -> Iterator[Complaint]:
@@ -276,12 +276,12 @@ def _twice(where: str, key: str, names: Sequence[str]) -> Iterator[Complaint]:
     for index, name in enumerate(names):
         at = first.setdefault(name, index)
         if at != index:
-            yield Complaint(f"{entry(where, index)}.{key}", f"{dumps(name)} is taken by {entry(where, at)}")
+            yield Complaint(f"{entry(where, index)}.{key}", f"{dumps(name)} is already used by {entry(where, at)}")
 
 
 def _nearest(name: str, names: Sequence[str], most: int = 1) -> str:
     near = get_close_matches(name, names, most, 0.5)
-    return f", did you mean {' or '.join(near)}?" if near else f" (there are: {', '.join(names) or 'none'})"
+    return f", did you mean {' or '.join(near)}?" if near else f" (known: {', '.join(names) or 'none'})"
 
 
 def _is_sendable(value: str) -> bool:

@@ -109,6 +109,6 @@ def _missing_files(config: Config) -> Iterator[Complaint]:
         ]
     for where, file in files:
         if file is not None and not Path(file).is_file():
-            yield Complaint(where, "there is no such file")
+            yield Complaint(where, "file not found")
         elif file is not None and not access(file, R_OK):
-            yield Complaint(where, "may not be read")
+            yield Complaint(where, "permission denied")

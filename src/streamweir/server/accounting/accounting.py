@@ -42,7 +42,7 @@ _MESSAGES = {
     "insufficient_quota": "The credit balance is used up.",
     "idempotency_in_progress": "A request with this Idempotency-Key is being answered.",
     "idempotency_key_reused": "This Idempotency-Key was used for another request.",
-    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not kept.",
+    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not stored.",
 }
 
 
@@ -300,7 +300,7 @@ class Accounting:
             raise Refusal(unavailable())
         terms = self._terms.of(key, workspace, asked.at_ms)
         if terms.is_limited and not self.limits_are_kept:
-            raise Refusal(unavailable("Limits are not kept by several processes that share nothing."))
+            raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
         return terms
 
     def _book(self, asked: ReservationRequest, terms: AccountLimits, size: Size, need: Need | None) -> Reservation:
@@ -419,11 +419,11 @@ def _error_of(code: str, decision: Decision, key: Key) -> CallerError:
         what = f"{key.tpm} tokens" if decision.because == "tokens" else f"{key.rpm} requests"
         message = f"Rate limit reached: {what} per minute."
     elif code == "concurrency_limit_exceeded":
-        message = f"Limit reached: {key.max_streams} requests at the same time."
+        message = f"Concurrency limit reached: {key.max_streams} requests at the same time."
     else:
         message = _MESSAGES[code]
     return CallerError(code, message, retry_after_s=decision.retry_after_s or None)
 
 
-def unavailable(message: str = "The books cannot be kept at the moment.") -> GatewayFault:
+def unavailable(message: str = "Accounting is unavailable at the moment. Try again later.") -> GatewayFault:
     return GatewayFault("ledger_unavailable", message)

@@ -114,7 +114,7 @@ class KeyLookup:
         except (StoreUnavailable, TimeoutError):
             return False
         except Exception as reason:  # noqa: BLE001 (a bug of ours: who waits must not wait for ever)
-            logger.error("a key could not be looked up", exc_info=reason)
+            logger.error("key lookup failed", exc_info=reason)
             return False
         return True
 
@@ -125,4 +125,4 @@ class KeyLookup:
 
 
 def _cannot_tell() -> GatewayFault:
-    return GatewayFault("ledger_unavailable", "The API key cannot be checked at the moment.")
+    return GatewayFault("ledger_unavailable", "The API key cannot be checked at the moment. Try again later.")

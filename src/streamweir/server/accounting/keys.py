@@ -102,7 +102,7 @@ class KeyDirectory:
     def stale_reason(self, key: Key) -> GatewayFault | None:
         """Whether what is known of a key is too old to go by."""
         if key.id in self._digests and time.monotonic() - self._seen_at > self._longest_unseen_s:
-            return GatewayFault("ledger_unavailable", "The keys cannot be checked at the moment.")
+            return GatewayFault("ledger_unavailable", "API keys cannot be checked at the moment. Try again later.")
         return None
 
     def workspace_of(self, key: Key) -> Workspace:

@@ -174,7 +174,7 @@ class MemoryLimiter:
     async def _seed(self, account: str, until: float) -> None:
         """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
         if self._store is None or self._writer is None:
-            raise GatewayFault("ledger_unavailable", "There are no books for a budget to be kept in.")
+            raise GatewayFault("ledger_unavailable", 'Budgets need a database, and store.url is "none".')
         try:
             if not await self._writer.flush(self._left_s(until)):
                 raise unavailable()
@@ -195,4 +195,4 @@ def left_s(until: float, limit_s: float) -> float:
 
 
 def unavailable() -> GatewayFault:
-    return GatewayFault("ledger_unavailable", "The books cannot be kept at the moment.")
+    return GatewayFault("ledger_unavailable", "Accounting is unavailable at the moment. Try again later.")

@@ -169,7 +169,7 @@ class Maintenance:
         try:
             await self._store.write(lambda conn: put_file_keys(conn, list(ring), at_ms=at_ms))
         except Conflict as reason:  # found out after a reload: they are good for all that, and waited for no more
-            logger.error("the keys of the file are not in the books", reason=str(reason))
+            logger.error("keys of the configuration file not stored", reason=str(reason))
         directory.file_is_new = directory.file_keys is not ring  # a reload meanwhile
 
     async def _give_sign(self) -> None:

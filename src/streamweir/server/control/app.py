@@ -166,7 +166,7 @@ class _Guard:
         access = getattr(route, "access", None)
         gate = self._gates.get(access) if isinstance(access, Access) else None
         if gate is None:
-            return CallerError("insufficient_permissions", "This route is not open to anyone.")
+            return CallerError("insufficient_permissions", "This route is closed.")
         return await gate(request_of(scope), scope)
 
 
@@ -254,7 +254,7 @@ class _Streamed(StreamingResponse):
             try:
                 await super().stream_response(send)
             except StreamweirError as error:
-                logger.warning("an answer was cut off", code=error.code, reason=error.message)
+                logger.warning("response cut off", code=error.code, reason=error.message)
                 raise Unfinished(error.code) from error
 
 

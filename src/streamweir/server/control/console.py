@@ -16,8 +16,8 @@ from starlette.responses import Response as HttpResponse
 from streamweir.console.assets import PAGE, Assets
 from streamweir.server.control.app import Access, OpenRoute, plain_response, request_of
 
-NOT_BUILT = "The console is not built here: `make install` builds it, and a wheel of a release has it."
-NO_BOOKS = "The console needs the books, and none are kept here: store.url of the configuration is none."
+NOT_BUILT = "The console is not built: run `make install`, or install a release wheel."
+NO_BOOKS = 'The console needs a database, and store.url is "none" in the configuration.'
 _FILES = "assets/"
 
 

@@ -66,7 +66,7 @@ class Bridge:
 
     def serve(self, request: Request, response: Response) -> None:
         if request.headers.get("upgrade", "").lower() == "websocket":
-            error = CallerError("invalid_value", "This server offers no websockets.")
+            error = CallerError("invalid_value", "WebSockets are not supported.")
             response.send(self._on_fault(request, error))
             return
         exchange = _Exchange(request, response)

@@ -38,8 +38,8 @@ class BodyMemory:
         own, free = self._by_key.get(key_id, 0), self.total_bytes - self.held_bytes - count
         if own and own + count > free:
             message = (
-                f"This key's requests under way hold {own} bytes in their bodies, and {count} more would leave too "
-                "little for others. Send fewer at once."
+                f"The bodies of this key's running requests hold {own} bytes, and {count} more would leave too little "
+                "for other keys. Send fewer requests at once."
             )
             return CallerError("concurrency_limit_exceeded", message, retry_after_s=come_back_s())
         if free < 0:

@@ -175,7 +175,7 @@ class HttpServer:
         if task.cancelled() or (reason := task.exception()) is not None:
             sock.close()
             if not task.cancelled() and not isinstance(reason, OSError | SSLError | TimeoutError):
-                context = {"message": "a connection could not be made", "exception": reason}
+                context = {"message": "connection setup failed", "exception": reason}
                 asyncio.get_running_loop().call_exception_handler(context)
 
     def end_with_answers(self) -> None:

@@ -32,7 +32,7 @@ def tell_readiness(background: BackgroundTasks, readiness: Readiness, journal: J
 
 def _log_end(end: TaskEnd) -> None:
     logger.error(
-        "background task ended unasked",
+        "background task ended unexpectedly",
         task=end.name,
         reason=end.reason,
         lived_s=round(end.lived_s, 3),
@@ -44,8 +44,8 @@ def _log_end(end: TaskEnd) -> None:
 
 def _changed(background: BackgroundTasks, readiness: Readiness) -> None:
     failing = background.failing
-    readiness.set(_PART, f"background tasks that end again and again: {', '.join(failing)}" if failing else None)
+    readiness.set(_PART, f"background tasks keep failing: {', '.join(failing)}" if failing else None)
     if failing:
-        logger.error("not ready: background tasks end again and again", tasks=failing)
+        logger.error("not ready: background tasks keep failing", tasks=failing)
     elif readiness.is_ready:
-        logger.info("all background tasks run")
+        logger.info("all background tasks are running")

@@ -106,7 +106,7 @@ async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1
         store = await open_store(config.store.url, data_dir, slow=_tell_slow)
         with store.unhurried(_tell_slow):
             if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
-                reason = f"is needed: {limited} has a limit, which {workers} workers keep only where they count as one"
+                reason = f"is required: {limited} has a limit, and {workers} workers need Valkey or Redis to share it"
                 raise ConfigError("shared", reason)
             make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
             return await store.write(_found)
@@ -145,7 +145,7 @@ async def open_accounting(
 
 def _explained(reason: Exception, data_dir: Path) -> ConfigError:
     if isinstance(reason, OSError):
-        return ConfigError("", f"the journal cannot be kept: {reason.strerror}", file=str(data_dir))
+        return ConfigError("", f"the journal cannot be written: {reason.strerror}", file=str(data_dir))
     if isinstance(reason, SharedError):
         return ConfigError("shared.url", str(reason))
     if isinstance(reason, DBAPIError):
@@ -271,11 +271,11 @@ async def _settle_dead_instances(store: Store, instance: str) -> None:
 
 
 def _tell_slow(where: str, seconds: float) -> None:
-    logger.warning("the database is slow: still waiting for it", database=where, seconds=round(seconds))
+    logger.warning("database is slow: still waiting", database=where, seconds=round(seconds))
 
 
 def _tell(what: str, details: Mapping[str, Any]) -> None:
     fault = details.get("fault")
     fields = {name: value for name, value in details.items() if name != "fault"}
     say = logger.info if what in _HARMLESS else logger.error
-    say(f"books: {what.replace('_', ' ')}", exc_info=fault, **fields)
+    say(f"accounting: {what.replace('_', ' ')}", exc_info=fault, **fields)

@@ -72,7 +72,7 @@ class Channel:
     async def ask(self, what: str, details: Details | None = None, timeout_s: float = ASK_S) -> Details:
         """Raises `ChannelError`."""
         if self.is_closed or len(self._waiting) >= MOST_QUESTIONS:
-            raise ChannelError(f"{what}: not connected, or too many questions at once")
+            raise ChannelError(f"{what}: not connected, or too many commands at once")
         number, self._next_id = self._next_id, self._next_id + 1
         answer: asyncio.Future[Details] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -118,7 +118,7 @@ class Channel:
             case {"ask": str(what), "id": int(number), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
                 self._start(what, details, number)
             case {"ask": str(_), "id": int(number)}:
-                self._send({"failed": number, "reason": "too many questions at once"})
+                self._send({"failed": number, "reason": "too many commands at once"})
             case {"tell": str(what), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
                 self._start(what, details, None)
             case _:

@@ -41,5 +41,7 @@ def _load_or_make(file: Path) -> str:
     file.chmod(0o600)
     secret = file.read_text().strip()
     if len(secret) < SHORTEST or not re.fullmatch(r"[\w-]+", secret, re.ASCII):
-        raise ConfigError("", "holds no key that can be used: remove it, and a new one is made", file=str(file))
+        raise ConfigError(
+            "", "contains no valid key: remove the file, and the next start creates a new one", file=str(file)
+        )
     return secret

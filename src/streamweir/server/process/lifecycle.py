@@ -169,7 +169,7 @@ def try_reload(reload: Callable[[], None]) -> str | None:
         reload()
     except ConfigError as error:
         reason = "; ".join(str(error).splitlines())
-        logger.error("configuration not reloaded, the one before stays", reason=reason)
+        logger.error("configuration not reloaded, the previous one stays active", reason=reason)
         return reason
     logger.info("configuration reloaded")
     return None
@@ -183,7 +183,7 @@ def _signals(stop: Stop, ask: Ask, reload: Callable[[], None] | None, notifier: 
         if reload is None:
             ask(lame_duck=False)  # the terminal is closed
         elif stop.is_asked:
-            logger.warning("configuration not reloaded: the process is about to end")
+            logger.warning("configuration not reloaded: the process is stopping")
         else:
             notifier.reloading()
             notifier.ready(NOT_RELOADED if try_reload(reload) is not None else RELOADED)

@@ -17,8 +17,8 @@ from collections.abc import MutableMapping
 
 from streamweir.server.telemetry.log import logger
 
-RELOADED = "Serving, with the configuration read again."
-NOT_RELOADED = "Serving. The new configuration was not taken: see the log."
+RELOADED = "Serving, configuration reloaded."
+NOT_RELOADED = "Serving. The new configuration is not valid: see the log."
 
 _SOCKET, _WATCHDOG, _WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 _PINGS = 2
@@ -82,7 +82,7 @@ class Notifier:
         except BlockingIOError:
             asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
         except OSError as reason:
-            logger.warning("the service manager cannot be told", state=self._waiting[0].decode(), reason=str(reason))
+            logger.warning("cannot notify the service manager", state=self._waiting[0].decode(), reason=str(reason))
             self._waiting.clear()
 
 

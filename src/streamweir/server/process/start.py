@@ -71,7 +71,7 @@ class EmbeddedModel:
             return LocalUpstream(self._address)
         weights, reason = find_weights(), why_unavailable()
         if not self._is_ours:
-            reason = "with several workers the embedded model is started with them all: this needs a new start"
+            reason = "with several workers the embedded model can only be added by a restart"
         if reason is not None or weights is None:
             raise ConfigError(member("providers", provider.name) + ".kind", reason or "the weights are missing")
         if self.model is None:
@@ -93,7 +93,7 @@ def load(start: Start) -> Config:
     try:
         return development_key.with_development_key(config, start.data_dir)
     except OSError as reason:
-        message = f"the development key cannot be kept here: {reason.strerror}"
+        message = f"the development key cannot be written here: {reason.strerror}"
         raise ConfigError("", message, file=str(start.data_dir)) from None
 
 
@@ -130,7 +130,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
         before, after = gateway.setup.config.server, load(start)
         for name in ("listen", "health_listen", "node", "tls", "log"):
             if getattr(before, name) != getattr(after.server, name):
-                logger.warning("setting not reloaded: it needs a new start", setting=f"server.{name}")
+                logger.warning("setting not reloaded: it needs a restart", setting=f"server.{name}")
         gateway.reload(after)
 
     return Assembly(
@@ -277,7 +277,7 @@ async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
     try:
         done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
         if not done:
-            say("The embedded model is being loaded ...")
+            say("Loading the embedded model ...")
         await ready
         if not done:
             say("The embedded model is ready.")
@@ -310,7 +310,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     if admin_secret is not None:
         lines.append(f"  admin    {admin_secret}")
         lines.append(
-            "           signs in to the console; shown only now, `streamweir admin reset-secret` makes another"
+            "           to sign in to the console; shown only once, `streamweir admin reset-secret` creates a new one"
         )
     reason = why_unavailable()
     if reason is not None and start.config_path is None:
@@ -331,7 +331,7 @@ def _who_reads_metrics(config: Config) -> str:
     if config.server.metrics_public:
         return "for everybody"
     secret = "" if config.store.is_none else "the admin secret or "
-    local = "; from this machine also without" if config.server.metrics_local else ""
+    local = "; from this machine without a key" if config.server.metrics_local else ""
     return f"with {secret}a key with the scope 'admin'{local}"
 
 
@@ -347,13 +347,13 @@ def _bind_for_probes(listen: str | None) -> list[socket.socket]:
     return _bind(listen, "server.health_listen in the configuration is the address for probes") if listen else []
 
 
-def _bind(listen: str, hint: str = "--listen HOST:PORT chooses another address") -> list[socket.socket]:
+def _bind(listen: str, hint: str = "use --listen HOST:PORT to choose another address") -> list[socket.socket]:
     address = split_listen(listen)
     assert address is not None  # noqa: S101 (`config.check` sees to it)
     try:
         return open_listeners(*address)
     except UnicodeError:
-        raise StartFailed(f"{listen}: cannot listen there: that is no name of a host") from None
+        raise StartFailed(f"{listen}: cannot listen there: unknown host name") from None
     except OSError as reason:
         raise StartFailed(f"{listen}: cannot listen there: {reason.strerror} ({hint})") from None
 
@@ -366,7 +366,9 @@ def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file)
     except ssl.SSLError:
-        raise ConfigError("server.tls", "cert_file and key_file are no certificate and its key, in PEM") from None
+        raise ConfigError(
+            "server.tls", "cert_file and key_file must be a certificate and its private key in PEM"
+        ) from None
     except OSError as reason:
         raise ConfigError("server.tls", f"cert_file or key_file cannot be read: {reason.strerror}") from None
     return context
@@ -374,7 +376,7 @@ def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
 
 def _tell_exit(exit_: LocalExit) -> None:
     logger.warning(
-        "the embedded model ended and is started again",
+        "embedded model exited, restarting it",
         status=exit_.status,
         in_s=exit_.restart_s,
         last_words=exit_.last_words,

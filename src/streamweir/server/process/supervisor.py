@@ -112,7 +112,7 @@ async def supervise(
     notifier: Notifier | None = None,
     background: BackgroundTasks | None = None,
 ) -> int:
-    """Until all workers have ended; gives the exit status. `on_serving` is called when all serve for the first time.
+    """Until all workers have exited; gives the exit status. `on_serving` is called when all serve for the first time.
     `background`: that of this process, where it has one already."""
     with closing(notifier if notifier is not None else Notifier()) as told:
         supervisor = Supervisor(plan, listeners, environ, on_serving, told, background or background_tasks())
@@ -180,7 +180,7 @@ class Supervisor:
         await self._control.close()
         for number in actions:
             loop.remove_signal_handler(number)
-        logger.info("all workers have ended", status=self._status)
+        logger.info("all workers have exited", status=self._status)
         return self._status
 
     async def _keep(self, number: int) -> None:
@@ -271,7 +271,7 @@ class Supervisor:
 
     async def _pause(self, seconds: float) -> None:
         if seconds:
-            logger.warning("worker dies again and again, waiting", seconds=seconds)
+            logger.warning("worker keeps dying, waiting before the next start", seconds=seconds)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
@@ -301,7 +301,7 @@ class Supervisor:
     def _kill(self) -> None:
         for worker in self._workers.values():
             if worker.process.returncode is None:
-                logger.error("worker killed: it did not end", number=worker.number, pid=worker.process.pid)
+                logger.error("worker killed: it did not exit in time", number=worker.number, pid=worker.process.pid)
                 worker.process.kill()
 
     def _tell_ended(self) -> None:
@@ -355,7 +355,7 @@ class Supervisor:
             return {}
         if what == "metrics":
             return {"text": (await self._metrics()).decode()}
-        raise RequestRejected(f"unknown question: {what}")
+        raise RequestRejected(f"unknown command: {what}")
 
     def _greet(self, channel: Channel, details: Details) -> Details:
         worker = self._workers.get(details.get("number", -1))
@@ -397,11 +397,11 @@ class Supervisor:
 
     def _own_metrics(self) -> bytes:
         return (
-            "# HELP streamweir_workers Workers that serve.\n# TYPE streamweir_workers gauge\n"
+            "# HELP streamweir_workers Workers that are serving.\n# TYPE streamweir_workers gauge\n"
             f"streamweir_workers {sum(worker.has_served for worker in self._workers.values())}\n"
             "# HELP streamweir_worker_restarts_total Workers that died and were replaced.\n"
             f"# TYPE streamweir_worker_restarts_total counter\nstreamweir_worker_restarts_total {self._restarts}\n"
-            "# HELP streamweir_background_task_ends_total Ends of background tasks that nobody asked for.\n"
+            "# HELP streamweir_background_task_ends_total Background tasks that ended unexpectedly.\n"
             "# TYPE streamweir_background_task_ends_total counter\n"
             + "".join(
                 f'streamweir_background_task_ends_total{{task="{name}"}} {count}\n'

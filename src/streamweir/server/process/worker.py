@@ -142,7 +142,7 @@ class _SupervisorLink:
             return {}
         if what == "reload":
             return {"reason": try_reload(self.assembly.reload)}
-        raise RequestRejected(f"unknown question: {what}")
+        raise RequestRejected(f"unknown command: {what}")
 
     async def metrics_of_all(self, channel: Channel) -> bytes:
         """From the supervisor, who asks everyone; alone, where it does not answer."""
@@ -158,7 +158,7 @@ class _SupervisorLink:
         if self.is_over:
             return
         if self.assembly is not None:
-            logger.warning("the supervisor is gone: this worker ends when its streams have")
+            logger.warning("supervisor exited: this worker exits when its streams have ended")
             # Else nobody could start the gateway again on this address until the last stream is over.
             self.assembly.gateway.stop_listening()
         self.stop.ask()

@@ -73,7 +73,9 @@ class Deadlines:
         timing, now = self._timing, look.now
         self._note_event(look)
         if now >= timing.total_at:
-            return UpstreamError("stream_deadline_exceeded", "The answer took longer than it may.")
+            return UpstreamError(
+                "stream_deadline_exceeded", "The answer took longer than the configured total timeout."
+            )
         if look.is_paused:
             return None
         if not look.has_first_event and now - self._began_at >= timing.first_event_s:
@@ -81,7 +83,7 @@ class Deadlines:
         if self._event_at is not None and now - self._event_at >= timing.idle_s:
             return UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer.")
         if look.is_mid_event and now - self._framed_at >= timing.assembly_s:
-            return UpstreamError("stream_deadline_exceeded", "The provider took too long over one event.")
+            return UpstreamError("stream_deadline_exceeded", "The provider took too long to send one event.")
         most = timing.most_output_tokens
         if most is not None and look.written > _OVERRUN * BYTES_PER_TOKEN * max(most, _SHORTEST_LIMIT):
             return too_large()
@@ -156,4 +158,4 @@ def next_check_at(bytes_in: int, tokens: int, left: int, most_bytes: int) -> int
 
 
 def too_large() -> UpstreamError:
-    return UpstreamError("response_too_large", "The answer is longer than it may be.")
+    return UpstreamError("response_too_large", "The answer exceeds the configured size limit.")

@@ -50,9 +50,9 @@ class AttemptUpstream:
         if not 200 <= status < 300:
             self._refusal, self._head = bytearray(), headers
         elif headers.get("content-encoding", "identity").lower() != "identity":
-            return UpstreamError("upstream_bad_encoding", "The provider compressed its answer, unasked.")
+            return UpstreamError("upstream_bad_encoding", "The provider compressed its answer without being asked to.")
         elif not _is_readable(headers.get("content-type", "")):
-            return UpstreamError("upstream_bad_response", "The provider answered with something else than data.")
+            return UpstreamError("upstream_bad_response", "The provider answered with an unexpected content type.")
         return None
 
     def take_refusal(self, data: bytes) -> StreamweirError | None:

@@ -78,7 +78,7 @@ class OutputAllowance:
         elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
             relay.resume_output()
         elif not relay.has_lost_caller:
-            self._cut(relay, CallerError("budget_exceeded", "The answer has used up what may be spent."))
+            self._cut(relay, CallerError("budget_exceeded", "The spend limit is reached. The answer was cut."))
 
     def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:

@@ -207,36 +207,39 @@ class Metrics:
     def _families(self) -> Iterator[Metric]:
         yield _counter(
             "requests",
-            "Requests that are over, by what became of them.",
+            "Finished requests by model, target, dialect and verdict.",
             ("model", "target", "dialect", "verdict"),
             self._requests(),
         )
-        yield _counter("requests_admitted", "Requests that were let in.", (), {(): self._admitted})
+        yield _counter("requests_admitted", "Requests admitted.", (), {(): self._admitted})
         yield _counter(
-            "requests_rejected", "Requests that were refused before an upstream was asked.", ("code",), self._rejected
+            "requests_rejected", "Requests refused before any upstream was called.", ("code",), self._rejected
         )
-        yield _gauge("open_streams", "Requests to models that are under way.", (), [((), self._open_streams)])
-        yield _gauge(
-            "request_body_bytes", "What the bodies of requests under way hold.", (), [((), self._body_bytes())]
-        )
+        yield _gauge("open_streams", "Chat requests in progress.", (), [((), self._open_streams)])
+        yield _gauge("request_body_bytes", "Bytes of request bodies held in memory.", (), [((), self._body_bytes())])
         yield _histogram(
             "time_to_first_token_seconds",
-            "From the arrival of a request to the first token written.",
+            "Seconds from a request's arrival to its first token sent.",
             "target",
             self._first_tokens,
         )
         yield _histogram(
             "request_duration_seconds",
-            "From the arrival of a request that reached an upstream to its end.",
+            "Seconds from a request's arrival to its end, if an upstream was called.",
             "target",
             self._durations,
         )
-        yield _histogram("time_between_chunks_seconds", "Between two pieces of one answer.", None, {"": self.chunk_gap})
-        yield _counter("tokens", "Tokens, each counted in one kind only.", ("model", "kind", "source"), self._tokens())
-        yield _counter(
-            "upstream_attempts", "Calls to upstreams, by how they went.", ("target", "outcome"), self._attempts
+        yield _histogram(
+            "time_between_chunks_seconds", "Seconds between two chunks of one answer.", None, {"": self.chunk_gap}
         )
-        yield _counter("ejections", "Times that a failing target was left out.", ("target",), self._ejections)
+        yield _counter(
+            "tokens",
+            "Tokens by kind; each token is counted in one kind only.",
+            ("model", "kind", "source"),
+            self._tokens(),
+        )
+        yield _counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
+        yield _counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
         yield from self._process_families()
 
     def _requests(self) -> dict[tuple[str, ...], float]:
@@ -253,15 +256,22 @@ class Metrics:
         return counts
 
     def _process_families(self) -> Iterator[Metric]:
-        yield _histogram("loop_lag_seconds", "How late the event loop ran a timer.", None, {"": self.loop_lag})
+        yield _histogram(
+            "loop_lag_seconds", "Seconds by which the event loop ran a timer late.", None, {"": self.loop_lag}
+        )
         if self.overload is not None:
             yield from _overload_families(self.overload())
         if self.queued is not None:
             queued = list(self.queued())
             waiting = [((name,), count) for name, count, _ in queued]
-            yield _gauge("listen_queue", "Connections that wait in the kernel to be accepted.", ("listener",), waiting)
+            yield _gauge("listen_queue", "Connections waiting in the kernel to be accepted.", ("listener",), waiting)
             most = [((name,), count) for name, _, count in queued]
-            yield _gauge("listen_queue_limit", "Connections that may wait there.", ("listener",), most)
+            yield _gauge(
+                "listen_queue_limit",
+                "Maximum of connections waiting in the kernel to be accepted.",
+                ("listener",),
+                most,
+            )
         if self.connections is not None:
             readings = list(self.connections())
             rows = [((name, "in_use"), used) for name, used, _ in readings]
@@ -270,32 +280,48 @@ class Metrics:
         if self._books is not None:
             yield from _book_families(self._books())
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
-        yield _counter("background_task_ends", "Ends of background tasks that nobody asked for.", ("task",), ends)
-        yield _counter("log_lines_dropped", "Log lines that found no room.", (), {(): self._lines_dropped()})
+        yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
+        yield _counter(
+            "log_lines_dropped",
+            "Log lines dropped because the log reader is too slow.",
+            (),
+            {(): self._lines_dropped()},
+        )
         labels = (__version__, platform.python_version())
-        yield _gauge("build_info", "What runs.", ("version", "python"), [(labels, 1)])
+        yield _gauge(
+            "build_info", "Version of the program and of Python; always 1.", ("version", "python"), [(labels, 1)]
+        )
 
 
 def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
     refusals: dict[tuple[str, ...], float] = {(reason,): count for reason, count in reading.refusals.items()}
-    yield _counter("overload_refusals", "Requests refused as overloaded, by reason.", ("reason",), refusals)
-    about = "Requests being opened: admitted, and no upstream asked yet."
+    yield _counter("overload_refusals", "Requests refused with 503 overloaded, by reason.", ("reason",), refusals)
+    about = "Requests admitted for which no upstream is called yet."
     yield _gauge("opening_requests", about, (), [((), reading.opening)])
-    about = "How many requests may be opened at once. +Inf: there is no queue, and no limit."
+    about = "Limit of streamweir_opening_requests. +Inf: no limit at the moment."
     yield _gauge("opening_limit", about, (), [((), reading.limit)])
-    about = "Duration of a turn of the event loop: how long work that is ready waits."
+    about = "Duration in seconds of one turn of the event loop."
     yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
 
 
 def _book_families(books: AccountingReading) -> Iterator[Metric]:
-    yield _gauge("books_waiting", "Entries that the database does not have yet.", (), [((), books.waiting)])
-    yield _gauge("books_lag_seconds", "The age of the oldest of them.", (), [((), books.lag_s)])
-    yield _gauge(
-        "journal_bytes", "What of the journal the database does not have yet.", (), [((), books.journal_bytes)]
+    yield _gauge("books_waiting", "Journal entries not yet in the database.", (), [((), books.waiting)])
+    about = "Age in seconds of the oldest journal entry not yet in the database."
+    yield _gauge("books_lag_seconds", about, (), [((), books.lag_s)])
+    yield _gauge("journal_bytes", "Bytes of the journal not yet in the database.", (), [((), books.journal_bytes)])
+    yield _counter(
+        "books_refused",
+        "Accounting entries refused because the journal was full or could not be written.",
+        (),
+        {(): books.refused},
     )
-    yield _counter("books_refused", "Entries for which the journal had no room.", (), {(): books.refused})
-    yield _counter("content_dropped", "Contents of requests that were not kept.", (), {(): books.content_dropped})
-    about = "1 where limits are counted without the other processes, for want of Valkey."
+    yield _counter(
+        "content_dropped",
+        "Request contents not stored because too many were waiting for the database.",
+        (),
+        {(): books.content_dropped},
+    )
+    about = "1 if Valkey is unavailable and this process counts limits alone."
     yield _gauge("shared_degraded", about, (), [((), int(books.is_degraded))])
 
 

@@ -41,7 +41,7 @@ def api_gates(context: Context) -> dict[Access, Gate]:
     async def operator(request: Request, scope: Scope) -> StreamweirError | None:
         error = await admin(request, scope)
         if error is None and not actor_of(scope).is_operator:
-            return forbidden("This is for the operator alone.")
+            return forbidden("Only the operator may do this: use the admin secret.")
         return error
 
     return {Access.ADMIN: admin, Access.ONLOOKER: _gate(context, is_use=False), Access.OPERATOR: operator}
@@ -115,7 +115,7 @@ def check_origin(request: Request) -> None:
     if origin is None and request.method in SAFE:
         return
     if origin is None or origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
-        raise forbidden("This does not come from a page of this server.")
+        raise forbidden("The request's Origin is not this server.")
 
 
 async def recognize(context: Context, request: Request, *, is_use: bool = True, is_guess: bool = True) -> Actor:
@@ -158,11 +158,11 @@ async def _by_session(context: Context, request: Request, is_use: bool) -> Actor
     session = await context.read(lambda conn: find_session(conn, token, at_ms))
     actor = _holder_of(context, session, at_ms) if session is not None else None
     if session is None or actor is None:
-        raise CallerError("invalid_api_key", "The session is over.")
+        raise CallerError("invalid_api_key", "The session has ended. Sign in again.")
     check_origin(request)
     sent = request.headers.get(CSRF, "").encode("latin-1")
     if request.method not in SAFE and not hmac.compare_digest(sent, csrf_of(token).encode()):
-        raise forbidden(f"What changes something needs the session's token in '{CSRF}'.")
+        raise forbidden(f"A change needs the session's token in the header '{CSRF}'.")
     if is_use and session.needs_touch(at_ms):
         with suppress(StoreUnavailable):  # it then ends a little earlier
             await context.store.write(lambda conn: touch_session(conn, session.digest, at_ms))

@@ -93,7 +93,7 @@ def objections_told() -> Iterator[None]:
 
 def error_of(reason: OperationRefused | StoreUnavailable) -> StreamweirError:
     if isinstance(reason, StoreUnavailable):
-        return GatewayFault("ledger_unavailable", "The database does not answer at the moment.")
+        return GatewayFault("ledger_unavailable", "The database does not answer at the moment. Try again later.")
     message = f"{reason.message[:1].upper()}{reason.message[1:]}."
     param = _PARAMS.get(reason.param, reason.param) if reason.param is not None else None
     return CallerError(_CODES[type(reason)], message, param=param)

@@ -24,7 +24,11 @@ class FailedLogins:
         recent = [each for each in self._failed.get(peer, ()) if 0 <= at_ms - each < WINDOW_MS]
         if len(recent) >= TRIES:
             wait_s = (recent[0] + WINDOW_MS - at_ms) / 1000
-            return CallerError("rate_limit_exceeded", "Too many wrong secrets came from here.", retry_after_s=wait_s)
+            return CallerError(
+                "rate_limit_exceeded",
+                "Too many wrong secrets from this address. Try again later.",
+                retry_after_s=wait_s,
+            )
         self._failed[peer] = [*recent, at_ms]
         self._failed.move_to_end(peer)
         if len(self._failed) > _MOST_PEERS:

@@ -18,11 +18,11 @@ from streamweir.store.keys.workspaces import LONGEST_NAME
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Note = Annotated[str, Meta(max_length=LONGEST_NOTE)]
-Limit = Annotated[int, Meta(ge=1, le=1000, description="The most that a page holds.")]
-Seq = Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the page before.")]
-Cursor = Annotated[str, Meta(max_length=256, description="`next` of the page before.")]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of rows per page.")]
+Seq = Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the previous page.")]
+Cursor = Annotated[str, Meta(max_length=256, description="`next` of the previous page.")]
 Moment = Annotated[int, Meta(ge=0, le=LAST_MS, description="Unix milliseconds.")]
-Dollars = Annotated[Decimal, Meta(description="Exact dollars, in text or as a number.")]
+Dollars = Annotated[Decimal, Meta(description="Exact US dollars, as text or as a number.")]
 PerMinute = Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)]
 Streams = Annotated[int, Meta(ge=1, le=MOST_STREAMS)]
 Models = Annotated[

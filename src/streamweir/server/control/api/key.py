@@ -187,7 +187,7 @@ def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
     """What is said of a key, in the store's words."""
     members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
     if "admin" in members.get("scopes", ()) and not call.actor.is_operator:
-        raise forbidden("Only the operator gives the scope 'admin'.")
+        raise forbidden("Only the operator can grant the scope 'admin'.")
     for name in _LIMITS:
         check_limits_are_kept(call.context, members.get(name) is not None, name)
     if "budget_usd" in members:
@@ -201,9 +201,9 @@ def _at_hand(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
     advance(conn, CHANGES)
     key = keys.show_key(conn, key_id, actor.reach)
     if key.id == actor.key_id:
-        raise forbidden("A key does not change itself.")
+        raise forbidden("A key cannot change itself.")
     if "admin" in key.scopes and not actor.is_operator:
-        raise forbidden("Keys with the scope 'admin' are for the operator to change.")
+        raise forbidden("Only the operator can change keys with the scope 'admin'.")
     return key
 
 
@@ -212,7 +212,7 @@ OPERATIONS = (
         method="GET",
         path="/api/keys",
         access=Access.ADMIN,
-        about="List the keys, the oldest first",
+        about="List the keys, oldest first",
         handler=list_keys,
         query=KeyQuery,
         answer=Page[KeyView],
@@ -221,7 +221,7 @@ OPERATIONS = (
         method="POST",
         path="/api/keys",
         access=Access.ADMIN,
-        about="Make a key: the answer shows its secret, once",
+        about="Create a key; the response shows its secret once",
         handler=create_key,
         body=NewKey,
         answer=NewKeyView,
@@ -248,7 +248,7 @@ OPERATIONS = (
         method="POST",
         path="/api/keys/{id}/revoke",
         access=Access.ADMIN,
-        about="Revoke a key for good: its streams end",
+        about="Revoke a key permanently; its streams end",
         handler=revoke_key,
         answer=KeyView,
     ),
@@ -256,7 +256,7 @@ OPERATIONS = (
         method="POST",
         path="/api/keys/{id}/rotate",
         access=Access.ADMIN,
-        about="Give a key a new secret, shown once; the old one lasts for `grace_s`",
+        about="Create a new secret for a key, shown once; the old one stays valid for `grace_s`",
         handler=rotate_key,
         body=Rotation,
         answer=NewKeyView,
@@ -265,7 +265,7 @@ OPERATIONS = (
         method="DELETE",
         path="/api/keys/{id}/content",
         access=Access.ADMIN,
-        about="Erase what was said with a key, and who asked",
+        about="Erase the stored content of a key, and who called",
         handler=erase_key,
         answer=Erased,
     ),

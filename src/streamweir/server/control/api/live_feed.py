@@ -97,7 +97,9 @@ class LiveFeed:
         if self._is_over:
             return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
         if len(self._onlookers) >= self._most:
-            return GatewayFault("overloaded", "Too many look on already.", retry_after_s=come_back_s())
+            return GatewayFault(
+                "overloaded", "Too many live views are open on this process.", retry_after_s=come_back_s()
+            )
         return None
 
     def end(self) -> None:

@@ -78,7 +78,7 @@ OPERATIONS = (
         method="GET",
         path="/api/models",
         access=Access.ADMIN,
-        about="The models, their targets and what they cost",
+        about="List the models with targets and prices",
         handler=list_models,
         answer=Models,
     ),

@@ -16,12 +16,12 @@ from streamweir.server.control.api.operation import JSON, Nothing, Operation
 from streamweir.server.control.app import Access
 
 _TEMPLATE = "#/components/schemas/{name}"
-_ADMINS = "The operator may, and keys with the scope `admin` within their workspace."
+_ADMINS = "For the operator, and for keys with the scope `admin` within their workspace."
 _WHO = {
     Access.ANYONE: "Anyone may.",
     Access.ADMIN: _ADMINS,
     Access.ONLOOKER: f"{_ADMINS} It does not keep a session alive.",
-    Access.OPERATOR: "The operator alone may.",
+    Access.OPERATOR: "For the operator only.",
 }
 
 

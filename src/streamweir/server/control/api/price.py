@@ -1,4 +1,4 @@
-"""The prices in force, over the API: the aliases at what they cost here, then the price list.
+"""List the current prices, over the API: the aliases at what they cost here, then the price list.
 
 Rates are exact dollars for a million tokens, in text. An alias is shown at the dearest of its targets,
 or at the operator's own price; without a price it shows none, which is not 0.
@@ -29,7 +29,7 @@ class PriceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Annotated[str, Meta(description="As the list names it, a kind of the configuration, or `alias`.")] | None
     ) = None
     model: Annotated[str, Meta(description="A part of the model's name.")] | None = None
-    cursor: Annotated[int, Meta(ge=0, le=1_000_000, description="`next` of the page before.")] = 0
+    cursor: Annotated[int, Meta(ge=0, le=1_000_000, description="`next` of the previous page.")] = 0
     limit: Limit = 100
 
 
@@ -151,7 +151,7 @@ OPERATIONS = (
         method="GET",
         path="/api/prices",
         access=Access.ADMIN,
-        about="The prices in force",
+        about="List the current prices",
         handler=list_prices,
         query=PriceQuery,
         answer=Prices,

@@ -73,7 +73,7 @@ OPERATIONS = (
         method="GET",
         path="/api/providers",
         access=Access.ADMIN,
-        about="The providers, and how their targets do",
+        about="List the providers and the health of their targets",
         handler=list_providers,
         answer=Page[ProviderView],
     ),

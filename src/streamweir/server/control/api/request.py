@@ -31,7 +31,7 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
-    model: Annotated[str, Meta(description="As it was asked for.")] | None = None
+    model: Annotated[str, Meta(description="The model name as the caller sent it.")] | None = None
     target: Annotated[str, Meta(description="`{provider}/{model}`, or a provider.")] | None = None
     provider: str | None = None
     dialect: str | None = None
@@ -44,10 +44,7 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_cost_usd: Dollars | None = None
     since_ms: Moment | None = None
     until_ms: Moment | None = None
-    id: (
-        Annotated[str, Meta(description="A request id or the beginning of one, or the id that stands in the chunks.")]
-        | None
-    ) = None
+    id: Annotated[str, Meta(description="A request id, its beginning, or the id in the chunks.")] | None = None
 
 
 class RequestQuery(RequestMembers, frozen=True, kw_only=True):
@@ -143,7 +140,7 @@ async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
         row = _the_request(conn, call)
         packed = find_content(conn, row.request_id, actor.reach)
         if packed is None:
-            raise NotFound("no content is kept of this request")
+            raise NotFound("no content is stored for this request")
         audit.append(conn, actor.name, "content.read", row.request_id, {}, row.workspace_id, at_ms)
         return packed
 
@@ -167,7 +164,7 @@ async def delete_content(call: Call[Nothing, Nothing]) -> Deleted:
     def work(conn: Connection) -> None:
         row = _the_request(conn, call)
         if not content.delete_content(conn, row.request_id, actor.reach):
-            raise NotFound("no content is kept of this request")
+            raise NotFound("no content is stored for this request")
         audit.append(conn, actor.name, "content.delete", row.request_id, {}, row.workspace_id, at_ms)
 
     await call.context.caught_up()
@@ -196,7 +193,7 @@ OPERATIONS = (
         method="GET",
         path="/api/requests",
         access=Access.ADMIN,
-        about="The requests that are over, the newest first",
+        about="List finished requests, newest first",
         handler=list_requests,
         query=RequestQuery,
         answer=Page[RequestView],
@@ -205,7 +202,7 @@ OPERATIONS = (
         method="GET",
         path="/api/requests/{id}",
         access=Access.ADMIN,
-        about="One request, by its id or the id in its chunks, running or over",
+        about="Show one request, by its id or the id in its chunks, running or finished",
         handler=show_request,
         answer=FoundRequest,
     ),
@@ -213,7 +210,7 @@ OPERATIONS = (
         method="GET",
         path="/api/requests/{id}/content",
         access=Access.ADMIN,
-        about="What was said in a request, of keys that log it; the audit log is told",
+        about="Show the stored content of a request; recorded in the audit log",
         handler=show_content,
         answer=ContentView,
     ),
@@ -221,7 +218,7 @@ OPERATIONS = (
         method="DELETE",
         path="/api/requests/{id}/content",
         access=Access.ADMIN,
-        about="Take away what was said in a request",
+        about="Delete the stored content of a request",
         handler=delete_content,
         answer=Deleted,
     ),

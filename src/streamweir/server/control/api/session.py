@@ -114,7 +114,7 @@ OPERATIONS = (
         method="GET",
         path="/api/session",
         access=Access.ADMIN,
-        about="Who am I, and the token that goes with the session",
+        about="Show the current identity and the session's token",
         handler=show_session,
         answer=SessionView,
     ),

@@ -43,7 +43,7 @@ OPERATIONS = (
         method="GET",
         path="/api/settings",
         access=Access.OPERATOR,
-        about="What is configured, with its secrets masked",
+        about="Show the configuration, with secrets masked",
         handler=show_settings,
         answer=Settings,
     ),

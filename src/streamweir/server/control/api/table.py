@@ -62,7 +62,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/api/openapi.json",
         access=Access.ADMIN,
-        about="This, as an OpenAPI document",
+        about="Get this API as an OpenAPI document",
         handler=show_openapi,
         answer=dict[str, Any],
     ),

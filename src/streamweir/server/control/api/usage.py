@@ -40,7 +40,9 @@ class UsageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """None: now."""
     step: Step = "hour"
     by: Grouping = "total"
-    groups: Annotated[int, Meta(ge=1, le=MOST_GROUPS, description="The most, the smaller ones are one.")] = 20
+    groups: Annotated[
+        int, Meta(ge=1, le=MOST_GROUPS, description="Maximum number of groups; the rest are combined.")
+    ] = 20
     workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
     model: str | None = None
@@ -108,7 +110,7 @@ OPERATIONS = (
         method="GET",
         path="/api/usage",
         access=Access.ADMIN,
-        about="What was used, as a series and in sum",
+        about="Show usage as a series and in total",
         handler=show_usage,
         query=UsageQuery,
         answer=UsageSeries,

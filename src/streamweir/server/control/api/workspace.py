@@ -67,8 +67,8 @@ def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> Non
     """A limit that nobody would keep is not promised."""
     if is_limited and not context.books.limits_are_kept:
         message = (
-            "Limits need one process, PostgreSQL, or [shared] in the configuration: "
-            "these processes have nothing in common that they could count in."
+            "Limits with several workers need [shared] (Valkey or Redis) in the configuration, "
+            "or PostgreSQL as the database."
         )
         raise CallerError("conflict", message, param=param)
 
@@ -78,7 +78,7 @@ OPERATIONS = (
         method="GET",
         path="/api/workspaces",
         access=Access.ADMIN,
-        about="List the workspaces, by name",
+        about="List the workspaces by name",
         handler=list_workspaces,
         query=WorkspaceQuery,
         answer=Page[Workspace],
@@ -87,7 +87,7 @@ OPERATIONS = (
         method="POST",
         path="/api/workspaces",
         access=Access.OPERATOR,
-        about="Make a workspace",
+        about="Create a workspace",
         handler=create_workspace,
         body=NewWorkspace,
         answer=Workspace,
