@@ -41,9 +41,9 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "keys.test",
         ]
         by_path = entries(found)
-        assert by_path["server.timeouts.idle_s"] == {
-            "path": "server.timeouts.idle_s",
-            "value": "60",
+        assert by_path["server.timeouts.keepalive_s"] == {
+            "path": "server.timeouts.keepalive_s",
+            "value": "15",
             "is_secret": False,
             "is_set": False,
         }

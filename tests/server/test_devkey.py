@@ -35,7 +35,7 @@ def test_a_file_without_a_usable_key_stops_the_start(tmp_path: Path, content: st
     with_development_key(Config(), tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_text(content)
-    with pytest.raises(ConfigError, match="remove it, and a new one is made"):
+    with pytest.raises(ConfigError, match="remove the file, and the next start creates a new one"):
         with_development_key(Config(), tmp_path)
 
 

@@ -20,6 +20,7 @@ from conftest import SOAKS
 from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.relay.relay import Relay
+from streamweir.server.request.request import RequestHandler
 from streamweir.server.request.runtime import ProviderRuntime
 from streamweir.upstream.base import Call, Receiver, Upstream
 from support.answers import openai_stream, openai_whole
@@ -69,7 +70,7 @@ class Meddler:
         self.has_acted = False
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> "asyncio.Task[Any]":
-        if getattr(coro, "__qualname__", "") == "Conversation.run":
+        if getattr(coro, "__qualname__", "") == RequestHandler.run.__qualname__:
             coro = Meddled(coro, self._at, lambda: void(loop.call_soon(self._act)))
         return asyncio.Task(coro, loop=loop, **more)
 

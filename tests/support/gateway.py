@@ -35,6 +35,7 @@ from streamweir.server.telemetry.log import log_request
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
+from support.patience import DEADLINES
 from support.patience import PATIENCE_S as PATIENCE_S
 from support.patient import PATIENT, be_patient
 from support.rawclient import RawClient, Reply
@@ -174,12 +175,11 @@ def configured(toml: str, *, key: bool = True) -> Config:
         file = Path(folder) / "streamweir.toml"
         file.write_text(toml)
         config = load_config(file, os.environ)
-    limits = config.server.limits  # a busy machine is no reason to refuse
-    if "lag_s" not in toml:
-        limits = structs.replace(limits, lag_s=PATIENCE_S)
-    if "turn_s" not in toml:
-        limits = structs.replace(limits, turn_s=60.0)
-    return structs.replace(config, server=structs.replace(config.server, limits=limits))
+    server = config.server
+    for section, member, value in DEADLINES:
+        if member not in toml:
+            server = structs.replace(server, **{section: structs.replace(getattr(server, section), **{member: value})})
+    return structs.replace(config, server=server)
 
 
 @asynccontextmanager

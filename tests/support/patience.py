@@ -8,6 +8,19 @@ PATIENCE_S = 120.0
 PATIENT_S = 60.0
 """For what the program waits for. Shorter, so that it is the program which says what it has waited for."""
 
+DEADLINES = (
+    ("limits", "lag_s", PATIENCE_S),
+    ("limits", "turn_s", PATIENCE_S),
+    ("timeouts", "connect_s", PATIENT_S),
+    ("timeouts", "idle_s", 2 * PATIENCE_S),
+    ("timeouts", "commit_s", PATIENT_S),
+    ("timeouts", "header_s", PATIENT_S),
+    ("timeouts", "body_s", PATIENT_S),
+    ("timeouts", "lame_duck_s", 0.0),  # no test waits for balancers that it does not have
+)
+"""Of the gateway's configuration, wherever a test does not name the member: a busy machine is no overload, and no fault
+of a provider or a caller."""
+
 
 def replace_default(function: Callable[..., Any], **deadlines: object) -> None:
     """Of the function's keyword arguments, for all who do not say what they want."""

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from support.answers import TEXTS, openai_stream
 from support.gateway import KEY, chat_request, providers
+from support.patience import DEADLINES
 from support.patience import PATIENCE_S as PATIENCE_S
 from support.rawclient import RawClient, Reply
 from support.script import Script
@@ -261,18 +262,11 @@ async def begin(client: RawClient, **members: Any) -> Stream:
 def write_config(folder: Path, toml: str, *, keyed: bool = True) -> None:
     if keyed and "[[keys]]" not in toml:
         toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\nscopes = ["chat", "models", "admin"]\n'
-    if "lag_s" not in toml:  # a busy machine is no reason to refuse
-        limits = "[server.limits]\n"
-        toml = toml if limits in toml else f"{toml}\n{limits}"
-        toml = toml.replace(limits, f"{limits}lag_s = {PATIENCE_S}\n", 1)
-    if "lame_duck_s" not in toml:  # no test waits for balancers that it does not have
-        timeouts = "[server.timeouts]\n"
-        toml = toml if timeouts in toml else f"{toml}\n{timeouts}"
-        toml = toml.replace(timeouts, f"{timeouts}lame_duck_s = 0\n", 1)
-    if "turn_s" not in toml:  # a busy machine is no overload; a test of overload says so
-        limits = "[server.limits]\n"
-        toml = toml if limits in toml else f"{toml}\n{limits}"
-        toml = toml.replace(limits, f"{limits}turn_s = 60\n", 1)
+    for section, member, value in DEADLINES:
+        if member not in toml:
+            head = f"[server.{section}]\n"
+            toml = toml if head in toml else f"{toml}\n{head}"
+            toml = toml.replace(head, f"{head}{member} = {value:g}\n", 1)
     (folder / "streamweir.toml").write_text(toml)
 
 
