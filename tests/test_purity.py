@@ -81,7 +81,17 @@ def test_what_is_pure_is_let_pass(source: str) -> None:
     assert list(impurities(source)) == []
 
 
+LONGEST = 450
+"""Lines of a module."""
+LONGER = {
+    "server/relay/relay.py": (760, "one attempt is one state machine: cut in two, neither half can be read alone"),
+}
+"""Modules that may have more, how many, and why."""
+
+
 def test_every_file_says_its_law_and_is_of_readable_size() -> None:
     sources = {str(path.relative_to(PACKAGE)): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
     assert [file for file, source in sources.items() if not ast.get_docstring(ast.parse(source))] == []
-    assert [file for file, source in sources.items() if source.count("\n") > 450] == []
+    lines = {file: source.count("\n") for file, source in sources.items()}
+    assert {file: count for file, count in lines.items() if count > LONGER.get(file, (LONGEST, ""))[0]} == {}
+    assert [file for file in LONGER if lines.get(file, 0) <= LONGEST] == [], "needs no exception any more"

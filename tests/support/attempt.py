@@ -33,8 +33,7 @@ from streamweir.server.http.response import HttpResponse
 from streamweir.server.http.timers import TimerQueue
 from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.deadlines import AttemptTimeouts
-from streamweir.server.relay.relay import Relay
-from streamweir.server.relay.state import AttemptParts
+from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from support.gateway import MESSAGES, frames_of

@@ -10,8 +10,7 @@ from codecs import getincrementaldecoder
 
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.downstream import Downstream
-from streamweir.server.relay.relay import Relay
-from streamweir.server.relay.state import AttemptParts
+from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.store.requests.content import MOST_BYTES, Content
 
 _FRAME_BYTES = 100

@@ -32,8 +32,7 @@ from streamweir.server.http import answers
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers, Request, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
-from streamweir.server.relay.relay import AttemptObserver, Relay
-from streamweir.server.relay.state import AttemptParts
+from streamweir.server.relay.relay import AttemptObserver, AttemptParts, Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt import build_request, make_exchange, most_output_tokens, timing_of
 from streamweir.server.request.candidates import Candidates, find_route, fit_route
