@@ -57,7 +57,7 @@ async def send_prompt(page: Page) -> None:
 
 
 async def show_said(page: Page) -> None:
-    await page.get_by_role("button", name="Show what was said").click()
+    await page.get_by_role("button", name="Show content").click()
     await expect(page.get_by_role("button", name="Replay", exact=True)).to_be_visible()
 
 
@@ -73,7 +73,7 @@ async def open_new_key(page: Page) -> None:
 async def open_secret(page: Page) -> None:
     await open_new_key(page)
     await page.get_by_label("Name", exact=True).fill("nightly-report")
-    await page.get_by_role("button", name="Create the key").click()
+    await page.get_by_role("button", name="Create key").click()
     await expect(page.get_by_role("button", name="Copy").first).to_be_visible()
 
 

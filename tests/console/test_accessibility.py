@@ -87,7 +87,7 @@ def test_before_there_is_anything(page: Page, console: Console) -> None:
         ("/playground", "Playground"),
         ("/keys?state=revoked", "Keys"),
         ("/workspaces", "Workspaces and credit"),
-        ("/nowhere", "Nothing here"),
+        ("/nowhere", "Page not found"),
     ):
         visit(page, path, heading)
         check(page)
@@ -137,16 +137,16 @@ def test_one_request_while_it_runs_and_afterwards(page: Page, console: Console) 
     page.set_viewport_size(LAPTOP)
     console.sign_in(page)
     visit(page, f"/requests/{request_id}", request_id)
-    page.get_by_role("button", name="Show what was said").click()
+    page.get_by_role("button", name="Show content").click()
     for view in ("Conversation", "Frames", "Replay"):
-        panel(page, "What was said").get_by_role("button", name=view, exact=True).click()
+        panel(page, "Content").get_by_role("button", name=view, exact=True).click()
         check(page)
     with streaming(console):
         visit(page, "/live", "Live")
-        expect(page.get_by_role("region", name="Streams in flight")).to_be_visible()
+        expect(page.get_by_role("region", name="Running requests")).to_be_visible()
         check(page)
-        page.get_by_role("region", name="Streams in flight").get_by_role("link").first.click()
-        expect(page.get_by_role("button", name="Stop it")).to_be_visible()
+        page.get_by_role("region", name="Running requests").get_by_role("link").first.click()
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
         check(page)
 
 
@@ -176,10 +176,10 @@ def test_dialogs(page: Page, console: Console) -> None:
     console.sign_in(page)
     visit(page, "/keys", "Keys")
     page.get_by_role("button", name="Create a key").click()
-    page.get_by_role("button", name="Create the key").click()  # and it has no name
+    page.get_by_role("button", name="Create key").click()  # and it has no name
     check(page)
     page.get_by_label("Name", exact=True).fill("new")
-    page.get_by_role("button", name="Create the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.get_by_role("dialog").get_by_role("button", name="Copy").first).to_be_visible()
     check(page)
     visit(page, "/keys", "Keys")
@@ -187,7 +187,7 @@ def test_dialogs(page: Page, console: Console) -> None:
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("button", name="Rotate")).to_be_visible()
     check(page)
-    for deed in ("Change", "Rotate", "Revoke", "Erase what was said"):
+    for deed in ("Change", "Rotate", "Revoke", "Erase content"):
         dialog.get_by_role("button", name=deed, exact=True).click()
         expect(dialog.get_by_role("heading", name=LONG_NAME, exact=True)).to_have_count(0)
         check(page)

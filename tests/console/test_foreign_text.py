@@ -173,10 +173,10 @@ def test_names_are_text_on_every_page(page: Page, console: Console) -> None:
     assert len(models) > 180
     console.sign_in(page, path="/live")
     with all_streaming(console, keys):
-        rows = page.get_by_role("region", name="Streams in flight").locator("tbody").get_by_role("row")
+        rows = page.get_by_role("region", name="Running requests").locator("tbody").get_by_role("row")
         expect(rows).to_have_count(len(models))
         check_shown(page, [*(f"up/{each}" for each in models), *keys])
-    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    expect(page.get_by_text("No running requests")).to_be_visible()
     fail_all(console, keys)
     check_lists(page, keys, models)
     check_narrowed(page, console, models)
@@ -215,8 +215,8 @@ def check_narrowed(page: Page, console: Console, models: list[str]) -> None:
     for model in models[::OPENED_EVERY]:
         name = f"up/{model}"
         move(page, f"/console?{urlencode({'model': name})}")
-        narrowed = page.get_by_role("group", name="Narrowed to")
-        expect(narrowed.get_by_role("button", name=f"model {name}: show all again", exact=True)).to_be_visible()
+        narrowed = page.get_by_role("group", name="Filters")
+        expect(narrowed.get_by_role("button", name=f"model {name}: remove this filter", exact=True)).to_be_visible()
         check_shown(page, [name])
         move(page, f"/console/requests?{urlencode({'model': name})}")
         expect(
@@ -224,7 +224,7 @@ def check_narrowed(page: Page, console: Console, models: list[str]) -> None:
         ).to_have_count(2)
         check_shown(page, [name])
         move(page, f"/console/requests/{ids[name]}")
-        expect(page.get_by_role("heading", name="Its way in time")).to_be_visible()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         check_shown(page, [name])
 
 
@@ -243,8 +243,8 @@ def test_what_is_said_is_text_as_it_streams_and_as_it_was_kept(page: Page, conso
     assert text_of("".join(f"{each}\n\n" for each in uncut).encode()) == f"{ALL}\n"
 
     answer.locator("a[href*='/requests/']").click()
-    page.get_by_role("button", name="Show what was said").click()
-    shown = panel(page, "What was said")
+    page.get_by_role("button", name="Show content").click()
+    shown = panel(page, "Content")
     expect(shown.get_by_role("heading", name="Answer")).to_be_visible()
     prompt = texts_of(shown.locator(".said-turn:not(.is-answer) .said-text"))
     assert prompt == [ALL.replace("\r\n", "\n")]
@@ -279,8 +279,8 @@ def test_what_providers_complain_of_is_text(page: Page, console: Console, watch:
         expect(answer.get_by_role("alert")).to_contain_text(told)
         check_is_text(page)
     answer.locator("a[href*='/requests/']").click()
-    page.get_by_role("button", name="Show what was said").click()
-    shown = panel(page, "What was said")
+    page.get_by_role("button", name="Show content").click()
+    shown = panel(page, "Content")
     shown.get_by_role("button", name="Frames", exact=True).click()
     page.get_by_role("button", name="more characters").first.click()
     check_shown(page, [json.dumps(each, ensure_ascii=False)[1:-1] for each in PAYLOADS])

@@ -15,7 +15,7 @@ def make_key(page: Page, name: str, **fields: str) -> str:
     dialog = page.get_by_role("dialog", name="New key")
     for label, text in {"Name": name, **fields}.items():
         dialog.get_by_label(label, exact=True).fill(text)
-    dialog.get_by_role("button", name="Create the key").click()
+    dialog.get_by_role("button", name="Create key").click()
     return take_secret(page, name)
 
 
@@ -52,14 +52,14 @@ def test_a_key_is_made_used_seen_and_revoked(page: Page, console: Console) -> No
     expect(page.get_by_role("link", name="Tokens 12")).to_contain_text("7 in, 5 out")
     mine.nth(0).get_by_role("link", name="ci").click()
     expect(page.get_by_role("heading", name="Requests", level=1)).to_be_visible()
-    expect(page.get_by_role("list", name="Filters in force")).to_contain_text("key: ci")
+    expect(page.get_by_role("list", name="Active filters")).to_contain_text("key: ci")
     expect(row(page, "Requests", "ci")).to_have_count(1)
     expect(column(page, "Requests", 2)).to_have_text(["completed"])
 
     visit(page, "Keys")
     open_key(page, "ci")
     page.get_by_role("button", name="Revoke", exact=True).click()
-    page.get_by_role("dialog", name="Revoke ci?").get_by_role("button", name="Revoke for good").click()
+    page.get_by_role("dialog", name="Revoke ci?").get_by_role("button", name="Revoke permanently").click()
     expect(figure(page.get_by_role("dialog", name="ci", exact=True), "State")).to_have_text("revoked")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -78,7 +78,7 @@ def test_a_key_is_changed_rotated_and_shows_what_it_has_spent(page: Page, consol
     console.chat(secret)
     page.reload()
     meter = row(page, "Keys", "ci").get_by_role("meter")
-    expect(meter).to_have_accessible_name("$0.00000405 spent, $0 held by open requests, of $1.00")
+    expect(meter).to_have_accessible_name("$0.00000405 spent, $0 reserved by open requests, of $1.00")
     page.get_by_role("button", name="Change ci").click()
     dialog = page.get_by_role("dialog", name="Change ci")
     dialog.get_by_label("Budget in dollars").fill("0.0000081")
@@ -86,7 +86,7 @@ def test_a_key_is_changed_rotated_and_shows_what_it_has_spent(page: Page, consol
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_label("Requests per minute")).to_be_focused()
     dialog.get_by_label("Requests per minute").fill("")
-    dialog.get_by_label("Streams at a time").fill("2")
+    dialog.get_by_label("Concurrent requests").fill("2")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)
     expect(row(page, "Keys", "ci").get_by_role("cell").nth(3)).to_have_text("2 streams")
@@ -96,7 +96,7 @@ def test_a_key_is_changed_rotated_and_shows_what_it_has_spent(page: Page, consol
     open_key(page, "ci")
     page.get_by_role("button", name="Rotate").click()
     dialog = page.get_by_role("dialog", name="A new secret for ci?")
-    dialog.get_by_label("The secret it has now ends").select_option("at once")
+    dialog.get_by_label("The current secret ends").select_option("immediately")
     dialog.get_by_role("button", name="Rotate").click()
     new = take_secret(page, "ci")
     assert new != secret

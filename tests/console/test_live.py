@@ -50,10 +50,10 @@ def test_a_stream_is_seen_and_stopped_and_its_caller_is_told(page: Page, console
     console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
     console.sign_in(page)
     visit(page, "Live")
-    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    expect(page.get_by_text("No running requests")).to_be_visible()
     callers = {dialect: console.call(begin(console, dialect)) for dialect in EACH_DIALECT}
     last = console.call(begin(console, "openai"))
-    rows = page.get_by_role("region", name="Streams in flight").locator("tbody").get_by_role("row")
+    rows = page.get_by_role("region", name="Running requests").locator("tbody").get_by_role("row")
     expect(rows).to_have_count(5)
     for caller in callers.values():
         stop = page.get_by_role("button", name=f"Stop {caller.request_id}", exact=True)
@@ -71,7 +71,7 @@ def test_a_stream_is_seen_and_stopped_and_its_caller_is_told(page: Page, console
     expect(rows.get_by_role("button", name=f"Stop {last.request_id}", exact=True)).to_be_enabled()
     console.soon(go_on.set)
     assert frames_of(console.call(last.rest()))[-1] == "[DONE]"
-    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    expect(page.get_by_text("No running requests")).to_be_visible()
 
     page.goto(f"{console.base_url}/console/requests/{callers['openai'].request_id}")
     expect(page.get_by_text("stopped", exact=True)).to_be_visible()
@@ -86,8 +86,8 @@ def test_a_request_that_runs_has_a_page_from_which_it_is_stopped(page: Page, con
     main = page.get_by_role("main")
     expect(figure(main, "Key")).to_have_text("test")
     expect(figure(main, "Target")).to_have_text("up/gpt-4o-mini")
-    page.get_by_role("button", name="Stop it").click()
+    page.get_by_role("button", name="Stop").click()
     assert UNWANTED.encode() in console.call(caller.rest())
-    expect(page.get_by_role("heading", name="What became of it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Outcome")).to_be_visible()
     expect(page.get_by_text("stopped_by_operator")).to_be_visible()
     console.soon(go_on.set)

@@ -68,25 +68,25 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
     assert request_id is not None
     found = re.search(r'"id":"(chatcmpl-[^"]+)"', frames.inner_text())
     assert found is not None
-    page.get_by_label("Find a request by an id").fill(found[1])
-    page.get_by_label("Find a request by an id").press("Enter")
+    page.get_by_label("Find a request by id").fill(found[1])
+    page.get_by_label("Find a request by id").press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(request_id)
     assert page.url == f"{console.base_url}/console/requests/{request_id}"
-    expect(panel(page, "What became of it")).to_contain_text("Status 200")
+    expect(panel(page, "Outcome")).to_contain_text("Status 200")
 
-    way = panel(page, "Its way in time").get_by_role("listitem")
+    way = panel(page, "Timeline").get_by_role("listitem")
     names = ["Admission", "Attempt", "First token", "Answer", "Finish", "Settlement"]
     expect(way).to_have_text([re.compile(f"^{name}") for name in names])
     expect(way.nth(1)).to_contain_text("up/gpt-4o-mini")
-    expect(way.nth(3)).to_contain_text(re.compile(r"[3-9] pieces, longest gap"))
-    strip = page.get_by_role("slider", name="The pieces of the answer in time")
+    expect(way.nth(3)).to_contain_text(re.compile(r"[3-9] chunks, longest gap"))
+    strip = page.get_by_role("slider", name="Chunks of the answer over time")
     strip.focus()
     page.keyboard.press("Home")
-    expect(strip).to_have_attribute("aria-valuetext", re.compile(r"ms: [1-9] pieces?$"))
+    expect(strip).to_have_attribute("aria-valuetext", re.compile(r"ms: [1-9] chunks?$"))
 
-    bill = page.get_by_role("region", name="The bill")
-    expect(bill.get_by_role("row").last).to_have_text("Sum$0.00000405")
-    lines = column(page, "The bill", 3).all_inner_texts()
+    bill = page.get_by_role("region", name="Cost calculation")
+    expect(bill.get_by_role("row").last).to_have_text("Total$0.00000405")
+    lines = column(page, "Cost calculation", 3).all_inner_texts()
     assert sum(Decimal(each.removeprefix("$")) for each in lines) == Decimal("0.00000405")
     assert len(lines) == 2
     expect(figure(page.get_by_role("main"), "Cost").first).to_have_text("$0.00000405")
@@ -116,8 +116,8 @@ def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page
     expect(answer.get_by_role("status")).to_have_text("Donefinish: tool calls")
     expect(answer.get_by_text('{ "city": "Bern" }')).to_be_visible()
     page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_label("What the tool answers to call_1")).to_be_visible()
-    page.get_by_role("button", name="Begin anew").click()
+    expect(page.get_by_label("Tool result for call_1")).to_be_visible()
+    page.get_by_role("button", name="Start over").click()
 
     send(page, "hang")
     expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()

@@ -89,7 +89,7 @@ def test_each_filter_narrows_as_it_says(page: Page, console: Console) -> None:
     console.sign_in(page, path="/requests")
     bar = page.get_by_role("search", name="Filters")
     bar.get_by_role("button", name="More filters").click()
-    force = page.get_by_role("list", name="Filters in force")
+    force = page.get_by_role("list", name="Active filters")
     everything = [*range(len(NAMES)), *range(100, 100 + FEW)]
     since = ("From", local_time(now - 4 * DAY_MS), ["quick", "dear", "broken"])
     for label, value, names in [*NARROWED, since]:
@@ -173,5 +173,5 @@ def test_a_key_is_found_by_its_name_whether_its_requests_were_seen_or_not(page: 
     box.fill("idle")
     box.press("Enter")
     expect(page).to_have_url(re.compile(f"key={key['id']}$"))
-    expect(page.get_by_role("list", name="Filters in force")).to_contain_text("key: idle")
+    expect(page.get_by_role("list", name="Active filters")).to_contain_text("key: idle")
     expect(page.get_by_text("No request matches.")).to_be_visible()

@@ -78,11 +78,11 @@ def test_a_session_lasts_until_it_ends_and_leads_back_to_where_one_was(
     expect(page.get_by_role("heading", name="Requests", level=1)).to_be_visible()
     assert page.url == f"{console.base_url}/console/requests"
     visit(page, "Live")
-    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    expect(page.get_by_text("No running requests")).to_be_visible()
     expire(console)
     expect(page.get_by_role("status")).to_contain_text("The session has ended.")
     enter(page, console.secret)
-    expect(page.get_by_text("Nothing is streaming")).to_be_visible()
+    expect(page.get_by_text("No running requests")).to_be_visible()
 
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label(BOX)).to_be_focused()
@@ -108,4 +108,4 @@ def test_an_admin_key_sees_its_workspace_alone(page: Page, console: Console) -> 
     visit(page, "Workspaces")
     expect(column(page, "Balances", 0)).to_have_text([re.compile("^annex")])
     page.goto("/console/settings")
-    expect(page.get_by_text("There is no such page.")).to_be_visible()
+    expect(page.get_by_text("This page does not exist.")).to_be_visible()

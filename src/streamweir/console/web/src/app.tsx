@@ -84,7 +84,7 @@ function Frame() {
           <FindById />
           <div class="side-row">
             <Select<Theme>
-              label="Colours"
+              label="Theme"
               value={theme.value}
               options={[
                 ["system", "System"],
@@ -119,8 +119,8 @@ function Content(props: { here: string; places: readonly Place[] }) {
   const place = props.places.find((each) => each.to === props.here);
   if (place) return <place.page key={place.to} />;
   return (
-    <Page title="Nothing here">
-      <Empty title="There is no such page." action={<a href={href("/")}>To the overview</a>} />
+    <Page title="Page not found">
+      <Empty title="This page does not exist." action={<a href={href("/")}>Go to the overview</a>} />
     </Page>
   );
 }
@@ -156,7 +156,7 @@ function FindById() {
   };
   return (
     <form role="search" aria-label="Requests" onSubmit={find}>
-      <input ref={input} type="search" aria-label="Find a request by an id" placeholder="Find an id  ( / )" spellcheck={false} autocomplete="off" />
+      <input ref={input} type="search" aria-label="Find a request by id" placeholder="Find by id  ( / )" spellcheck={false} autocomplete="off" />
     </form>
   );
 }

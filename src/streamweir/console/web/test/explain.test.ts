@@ -13,7 +13,7 @@ test("a code says more than its verdict", () => {
   assert.match(found.what, /limit of requests or tokens/);
   assert.equal(found.whose, "caller");
   const stopped = explain("stopped", "stopped_by_operator");
-  assert.equal(stopped.what, "It was ended while it ran. An operator ended it.");
+  assert.equal(stopped.what, "The request was stopped while it was running. An operator stopped it.");
   assert.equal(stopped.whose, "operator");
 });
 

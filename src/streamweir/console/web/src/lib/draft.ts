@@ -84,7 +84,7 @@ export function bodyOf(draft: Draft, model: string): { body: Body; problems: Pro
   else if (tools.length) body.tools = tools;
   body.stream = draft.isStreamed;
   if (draft.isStreamed && draft.hasUsage) body.stream_options = { include_usage: true };
-  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "There is nothing to send yet.";
+  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "Enter a prompt first.";
   return { body, problems };
 }
 

@@ -65,7 +65,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
     if (!text) return null;
     const value = Number(text);
     const most = MOST[name];
-    if (!Number.isSafeInteger(value) || value < 1 || value > most) problems[name] = `A whole number from 1 to ${count(most)}, or nothing.`;
+    if (!Number.isSafeInteger(value) || value < 1 || value > most) problems[name] = `A whole number from 1 to ${count(most)}, or empty.`;
     return value;
   };
   const models = form.models
@@ -75,9 +75,9 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
   const budget = form.budget_usd.trim();
   if (budget && !isAmount(budget)) problems.budget_usd = "An amount in dollars, such as 25.50.";
   const expires = form.expires ? new Date(form.expires).getTime() : null;
-  if (expires !== null && Number.isNaN(expires)) problems.expires_ms = "A date and a time.";
-  if (!form.name.trim()) problems.name = "A name, to know it by.";
-  if (!form.scopes.length) problems.scopes = "At least one.";
+  if (expires !== null && Number.isNaN(expires)) problems.expires_ms = "Enter a date and a time.";
+  if (!form.name.trim()) problems.name = "Enter a name.";
+  if (!form.scopes.length) problems.scopes = "Select at least one.";
   const members: Members = {
     name: form.name.trim(),
     scopes: form.scopes,

@@ -66,7 +66,7 @@ export function layOut(way: Way): Waterfall {
   const steps: Step[] = [];
   if (way.admitted_ms !== null) steps.push(step("admission", "Admission", 0, way.admitted_ms));
   attempts.forEach(({ attempt, from_ms, to_ms }, index) => {
-    const name = attempts.length > 1 ? `AttemptRecord ${index + 1}` : "Attempt";
+    const name = attempts.length > 1 ? `Attempt ${index + 1}` : "Attempt";
     steps.push(step("attempt", name, from_ms, to_ms, { note: noteOf(attempt), error: attempt.error }));
   });
   if (way.ttft_ms !== null) {

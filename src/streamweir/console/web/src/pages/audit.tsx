@@ -28,7 +28,7 @@ export function Audit() {
   const choose = (chosen: string) => adjust({ workspace: chosen || null, before: null }, false);
   const choice = isOperator && <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={choose} />;
   return (
-    <Page title="Audit" about="Who changed or looked at what. The log is only ever added to; each row is sealed onto the one before it.">
+    <Page title="Audit" about="Who changed or read what. The log is append-only; each row contains a hash of the previous one.">
       {isOperator && <Checks />}
       <Problem error={error} onRetry={reload} />
       <Panel title="Log" flush class="audit" actions={choice}>
@@ -43,7 +43,7 @@ function Log(props: { page: Rows<AuditRow>; workspaces: Workspaces; isOlder: boo
   const { data, next } = props.page;
   const rows = data.filter((row) => isMeant(row, text));
   if (!data.length) {
-    return <Empty title={props.isOlder ? "There is nothing older." : "Nothing was done yet."}>Sign-ins, keys, credit, and looks at what was said are noted here.</Empty>;
+    return <Empty title={props.isOlder ? "No older rows." : "No entries yet."}>Sign-ins, changes of keys and credit, and reads of stored content are recorded here.</Empty>;
   }
   return (
     <>

@@ -42,7 +42,7 @@ export function Keys() {
   return (
     <Page
       title="Keys"
-      about="Each caller has a key: it says what they may ask for and how much, and what they spend is booked on it."
+      about="Each caller has a key. A key has models, limits and a budget, and its requests are billed to it."
       actions={
         <Button tone="accent" onClick={() => adjust({ new: "1" })}>
           Create a key
@@ -149,7 +149,7 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
           ),
         },
         session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (key: Key) => <span title={nameOf(key.workspace)}>{nameOf(key.workspace)}</span> },
-        { name: "May use", class: "clip", show: (key) => <May apiKey={key} /> },
+        { name: "Models", class: "clip", show: (key) => <May apiKey={key} /> },
         { name: "Limits", class: "nowrap", show: (key) => <Limits apiKey={key} /> },
         { name: "Spend", show: (key) => <Spend apiKey={key} /> },
         {
@@ -212,11 +212,11 @@ function Limits(props: { apiKey: Key }) {
 }
 
 function NoKeys(props: { isFiltered: boolean; isFirst: boolean }) {
-  if (!props.isFirst) return <Empty title="There are no newer keys" />;
-  if (props.isFiltered) return <Empty title="No key is like that" action={<a href={href("/keys")}>Show all that are not revoked</a>} />;
+  if (!props.isFirst) return <Empty title="No newer keys" />;
+  if (props.isFiltered) return <Empty title="No key matches" action={<a href={href("/keys")}>Show all active keys</a>} />;
   return (
-    <Empty title="There is no key yet" action={<Button onClick={() => adjust({ new: "1" })}>Create the first one</Button>}>
-      Callers send it as <code>Authorization: Bearer …</code>. It can be kept to some models, to a rate and to a budget.
+    <Empty title="No keys yet" action={<Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
+      Callers send it as <code>Authorization: Bearer …</code>. You can limit it to some models, to a rate and to a budget.
     </Empty>
   );
 }

@@ -35,14 +35,14 @@ export function Live() {
     }
   };
   return (
-    <Page title="Live" about="What is streaming now. Stop ends a stream: its caller gets an error frame, and is billed for what went out." actions={<Connection feed={feed} />}>
+    <Page title="Live" about="Requests that are running now. Stop ends a stream: its caller gets an error frame and is billed for what was sent." actions={<Connection feed={feed} />}>
       <Problem error={error} />
       {!snapshot || (isStale && !snapshot.data.length) ? (
-        isStale ? <Panel><Empty title="What is streaming is not known">There is no connection to the gateway, or it has none to its database.</Empty></Panel> : <Waiting />
+        isStale ? <Panel><Empty title="Running requests are unknown">The gateway or its database does not answer.</Empty></Panel> : <Waiting />
       ) : snapshot.data.length === 0 ? (
         <Panel>
-          <Empty title="Nothing is streaming" action={<a href={href("/playground")}>Send something from the playground</a>}>
-            A stream shows up here as soon as it is admitted, and goes when it is over. <a href={href("/requests")}>Requests</a> has those that are over.
+          <Empty title="No running requests" action={<a href={href("/playground")}>Send a request from the playground</a>}>
+            A request appears here when it is admitted, and disappears when it ends. <a href={href("/requests")}>Requests</a> lists finished requests.
           </Empty>
         </Panel>
       ) : (
@@ -62,11 +62,11 @@ function Connection(props: { feed: Feed }) {
           <Badge tone="bad">Connection lost</Badge>
           <span class="muted small">next try in {plural(Math.max(0, Math.ceil(((retryMs ?? now) - now) / 1000)), "second")}</span>
           <Button small onClick={retry}>
-            Try now
+            Retry now
           </Button>
         </>
       ) : state === "away" ? (
-        <Badge tone="warn" title="The gateway goes on without it; this page waits.">
+        <Badge tone="warn" title="The gateway continues to serve; this page is waiting.">
           The database does not answer
         </Badge>
       ) : (
@@ -87,7 +87,7 @@ function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number;
       <Sums rows={data} total={total} now={now} />
       <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "stream")}${props.isStale ? `, as of ${clock(snapshot.at_ms)}` : ""}`}>
         <Table<Stream>
-          label="Streams in flight"
+          label="Running requests"
           rows={data}
           keyOf={(row) => row.request_id}
           columns={[
@@ -100,7 +100,7 @@ function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number;
             { name: "Tokens in", head: "In", isNumber: true, show: (row) => short(row.prompt_tokens) },
             { name: "Tokens out", head: "Out", isNumber: true, show: (row) => short(row.output_tokens) },
             { name: "Tokens/s", isNumber: true, show: (row) => rate(tokensPerSecond(row.output_tokens, row.first_ms, row.last_ms)) },
-            { name: "Silent", isNumber: true, show: (row) => <Silence row={row} now={now} /> },
+            { name: "Idle", isNumber: true, show: (row) => <Silence row={row} now={now} /> },
             { name: "Cost so far", head: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },
             { name: "State", show: (row) => <State row={row} isStopping={isStopping(row)} now={now} /> },
             {
@@ -126,9 +126,9 @@ function Sums(props: { rows: readonly Stream[]; total: number; now: number }) {
   const stalled = rows.filter((row) => row.last_ms !== null && calmOf(props.now - row.last_ms) === "stalled").length;
   return (
     <div class="stats">
-      <Sum name="In flight" value={count(props.total)} />
-      <Sum name="Waiting for a first token" value={count(rows.filter((row) => row.first_ms === null).length)} />
-      <Sum name="Silent for 15 s or more" value={count(stalled)} />
+      <Sum name="Running" value={count(props.total)} />
+      <Sum name="Waiting for first token" value={count(rows.filter((row) => row.first_ms === null).length)} />
+      <Sum name="Idle for 15 s or more" value={count(stalled)} />
       <Sum name="Tokens per second" value={rates.length ? rate(rates.reduce((sum, each) => sum + each, 0)) : "–"} />
       <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />
     </div>
@@ -179,7 +179,7 @@ function State(props: { row: Stream; isStopping: boolean; now: number }) {
   const calm = calmOf(props.now - row.last_ms);
   if (calm === "moving") return <Badge tone="good">{row.stream ? "streaming" : "answering"}</Badge>;
   return (
-    <Badge tone={calm === "stalled" ? "bad" : "warn"} title={calm === "stalled" ? "Nothing came for more than 15 seconds" : "Nothing came for more than 5 seconds"}>
+    <Badge tone={calm === "stalled" ? "bad" : "warn"} title={calm === "stalled" ? "No data for more than 15 seconds" : "No data for more than 5 seconds"}>
       {calm}
     </Badge>
   );

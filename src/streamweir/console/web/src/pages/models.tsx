@@ -16,7 +16,7 @@ export function Models() {
   useRefresh(models.reload, REFRESH_MS);
   useRefresh(providers.reload, REFRESH_MS);
   return (
-    <Page title="Models and providers" about="What callers may ask for, where it is answered, and what it costs.">
+    <Page title="Models and providers" about="The models that callers can use, their targets and their prices.">
       <Problem error={models.error ?? providers.error} onRetry={models.error ? models.reload : providers.reload} />
       {models.data ? <ModelList models={models.data.data} providers={providers.data?.data ?? []} /> : !models.error && <Waiting />}
       {providers.data && <ProviderList providers={providers.data.data} />}

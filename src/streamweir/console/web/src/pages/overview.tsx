@@ -62,10 +62,10 @@ function Chips(props: { within: Narrowing; view: View }) {
   const names = NARROWING.filter((name) => props.within[name]);
   if (!names.length) return null;
   return (
-    <div class="row" role="group" aria-label="Narrowed to">
+    <div class="row" role="group" aria-label="Filters">
       <span class="muted">Only</span>
       {names.map((name) => (
-        <Button key={name} small aria-label={`${name} ${props.within[name]}: show all again`} onClick={() => adjust({ [name]: null })}>
+        <Button key={name} small aria-label={`${name} ${props.within[name]}: remove this filter`} onClick={() => adjust({ [name]: null })}>
           <span class="muted">{name}</span>
           <span class="clipped">{nameOf(name, props.within[name] ?? "", props.view)}</span>
           <span aria-hidden="true">✕</span>

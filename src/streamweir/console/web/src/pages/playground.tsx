@@ -25,14 +25,14 @@ export function Playground() {
         loaded.isLoading && <Waiting />
       ) : !choices.keys.length ? (
         <Panel>
-          <Empty title="There is no key to send with" action={<a href={href("/keys", { new: 1 })}>Create a key</a>}>
-            What is sent from here is billed to a key and kept to its limits, as if its owner had sent it. The key needs the scope “chat”.
+          <Empty title="No key available" action={<a href={href("/keys", { new: 1 })}>Create a key</a>}>
+            A request from here uses a key, with its limits, and is billed to it. The key needs the scope “chat”.
           </Empty>
         </Panel>
       ) : !choices.models.length && choices.default_model === null ? (
         <Panel>
-          <Empty title="There is no model to ask" action={<a href={href("/models")}>Models and providers</a>}>
-            Add a provider to the configuration file (<code>[[providers]]</code>, with its key) and start the gateway anew.
+          <Empty title="No model available" action={<a href={href("/models")}>Models and providers</a>}>
+            Add a provider to the configuration file (<code>[[providers]]</code>, with its key) and restart the gateway.
           </Empty>
         </Panel>
       ) : (
@@ -126,7 +126,7 @@ function Bench(props: { choices: PlaygroundChoices }) {
       <form
         ref={form}
         class="panel ask"
-        aria-label="What to send"
+        aria-label="Request"
         onSubmit={(event) => {
           event.preventDefault();
           send(draft);
@@ -142,8 +142,8 @@ function Bench(props: { choices: PlaygroundChoices }) {
         <div class="ask-head">
           <Field
             label="Key"
-            hint={key?.log_content ? "Billed to this key, which keeps what is said." : "Billed to this key."}
-            error={isOtherKey ? "The key that was asked for cannot be used: billed to this one." : null}
+            hint={key?.log_content ? "Billed to this key, which stores prompts and answers." : "Billed to this key."}
+            error={isOtherKey ? "The requested key cannot be used. Billed to this one." : null}
           >
             {(id, hintId) => (
               <select id={id} aria-describedby={hintId} value={key?.id} onChange={(event) => choose({ key: event.currentTarget.value })}>
@@ -204,7 +204,7 @@ function Bench(props: { choices: PlaygroundChoices }) {
               </Button>
               {draft.turns.length > 0 && (
                 <Button small tone="quiet" onClick={() => change({ turns: [] })}>
-                  Begin anew
+                  Start over
                 </Button>
               )}
               <Button small tone="quiet" disabled={isBusy} onClick={() => choose({ compare: isComparing ? null : "1" })}>
@@ -257,7 +257,7 @@ function SideFields(props: {
   const [typed, setTyped] = useState(side.model);
   useEffect(() => setTyped(side.model), [side.model]);
   const isOut = side.model !== "" && !mayUse(props.models, side.model);
-  const dialects = [["", props.usualDialect === null ? "default" : `${props.usualDialect}, of the key`] as const, ...choices.dialects.map((each) => [each, each] as const)];
+  const dialects = [["", props.usualDialect === null ? "default" : `${props.usualDialect} (from the key)`] as const, ...choices.dialects.map((each) => [each, each] as const)];
   return (
     <>
       <Field label={`Model${suffix}`} hint={isOut ? "This key may not use it." : ""}>

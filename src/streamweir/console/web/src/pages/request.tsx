@@ -37,8 +37,8 @@ export function OneRequest(props: { id: string }) {
     return (
       <Page title={props.id}>
         {error?.status === 404 ? (
-          <Empty title="There is no such request." action={<a href={href("/requests")}>Show all requests</a>}>
-            Neither its own id nor one in its chunks is this, it is not yours to see, or the log no longer reaches back to it.
+          <Empty title="Request not found." action={<a href={href("/requests")}>Show all requests</a>}>
+            No request has this id or this id in its chunks, you may not see it, or it is older than the log.
           </Empty>
         ) : (
           <Problem error={error} onRetry={reload} />
@@ -68,7 +68,7 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
           {row.model !== null && <bdi class="break">{row.model}</bdi>}
         </span>
       }
-      actions={<CopyButton text={row.request_id} label="Copy the id" />}
+      actions={<CopyButton text={row.request_id} label="Copy id" />}
     >
       <Problem error={props.error} onRetry={reload} />
       <Figures row={row} />
@@ -94,7 +94,7 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
 }
 
 function costNote(row: RequestDetail): string {
-  if (row.cost_usd === null) return row.usage ? "no price" : "nothing booked";
+  if (row.cost_usd === null) return row.usage ? "no price" : "not billed";
   const exact = exactDollars(row.cost_usd);
   return exact === dollars(row.cost_usd) ? "" : exact;
 }
@@ -104,7 +104,7 @@ function Figures(props: { row: RequestDetail }) {
   const speed = row.ttft_ms === null ? null : tokensPerSecond(row.completion_tokens, row.ttft_ms, row.duration_ms);
   const figures: [string, string, string][] = [
     ["Duration", duration(row.duration_ms), row.stream ? "streamed" : "not streamed"],
-    ["First token", duration(row.ttft_ms), row.ttft_ms === null && row.stream ? "there was none" : ""],
+    ["First token", duration(row.ttft_ms), row.ttft_ms === null && row.stream ? "none" : ""],
     ["Tokens in", short(row.prompt_tokens), row.usage?.cache_read ? `${count(row.usage.cache_read)} from the cache` : ""],
     ["Tokens out", short(row.completion_tokens), speed === null ? "" : `${rate(speed)} per second`],
     ["Cost", dollars(row.cost_usd), costNote(row)],

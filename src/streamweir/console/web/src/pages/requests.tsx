@@ -79,7 +79,7 @@ function Exports(props: { filters: Filters }) {
   const link = (format: string) => withQuery("/api/requests/export", { format, ...asked(props.filters, Date.now()) });
   return (
     <>
-      <span class="muted small">Export what matches:</span>
+      <span class="muted small">Export matches:</span>
       <a class="button small" href={link("csv")} download>
         CSV
       </a>
@@ -192,14 +192,14 @@ function NoRows(props: { isFiltered: boolean; isFirst: boolean; id: string | und
   if (props.onOlder) {
     return (
       <Empty
-        title="Nothing matches in the part of the log that was looked through."
+        title="No match in the part of the log searched so far."
         action={
           <Button tone="accent" onClick={props.onOlder}>
-            Look further back
+            Search older requests
           </Button>
         }
       >
-        The server looks at so many requests at a time. Older ones may match.
+        The server searches a limited number of requests at a time. Older ones may match.
       </Empty>
     );
   }
@@ -207,15 +207,15 @@ function NoRows(props: { isFiltered: boolean; isFirst: boolean; id: string | und
     return (
       <Empty title="No request matches." action={<a href={href("/requests")}>Show all requests</a>}>
         {props.id
-          ? "An id is that of the header x-request-id, the one in the chunks, or the first 12 characters or more of the former."
-          : "Take a filter away, or look further back in time."}
+          ? "Search for a request id (x-request-id), at least its first 12 characters, or the id in the chunks."
+          : "Remove a filter, or choose a longer time."}
       </Empty>
     );
   }
-  if (!props.isFirst) return <Empty title="That was the oldest one." action={<a href={href("/requests")}>Show the newest</a>} />;
+  if (!props.isFirst) return <Empty title="No older requests." action={<a href={href("/requests")}>Show newest</a>} />;
   return (
     <Empty
-      title="There is no request yet."
+      title="No requests yet."
       action={
         <>
           <a class="button accent" href={href("/playground")}>
@@ -227,7 +227,7 @@ function NoRows(props: { isFiltered: boolean; isFirst: boolean; id: string | und
         </>
       }
     >
-      <p>Send one with any OpenAI SDK, or by hand:</p>
+      <p>Send one with any OpenAI SDK, or with curl:</p>
       <pre class="sample">{`curl ${location.origin}/v1/chat/completions \\
   -H "Authorization: Bearer $STREAMWEIR_API_KEY" \\
   -H "Content-Type: application/json" \\

@@ -17,7 +17,7 @@ const SHOWN = [
 export function Settings() {
   const { data, error, reload } = useLoad((abort) => get<View>("/api/settings", {}, abort), []);
   return (
-    <Page title="Settings" about="What is configured, to be read. It is changed in the configuration file.">
+    <Page title="Settings" about="The active configuration, read-only. Change it in the configuration file.">
       <Problem error={error} onRetry={reload} />
       {data ? <Shown view={data} /> : !error && <Waiting />}
     </Page>
@@ -44,7 +44,7 @@ function Shown(props: { view: View }) {
             ["Version", view.version],
             ["Started", <Ago at={view.started_ms} />],
             ["Instance", <span class="mono">{view.instance}</span>],
-            ["Configuration file", view.file === null ? "none: the defaults hold" : <span class="mono">{view.file}</span>],
+            ["Configuration file", view.file === null ? "none (defaults)" : <span class="mono">{view.file}</span>],
             ["Store", <span class="mono">{view.store}</span>],
           ]}
         />
@@ -82,7 +82,7 @@ function Shown(props: { view: View }) {
       ))}
       {!sections.length && (
         <Panel>
-          <Empty title="No setting is like that.">{shown === "set" ? "Only what is set is shown: look among all." : "Look for a part of its name or value."}</Empty>
+          <Empty title="No setting matches.">{shown === "set" ? "Only changed settings are shown. Try All." : "Search for a part of its name or value."}</Empty>
         </Panel>
       )}
     </>
@@ -93,7 +93,7 @@ function Value(props: { entry: Entry }) {
   const { value, is_secret } = props.entry;
   return (
     <>
-      {value === "" ? <span class="muted">{NONE}</span> : <code class="break">{value}</code>} {is_secret && value.includes("*") && <Badge title="Only its end is shown, or nothing">secret</Badge>}
+      {value === "" ? <span class="muted">{NONE}</span> : <code class="break">{value}</code>} {is_secret && value.includes("*") && <Badge title="Only the last characters are shown, or none">secret</Badge>}
     </>
   );
 }

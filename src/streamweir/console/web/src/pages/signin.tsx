@@ -35,7 +35,7 @@ export function SignIn() {
           </h1>
           {hasEnded.value && !error && (
             <p class="notice" role="status">
-              The session has ended. Sign in again to go on where you were.
+              The session has ended. Sign in again to continue.
             </p>
           )}
           <input type="text" name="username" autocomplete="username" value="streamweir" readOnly hidden />
@@ -43,7 +43,7 @@ export function SignIn() {
             label="Admin secret or admin key"
             hint={
               <>
-                The gateway showed the secret when it was first started; <code>streamweir admin reset-secret</code> makes another. A key works if it has the
+                The first start of the gateway printed the secret; <code>streamweir admin reset-secret</code> creates a new one. A key works if it has the
                 scope <code>admin</code>.
               </>
             }

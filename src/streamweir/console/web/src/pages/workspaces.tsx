@@ -30,7 +30,7 @@ export function Workspaces() {
   return (
     <Page
       title="Workspaces and credit"
-      about="A workspace owns keys, and pays for what they spend: beforehand where it is prepaid."
+      about="A workspace owns keys and a balance. A prepaid workspace can spend only its credit."
       actions={
         isOperator && (
           <Button tone="accent" onClick={() => setDeed({ what: "new" })}>
@@ -44,7 +44,7 @@ export function Workspaces() {
         isLoading && <Waiting />
       ) : (
         <Panel flush class="dense" title="Balances">
-          {data.data.length ? <Balances rows={data.data} isOperator={isOperator} onDeed={setDeed} /> : <Empty title="There are no more workspaces" />}
+          {data.data.length ? <Balances rows={data.data} isOperator={isOperator} onDeed={setDeed} /> : <Empty title="No more workspaces" />}
           {(data.next !== null || cursor !== null) && (
             <nav class="pager" aria-label="Pages of workspaces">
               {cursor !== null && <Button onClick={() => turnTo(null)}>First page</Button>}
@@ -85,11 +85,11 @@ function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed
             </>
           ),
         },
-        { name: "Pays", show: (row) => (row.prepaid ? <Badge tone="accent">prepaid</Badge> : <Badge>afterwards</Badge>) },
-        { name: "Given", isNumber: true, show: (row) => amount(row.granted_usd) },
+        { name: "Billing", show: (row) => (row.prepaid ? <Badge tone="accent">prepaid</Badge> : <Badge>postpaid</Badge>) },
+        { name: "Granted", isNumber: true, show: (row) => amount(row.granted_usd) },
         { name: "Spent", isNumber: true, show: (row) => amount(row.spent_usd) },
-        { name: "Held", isNumber: true, show: (row) => amount(row.held_usd) },
-        { name: "Left", isNumber: true, show: (row) => <Left row={row} /> },
+        { name: "Reserved", isNumber: true, show: (row) => amount(row.held_usd) },
+        { name: "Balance", isNumber: true, show: (row) => <Left row={row} /> },
         { name: "Used", show: (row) => <Used row={row} /> },
         {
           name: "Actions",
@@ -125,7 +125,7 @@ function Left(props: { row: Balance }) {
   return (
     <span class={isGone ? "bad" : ""} title={exactDollars(row.balance_usd)}>
       {dollars(row.balance_usd, false)}
-      {isGone && <div class="small">none left</div>}
+      {isGone && <div class="small">no credit left</div>}
     </span>
   );
 }
@@ -133,7 +133,7 @@ function Left(props: { row: Balance }) {
 function Used(props: { row: Balance }) {
   const { row } = props;
   if (!row.prepaid) return <span class="muted small">no limit</span>;
-  const label = `${exactDollars(row.spent_usd)} spent and ${exactDollars(row.held_usd)} held of ${exactDollars(row.granted_usd)} given`;
+  const label = `${exactDollars(row.spent_usd)} spent and ${exactDollars(row.held_usd)} reserved of ${exactDollars(row.granted_usd)} granted`;
   return (
     <div class="spend" title={label}>
       <Meter used={Number(row.spent_usd)} held={Number(row.held_usd)} most={Number(row.granted_usd)} label={label} />

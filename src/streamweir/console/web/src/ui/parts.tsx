@@ -187,7 +187,7 @@ export function CopyButton(props: { text: string | (() => string); label?: strin
       await navigator.clipboard.writeText(typeof props.text === "string" ? props.text : props.text());
       setTold("Copied");
     } catch {
-      setTold("Not allowed here");
+      setTold("Copying is not allowed");
     }
     setTimeout(() => setTold(""), 1500);
   };

@@ -30,29 +30,29 @@ export function Checks() {
         <div role="status">
           {log.isBusy && <span class="muted">Reading the whole log …</span>}
           {log.answer && <LogVerdict {...log.answer} />}
-          {!log.isBusy && !log.answer && !log.error && <span class="muted">Whether every row is as it was written, and none is missing.</span>}
+          {!log.isBusy && !log.answer && !log.error && <span class="muted">Checks that no row was changed or removed.</span>}
           <Problem error={log.error} />
         </div>
         <Button disabled={books.isBusy} onClick={check}>
-          Check the books
+          Check the ledger
         </Button>
         <div role="status">
-          {books.isBusy && <span class="muted">Making every sum anew …</span>}
+          {books.isBusy && <span class="muted">Recomputing every total …</span>}
           {books.answer && <BooksVerdict {...books.answer} />}
-          {!books.isBusy && !books.answer && !books.error && <span class="muted">Whether every balance and every sum agrees with the rows it is made of.</span>}
+          {!books.isBusy && !books.answer && !books.error && <span class="muted">Checks that every balance and total matches the ledger rows.</span>}
           <Problem error={books.error} />
         </div>
       </div>
       {books.answer && books.answer.faults.length > 0 && (
         <Table
-          label="What differs"
+          label="Differences"
           rows={books.answer.faults.map((fault, place) => ({ ...fault, place }))}
           keyOf={(fault) => fault.place}
           columns={[
             { name: "Object", class: "clip", show: (fault) => <span class="mono">{fault.object}</span> },
             { name: "What", show: (fault) => fault.what },
-            { name: "Kept", isNumber: true, show: (fault) => exactDollars(fault.kept_usd) },
-            { name: "By the rows", isNumber: true, show: (fault) => exactDollars(fault.found_usd) },
+            { name: "Stored", isNumber: true, show: (fault) => exactDollars(fault.kept_usd) },
+            { name: "Recomputed", isNumber: true, show: (fault) => exactDollars(fault.found_usd) },
           ]}
         />
       )}
@@ -61,15 +61,15 @@ export function Checks() {
 }
 
 function LogVerdict(props: Verification) {
-  if (props.is_as_written) return <Badge tone="good">The log is as it was written</Badge>;
-  return <Badge tone="bad">Row {props.first_broken_seq ?? "?"} is the first that was changed or is missing</Badge>;
+  if (props.is_as_written) return <Badge tone="good">The log is intact</Badge>;
+  return <Badge tone="bad">Row {props.first_broken_seq ?? "?"} is the first one changed or missing</Badge>;
 }
 
 function BooksVerdict(props: SumCheck) {
-  const looked = `${plural(props.rows, "row")} of ${plural(props.workspaces, "workspace")} looked at`;
+  const looked = `${plural(props.rows, "row")} of ${plural(props.workspaces, "workspace")} checked`;
   return (
     <>
-      {props.agrees ? <Badge tone="good">The books agree</Badge> : <Badge tone="bad">{plural(props.faults.length, "sum differs", "sums differ")}</Badge>} <span class="muted">{looked}</span>
+      {props.agrees ? <Badge tone="good">The ledger is consistent</Badge> : <Badge tone="bad">{plural(props.faults.length, "total differs", "totals differ")}</Badge>} <span class="muted">{looked}</span>
     </>
   );
 }

@@ -13,9 +13,9 @@ export type Deed = "edit" | "rotate" | "revoke" | "erase";
 
 // Why this one cannot be changed from here. Null: it can.
 export function whyFixed(key: Key): string | null {
-  if (key.origin === "file") return "This key is in the configuration file, and is changed there.";
-  if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key: a key does not change itself.";
-  if (key.scopes.includes("admin") && !session.value?.is_operator) return "Keys with the scope admin are for the operator to change.";
+  if (key.origin === "file") return "This key is defined in the configuration file. Change it there.";
+  if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key. A key cannot change itself.";
+  if (key.scopes.includes("admin") && !session.value?.is_operator) return "Only the operator can change keys with the scope admin.";
   return null;
 }
 
@@ -35,23 +35,23 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Workspace", props.nameOf(key.workspace)],
               ["Id", <span class="mono">{key.id}</span>],
               ["Secret", <span class="mono">…{key.last4}</span>],
-              ["May", key.scopes.join(", ")],
+              ["Scopes", key.scopes.join(", ")],
               ["Models", key.models === null ? "every model" : key.models.join(", ") || "none"],
               ["Dialect", key.dialect ?? "the server's default"],
               ["Requests per minute", key.rpm === null ? "no limit" : count(key.rpm)],
               ["Tokens per minute", key.tpm === null ? "no limit" : count(key.tpm)],
-              ["Streams at a time", key.max_streams === null ? "no limit" : count(key.max_streams)],
+              ["Concurrent requests", key.max_streams === null ? "no limit" : count(key.max_streams)],
               ["Budget", <Spend apiKey={key} />],
-              ["What is said", key.log_content ? "kept" : "not kept"],
+              ["Content", key.log_content ? "stored" : "not stored"],
               ["Created", <At at={key.created_ms} />],
               ["Expires", key.expires_ms === null ? "never" : <At at={key.expires_ms} />],
               key.revoked_ms === null ? null : ["Revoked", <At at={key.revoked_ms} />],
-              key.old_until_ms === null ? null : ["Old secret good until", <At at={key.old_until_ms} />],
+              key.old_until_ms === null ? null : ["Old secret valid until", <At at={key.old_until_ms} />],
             ]}
           />
           {fixed && <p class="muted">{fixed}</p>}
           <div class="spread">
-            <a href={href("/requests", { key: key.id })}>Its requests</a>
+            <a href={href("/requests", { key: key.id })}>Requests</a>
             {!fixed && (
               <div class="actions">
                 {key.revoked_ms === null && (
@@ -64,7 +64,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
                   </>
                 )}
                 <Button tone="bad" onClick={() => props.onDeed("erase", key)}>
-                  Erase what was said
+                  Erase content
                 </Button>
               </div>
             )}
@@ -76,7 +76,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
 }
 
 const GRACES = [
-  ["0", "at once"],
+  ["0", "immediately"],
   ["3600", "in an hour"],
   ["86400", "in a day"],
   ["604800", "in a week"],
@@ -101,9 +101,9 @@ export function Rotate(props: { apiKey: Key; onDone: (key: NewKey) => void; onCl
   return (
     <Dialog title={`A new secret for ${apiKey.name}?`} onClose={props.onClose}>
       <form class="form" onSubmit={rotate}>
-        <p>The key stays as it is, with its limits and its spend. The new secret is shown once.</p>
-        {apiKey.old_until_ms !== null && <p class="warn">A secret from an earlier rotation is good until {moment(apiKey.old_until_ms)}; it ends now.</p>}
-        <Field label="The secret it has now ends">{(id) => <Select<string> id={id} value={grace} options={GRACES} onChange={setGrace} />}</Field>
+        <p>Limits and spend of the key stay the same. The new secret is shown once.</p>
+        {apiKey.old_until_ms !== null && <p class="warn">A secret from an earlier rotation is valid until {moment(apiKey.old_until_ms)}; it ends now.</p>}
+        <Field label="The current secret ends">{(id) => <Select<string> id={id} value={grace} options={GRACES} onChange={setGrace} />}</Field>
         <Problem error={error} />
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>
@@ -121,14 +121,14 @@ export function Revoke(props: { apiKey: Key; onDone: () => void; onClose: () => 
   return (
     <Confirm
       title={`Revoke ${apiKey.name}?`}
-      action="Revoke for good"
+      action="Revoke permanently"
       onConfirm={async () => {
         await post(`/api/keys/${encodeURIComponent(apiKey.id)}/revoke`);
         props.onDone();
       }}
       onClose={props.onClose}
     >
-      <p>Whoever uses it is refused from now on, and its open streams end. This cannot be undone.</p>
+      <p>Requests with this key are refused from now on, and its open streams end. This cannot be undone.</p>
     </Confirm>
   );
 }
@@ -145,7 +145,7 @@ export function Erase(props: { apiKey: Key; onClose: () => void }) {
     return (
       <Dialog title="Erased" onClose={props.onClose}>
         <p>
-          What was said in {plural(done.contents, "request")} is gone, and so is who asked in {plural(done.requests, "request")}.
+          Erased the content of {plural(done.contents, "request")} and the caller's data of {plural(done.requests, "request")}.
         </p>
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Close</Button>
@@ -170,9 +170,9 @@ function EraseQuestion(props: { apiKey: Key; onDone: (erased: Erased) => void; o
     }
   };
   return (
-    <Dialog title={`Erase what was said with ${apiKey.name}?`} onClose={props.onClose}>
+    <Dialog title={`Erase the stored content of ${apiKey.name}?`} onClose={props.onClose}>
       <div class="form">
-        <p>Prompts, answers and frames that were kept go, and so does who asked (addresses, client names). The requests themselves and their cost stay. This cannot be undone.</p>
+        <p>This deletes stored prompts, answers and frames, and the caller's data (addresses, client names). The requests and their cost stay. This cannot be undone.</p>
         <Problem error={error} />
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>

@@ -10,15 +10,15 @@ import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
 const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"];
 const PERIODS = [
-  ["day", "each day"],
-  ["week", "each week"],
-  ["month", "each month"],
-  ["total", "in all"],
+  ["day", "per day"],
+  ["week", "per week"],
+  ["month", "per month"],
+  ["total", "in total"],
 ] as const;
 const SCOPES = [
-  ["chat", "ask models"],
+  ["chat", "send chat requests"],
   ["models", "list models"],
-  ["admin", "manage the workspace, over the API and here"],
+  ["admin", "manage the workspace, through the API and the console"],
 ] as const;
 
 export function CreateKey(props: { workspaces: Workspaces; workspace: string; onDone: (key: NewKey) => void; onClose: () => void }) {
@@ -26,7 +26,7 @@ export function CreateKey(props: { workspaces: Workspaces; workspace: string; on
   return (
     <FormDialog
       title="New key"
-      action="Create the key"
+      action="Create key"
       start={start}
       workspaces={props.workspaces}
       bodyOf={newKeyBody}
@@ -120,12 +120,12 @@ function FormDialog(props: {
               {(id) => <WorkspaceSelect id={id} value={form.workspace} workspaces={props.workspaces as Workspaces} onChange={(workspace) => change({ workspace })} />}
             </Field>
           )}
-          <Field label="Dialect" hint="How it is answered where the address does not say." error={wrong("dialect")}>
+          <Field label="Dialect" hint="Format of the answers if the path names none." error={wrong("dialect")}>
             {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
           </Field>
         </div>
         <Scopes chosen={form.scopes} error={wrong("scopes")} onChange={(scopes) => change({ scopes })} />
-        <Field label="Models" hint="One per line; gpt-* means every name that begins so. Empty: every model." error={wrong("models")}>
+        <Field label="Models" hint="One per line; gpt-* matches every name with that prefix. Empty: every model." error={wrong("models")}>
           {(id, hintId) => (
             <textarea
               id={id}
@@ -141,23 +141,23 @@ function FormDialog(props: {
         <div class="form-grid">
           {text("rpm", "Requests per minute", "Empty: no limit.", "numeric")}
           {text("tpm", "Tokens per minute", "Empty: no limit.", "numeric")}
-          {text("max_streams", "Streams at a time", "Empty: no limit.", "numeric")}
+          {text("max_streams", "Concurrent requests", "Empty: no limit.", "numeric")}
         </div>
         <div class="form-grid">
-          {text("budget_usd", "Budget in dollars", "Empty: no limit. Refused when it is spent.", "decimal")}
-          <Field label="Budget for" error={wrong("budget_period")}>
+          {text("budget_usd", "Budget in dollars", "Empty: no limit. Requests are refused when it is spent.", "decimal")}
+          <Field label="Budget period" error={wrong("budget_period")}>
             {(id) => <Select<string> id={id} value={form.budget_period} options={PERIODS} onChange={(budget_period) => change({ budget_period })} />}
           </Field>
           <Field label="Expires" hint="In your time zone. Empty: never." error={wrong("expires_ms")}>
             {(id, hintId) => <input id={id} aria-describedby={hintId} type="datetime-local" value={form.expires} onInput={(event) => change({ expires: event.currentTarget.value })} />}
           </Field>
         </div>
-        <Check label="Keep what is said with this key" isChecked={form.log_content} onChange={(log_content) => change({ log_content })}>
-          Prompts and answers are stored, and admins can read them here until they are deleted. Leave it off unless it is needed and those who use the key know.
+        <Check label="Store prompts and answers of this key" isChecked={form.log_content} onChange={(log_content) => change({ log_content })}>
+          Admins can read them in the console until they are deleted. Switch this on only if you need it and the key's users know.
         </Check>
         {isElsewhere && <Problem error={error} />}
         <div class="dialog-actions">
-          {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Something above is not right yet.</span>}
+          {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Fix the errors above.</span>}
           <Button onClick={props.onClose}>Cancel</Button>
           <Button type="submit" tone="accent" disabled={isBusy}>
             {props.action}
@@ -173,7 +173,7 @@ function Scopes(props: { chosen: string[]; error: string | null; onChange: (scop
   const set = (scope: string, isOn: boolean) => props.onChange(SCOPES.map(([name]) => name as string).filter((name) => (name === scope ? isOn : props.chosen.includes(name))));
   return (
     <fieldset>
-      <legend>What it may do</legend>
+      <legend>Scopes</legend>
       {SCOPES.filter(([scope]) => scope !== "admin" || isOperator || props.chosen.includes("admin")).map(([scope, about]) => (
         <label key={scope} class="check">
           <input type="checkbox" checked={props.chosen.includes(scope)} disabled={scope === "admin" && !isOperator} onChange={(event) => set(scope, event.currentTarget.checked)} />
@@ -182,7 +182,7 @@ function Scopes(props: { chosen: string[]; error: string | null; onChange: (scop
           </span>
         </label>
       ))}
-      {!isOperator && <p class="hint">Only the operator gives the scope admin.</p>}
+      {!isOperator && <p class="hint">Only the operator can grant the scope admin.</p>}
       {props.error && <p class="hint bad">{props.error}</p>}
     </fieldset>
   );

@@ -15,7 +15,7 @@ export function Secret(props: { made: NewKey; onClose: () => void }) {
     <Dialog title={`The secret of ${made.name}`} wide onClose={props.onClose}>
       <div class="form">
         <p>
-          <strong>Copy it now: it is not shown again.</strong> The gateway keeps no more of it than is needed to know it when it comes.
+          <strong>Copy it now: it will not be shown again.</strong> The gateway stores only a digest of it.
         </p>
         <div class="secret">
           <input

@@ -5,7 +5,7 @@ import { useNow } from "../../lib/load";
 import type { Key } from "../../lib/types";
 import { Badge, Meter } from "../../ui/parts";
 
-const PER: Record<string, string> = { day: "today", week: "this week", month: "this month", total: "in all" };
+const PER: Record<string, string> = { day: "today", week: "this week", month: "this month", total: "in total" };
 
 export function State(props: { apiKey: Key }) {
   const key = props.apiKey;
@@ -15,11 +15,11 @@ export function State(props: { apiKey: Key }) {
   return (
     <span class="row">
       <Badge tone={state === "active" ? "good" : state === "expired" ? "warn" : "bad"}>{state}</Badge>
-      {isTurning && <Badge title={`The secret before the last rotation is good until ${moment(key.old_until_ms ?? 0)}`}>two secrets</Badge>}
-      {key.origin === "file" && <Badge title="Of the configuration file, and changed there">file</Badge>}
+      {isTurning && <Badge title={`The previous secret is valid until ${moment(key.old_until_ms ?? 0)}`}>two secrets</Badge>}
+      {key.origin === "file" && <Badge title="Defined in the configuration file">file</Badge>}
       {key.log_content && (
-        <Badge tone="warn" title="Prompts and answers are kept">
-          content kept
+        <Badge tone="warn" title="Prompts and answers are stored">
+          content stored
         </Badge>
       )}
     </span>
@@ -30,7 +30,7 @@ export function Spend(props: { apiKey: Key }) {
   const key = props.apiKey;
   if (key.budget_usd === null) return <span class="muted">no budget</span>;
   const [spent, held, most] = [Number(key.spent_usd ?? 0), Number(key.held_usd ?? 0), Number(key.budget_usd)];
-  const exact = `${exactDollars(key.spent_usd)} spent, ${exactDollars(key.held_usd)} held by open requests, of ${exactDollars(key.budget_usd)}`;
+  const exact = `${exactDollars(key.spent_usd)} spent, ${exactDollars(key.held_usd)} reserved by open requests, of ${exactDollars(key.budget_usd)}`;
   return (
     <div class="spend" title={exact}>
       <Meter used={spent} held={held} most={most} label={exact} />

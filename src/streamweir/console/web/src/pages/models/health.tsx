@@ -10,16 +10,16 @@ interface Health {
 }
 
 const WORDS: Record<TargetState, readonly [string, Tone, string]> = {
-  well: ["well", "good", "It is asked as usual"],
-  probation: ["on probation", "warn", "It failed lately: the next request will show"],
-  away: ["away", "bad", "It failed too often, and is left out for a while"],
+  well: ["healthy", "good", "Gets requests as usual"],
+  probation: ["probing", "warn", "Failed recently: the next request decides"],
+  away: ["ejected", "bad", "Failed too often and gets no requests for a while"],
 };
 
 export function State(props: Health) {
   const [word, tone, about] = WORDS[props.state] ?? [props.state, "plain", ""];
   const isAway = props.state === "away" && props.away_for_s > 0;
   return (
-    <Badge tone={props.is_limited ? "warn" : tone} title={props.is_limited ? "It asked for a pause (rate limit)" : about}>
+    <Badge tone={props.is_limited ? "warn" : tone} title={props.is_limited ? "The provider asked for a pause (rate limit)" : about}>
       {props.is_limited ? "paused" : word}
       {isAway && ` for ${duration(1000 * props.away_for_s)}`}
     </Badge>

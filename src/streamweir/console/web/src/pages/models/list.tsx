@@ -19,8 +19,8 @@ export function ModelList(props: { models: Model[]; providers: Provider[] }) {
   if (!props.models.length) {
     return (
       <Panel title="Models">
-        <Empty title="There is no model yet.">
-          Name a provider in the configuration file (<code>[[providers]]</code>), and what callers may ask for (<code>[[models]]</code>).
+        <Empty title="No models yet.">
+          Add a provider to the configuration file (<code>[[providers]]</code>), and the models that callers use (<code>[[models]]</code>).
         </Empty>
       </Panel>
     );
@@ -41,7 +41,7 @@ export function ModelList(props: { models: Model[]; providers: Provider[] }) {
         />
       }
     >
-      {found.length ? <ModelTable models={shown} ejections={ejectionsOf(props.providers)} /> : <Empty title="No model is called that." />}
+      {found.length ? <ModelTable models={shown} ejections={ejectionsOf(props.providers)} /> : <Empty title="No model matches." />}
       {found.length > shown.length && (
         <div class="pager">
           <span class="muted">
@@ -142,7 +142,7 @@ function Price(props: { rows: number; rates: Rates | null; source: string }) {
   if (rates === null) {
     return (
       <td colSpan={3} rowSpan={rows} class="muted">
-        no price is known
+        no price
       </td>
     );
   }

@@ -22,7 +22,7 @@ export function PriceList(props: { kinds: string[] }) {
   );
   const adjust = (change: Record<string, string | number | null>) => go("/models", { ...Object.fromEntries(asked), ...change }, { replace: true });
   return (
-    <Panel title="Prices" flush actions={data && <span class="muted small">{`${data.currency} for ${data.unit} · ${data.version}`}</span>}>
+    <Panel title="Prices" flush actions={data && <span class="muted small">{`${data.currency} per ${data.unit} · ${data.version}`}</span>}>
       <Search model={model} provider={provider} kinds={props.kinds} onSearch={(wanted) => adjust({ ...wanted, cursor: null })} />
       <Problem error={error} onRetry={reload} />
       {data ? <Rows page={data} /> : !error && <Waiting />}
@@ -63,7 +63,7 @@ function Search(props: Wanted & { kinds: string[]; onSearch: (wanted: Wanted) =>
     <form class="row within" role="search" aria-label="Prices" onSubmit={search} onChange={search}>
       <input
         type="search"
-        aria-label="A part of the model's name"
+        aria-label="Part of the model name"
         placeholder="Model contains"
         spellcheck={false}
         value={model}
@@ -71,7 +71,7 @@ function Search(props: Wanted & { kinds: string[]; onSearch: (wanted: Wanted) =>
       />
       <input
         type="search"
-        aria-label="The provider, as the list names it"
+        aria-label="Provider, as named in the list"
         placeholder="Provider"
         spellcheck={false}
         list="price-providers"
@@ -94,7 +94,7 @@ function Search(props: Wanted & { kinds: string[]; onSearch: (wanted: Wanted) =>
 }
 
 function Rows(props: { page: Prices }) {
-  if (!props.page.data.length) return <Empty title="No price is known for that.">A price of your own goes into the configuration file.</Empty>;
+  if (!props.page.data.length) return <Empty title="No price matches.">You can set your own prices in the configuration file.</Empty>;
   const amount = (show: (rates: Rates) => string | undefined) => (price: Price) => (price.rates ? exactDollars(show(price.rates)) : NONE);
   return (
     <Table

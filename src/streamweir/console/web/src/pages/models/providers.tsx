@@ -9,7 +9,7 @@ export function ProviderList(props: { providers: Provider[] }) {
   if (!props.providers.length) {
     return (
       <Panel title="Providers">
-        <Empty title="There is no provider yet.">
+        <Empty title="No providers yet.">
           Add <code>[[providers]]</code> to the configuration file.
         </Empty>
       </Panel>
@@ -39,7 +39,7 @@ export function ProviderList(props: { providers: Provider[] }) {
           ))}
         </table>
       </div>
-      <p class="muted note">As the process that answers has seen it since it was started. Other workers may have seen something else.</p>
+      <p class="muted note">As seen by the process that answered, since it started. Other workers may differ.</p>
     </Panel>
   );
 }
@@ -71,7 +71,7 @@ function OneProvider(props: { provider: Provider }) {
         <tr>
           {head}
           <td colSpan={5} class="muted">
-            No alias names it, and nothing has failed.
+            Not used by an alias, and no failures.
           </td>
         </tr>
       )}
@@ -95,7 +95,7 @@ function TargetCells(props: { provider: string; target: Target }) {
         <Latency seconds={target.ttft_s} />
       </td>
       <td class="number">{count(target.ejections)}</td>
-      <td>{target.is_in_alias ? "an alias" : <span class="muted">a caller</span>}</td>
+      <td>{target.is_in_alias ? "alias" : <span class="muted">caller</span>}</td>
     </>
   );
 }

@@ -46,7 +46,7 @@ export function Charts(props: Props) {
           <Chart {...common} label={`Tokens ${each}`} lines={lines.tokens} format={short} kind="bars" isStacked isWhole />
         </Panel>
         <Panel title="Time to first token">
-          <Chart {...common} label={`Time to the first token ${each}`} lines={lines.ttft} format={duration} />
+          <Chart {...common} label={`Time to first token ${each}`} lines={lines.ttft} format={duration} />
         </Panel>
       </div>
     </>

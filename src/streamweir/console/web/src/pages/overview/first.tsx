@@ -16,8 +16,8 @@ export function First() {
       <Panel title="No requests yet">
         <div class="stack">
           <p>
-            This page shows what goes through the gateway: requests, tokens, cost, errors and the time to the first token, as soon as there is
-            something to show. Every figure leads to the requests behind it.
+            This page shows requests, tokens, cost, errors and the time to first token, as soon as there is
+            something to show. Every figure links to its requests.
           </p>
           <div class="row">
             {hasKey && (
@@ -29,14 +29,14 @@ export function First() {
               Create a key
             </a>
           </div>
-          {!hasKey && <p class="muted">There is no key that may chat yet. The playground needs one, and so does every program.</p>}
+          {!hasKey && <p class="muted">There is no key for chat requests yet. The playground and your programs need one.</p>}
         </div>
       </Panel>
       <Panel title="From your own program" actions={<CopyButton text={line} />}>
         <div class="stack">
           <pre class="sunken">{line}</pre>
           <p class="muted">
-            Any OpenAI client does: its base URL is <code>{`${location.origin}/v1`}</code>, its key one of <a href={href("/keys")}>the keys</a> here.
+            Any OpenAI client works: the base URL is <code>{`${location.origin}/v1`}</code>, the key is one of <a href={href("/keys")}>the keys</a> here.
           </p>
         </div>
       </Panel>

@@ -19,7 +19,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
     return (
       <Panel title={`By ${by}`}>
         <Empty title={`No requests in the last ${view.period}.`} action={view.period !== "month" && <Button onClick={() => adjust({ period: "month", from: null, to: null })}>Show the last month</Button>}>
-          Whatever comes in now is shown here within a quarter of a minute.
+          New requests appear here within 15 seconds.
         </Empty>
       </Panel>
     );
@@ -53,25 +53,25 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
           { name: "First token p50", isNumber: true, show: ({ usage }) => duration(usage.ttft_p50_ms) },
           { name: "p95", isNumber: true, show: ({ usage }) => duration(usage.ttft_p95_ms) },
           {
-            name: "Narrow",
-            head: <span class="visually-hidden">Narrow</span>,
+            name: "Filter",
+            head: <span class="visually-hidden">Filter</span>,
             show: (group) =>
               group.group &&
               within[by] !== group.group && (
                 <button
                   type="button"
                   class="button quiet small"
-                  aria-label={`Narrow the overview to ${groupLabel(group)}`}
+                  aria-label={`Filter the overview by ${groupLabel(group)}`}
                   onClick={() => adjust({ [by]: group.group })}
                 >
-                  Narrow
+                  Filter
                 </button>
               ),
           },
         ]}
       />
       <p class="muted note">
-        What was refused before any model was asked costs nothing and is not counted:{" "}
+        Requests refused before a provider was called cost nothing and are not counted:{" "}
         <a href={href("/requests", { ...within, verdict: "rejected", since_ms, until_ms })}>refused requests</a>
       </p>
     </Panel>

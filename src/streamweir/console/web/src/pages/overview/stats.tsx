@@ -54,7 +54,7 @@ function Stat(props: { name: string; to: string; value: string; exact?: string; 
 function Against(props: { change: Change | null; period: string; isWorse?: boolean }) {
   const { change } = props;
   if (change === null) return null;
-  if (change.isFirst) return <span class="against">none the {props.period} before</span>;
+  if (change.isFirst) return <span class="against">none in the previous {props.period}</span>;
   const tone = props.isWorse && change.isUp ? "bad" : props.isWorse && change.isUp === false ? "good" : "";
   return (
     <span class="against">

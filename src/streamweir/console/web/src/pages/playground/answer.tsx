@@ -120,7 +120,7 @@ function Fate(props: { run: Run }) {
       )}
       {run.ending === "cut" && !fault && (
         <div class="problem" role="alert">
-          The stream ended without its end: what is above is not the whole answer.
+          The stream ended before it was complete. The answer above is incomplete.
         </div>
       )}
       <div class="row" role="status">
@@ -145,7 +145,7 @@ function Figures(props: { run: Run; row: RequestDetail | null }) {
       <Figure name="Total" value={duration(run.endMs)} />
       <Figure name="Tokens in" value={count(use?.prompt ?? row?.prompt_tokens)} />
       <Figure name="Tokens out" value={count(completion)} {...(more ? { title: more } : {})} />
-      <Figure name="Cost" value={row ? dollars(row.cost_usd) : NONE} title={row?.cost_usd ? exactDollars(row.cost_usd) : "Known when the request is settled, where its model has a price"} />
+      <Figure name="Cost" value={row ? dollars(row.cost_usd) : NONE} title={row?.cost_usd ? exactDollars(row.cost_usd) : "Known when the request is settled, if its model has a price"} />
       {run.requestId && (
         <div>
           <dt>Request</dt>

@@ -23,7 +23,7 @@ export function Turns(props: Props) {
             <span class="small muted">{turn.role}</span>
           ) : (
             <Select<"user" | "assistant">
-              label={`Who says turn ${place + 1}`}
+              label={`Role of turn ${place + 1}`}
               value={turn.role}
               options={[
                 ["user", "user"],
@@ -40,10 +40,10 @@ export function Turns(props: Props) {
             ))}
             {(!turn.calls || turn.text) && (
               <textarea
-                aria-label={turn.callId ? `What the tool answers to ${turn.callId}` : `ChunkContent ${place + 1}`}
+                aria-label={turn.callId ? `Tool result for ${turn.callId}` : `Turn ${place + 1}`}
                 rows={Math.min(6, Math.max(1, turn.text.split("\n").length))}
                 dir="auto"
-                placeholder={turn.callId ? `What the tool answers to ${turn.callId}` : ""}
+                placeholder={turn.callId ? `Tool result for ${turn.callId}` : ""}
                 value={turn.text}
                 onInput={(event) => change(place, { ...turn, text: event.currentTarget.value })}
               />
@@ -77,8 +77,8 @@ export function Folds(props: Props) {
       <Fold summary="Parameters" more={[parameters ? `${parameters} set` : "", draft.isStreamed ? "" : "not streamed"].filter(Boolean).join(", ")} opens={Boolean(isOdd)}>
         <Parameters {...props} />
       </Fold>
-      <Fold summary="Tools" more={draft.tools.trim() ? (problems.tools ? "not right yet" : "set") : ""} opens={Boolean(problems.tools)}>
-        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="What the model may call. A call is shown and not carried out: Continue lets you answer it by hand.">
+      <Fold summary="Tools" more={draft.tools.trim() ? (problems.tools ? "invalid" : "set") : ""} opens={Boolean(problems.tools)}>
+        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="The functions that the model can call. A call is shown but not executed; with Continue you can enter its result.">
           {(id, hintId) => (
             <textarea
               id={id}
@@ -94,7 +94,7 @@ export function Folds(props: Props) {
         </Field>
         <div class="row">
           <Button small onClick={() => onChange({ tools: EXAMPLE_TOOLS })}>
-            Take an example
+            Insert an example
           </Button>
           {draft.tools && (
             <Button small tone="quiet" onClick={() => onChange({ tools: "" })}>
@@ -124,7 +124,7 @@ function Fold(props: { summary: string; more?: string; opens: boolean; children:
 }
 
 const EFFORTS = [
-  ["", "not said"],
+  ["", "default"],
   ["none", "none"],
   ["minimal", "minimal"],
   ["low", "low"],
@@ -153,13 +153,13 @@ function Parameters({ draft, problems, onChange }: Props) {
     <div class="form">
       <div class="form-grid">
         {number("temperature", "Temperature", "0 to 2")}
-        {number("maxTokens", "Most tokens", "max_tokens")}
+        {number("maxTokens", "Max tokens", "max_tokens")}
         {number("topP", "Top p", "0 to 1")}
         {number("seed", "Seed", "a whole number")}
         <Field label="Reasoning effort" hint="reasoning_effort">
           {(id) => <Select<string> id={id} value={draft.effort} options={EFFORTS} onChange={(effort) => onChange({ effort })} />}
         </Field>
-        <Field label="Stop at" hint="one sequence per line">
+        <Field label="Stop sequences" hint="one sequence per line">
           {(id, hintId) => (
             <textarea id={id} aria-describedby={hintId} class="mono" rows={1} value={draft.stop} onInput={(event) => onChange({ stop: event.currentTarget.value })} />
           )}
@@ -172,7 +172,7 @@ function Parameters({ draft, problems, onChange }: Props) {
         </label>
         <label class="check">
           <input type="checkbox" checked={draft.hasUsage} disabled={!draft.isStreamed} onChange={(event) => onChange({ hasUsage: event.currentTarget.checked })} />
-          Ask for usage in the stream
+          Request usage in the stream
         </label>
       </div>
     </div>

@@ -21,7 +21,7 @@ export function RawFrames(props: { run: Run; label: string }) {
     else if (element.scrollTop < top.current - 4) follows.current = false; // what is drawn anew moves it down, never up
     top.current = element.scrollTop;
   };
-  if (!frameCount) return <p class="muted small">Each frame shows here as it arrives, with the time since the request was sent.</p>;
+  if (!frameCount) return <p class="muted small">Each frame appears here when it arrives, with the time since the request was sent.</p>;
   return (
     <>
       <div ref={box} class="raw-frames" tabIndex={0} role="region" aria-label={props.label} onScroll={look}>

@@ -54,7 +54,7 @@ export function Cost(props: { row: RequestDetail }) {
       {row.bill && row.cost_usd !== null && <Bill lines={row.bill} cost={row.cost_usd} />}
       <div class="muted small panel-note">
         {row.cost_usd === null && (
-          <p>{row.usage === null ? "Nothing was booked: no model was used." : "The model has no price, so nothing was booked."}</p>
+          <p>{row.usage === null ? "No cost: no provider was called." : "No cost: the model has no price."}</p>
         )}
         {row.cost_usd !== null && !row.bill && (
           <p>
@@ -73,7 +73,7 @@ export function Cost(props: { row: RequestDetail }) {
 
 function Bill(props: { lines: readonly BillLine[]; cost: string }) {
   return (
-    <div class="table-box" tabIndex={0} role="region" aria-label="The bill">
+    <div class="table-box" tabIndex={0} role="region" aria-label="Cost calculation">
       <table class="bill">
         <thead>
           <tr>
@@ -102,7 +102,7 @@ function Bill(props: { lines: readonly BillLine[]; cost: string }) {
         <tfoot>
           <tr>
             <th scope="row" colSpan={3}>
-              Sum
+              Total
             </th>
             <td class="number">
               <strong>{exactDollars(props.cost)}</strong>

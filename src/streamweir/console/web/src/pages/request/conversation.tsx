@@ -14,7 +14,7 @@ export function ConversationView(props: { content: Content; answer: Answer | nul
   return (
     <div class="said">
       {conversation === null ? (
-        <Turn who="Prompt" about="not a chat request that can be read">
+        <Turn who="Prompt" about="not a readable chat request">
           <pre>{content.prompt}</pre>
         </Turn>
       ) : (
@@ -54,7 +54,7 @@ export function ConversationView(props: { content: Content; answer: Answer | nul
         <AnswerTurns answer={props.answer} />
       ) : (
         <Turn who="Answer" isAnswer>
-          {content.answer ? <p class="said-text">{content.answer}</p> : <p class="muted">There was none.</p>}
+          {content.answer ? <p class="said-text">{content.answer}</p> : <p class="muted">No answer.</p>}
         </Turn>
       )}
     </div>

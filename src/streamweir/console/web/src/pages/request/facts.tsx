@@ -11,7 +11,7 @@ export function Outcome(props: { row: RequestDetail }) {
   const { what, whose, todo } = explain(row.verdict, row.error);
   return (
     <Panel
-      title="What became of it"
+      title="Outcome"
       actions={
         <span class="muted small">
           Status {row.status || "none"}
@@ -34,7 +34,7 @@ export function Outcome(props: { row: RequestDetail }) {
         )}
         {row.flags.map((flag) => (
           <p class="muted" key={flag}>
-            <strong>Odd: </strong>
+            <strong>Note: </strong>
             {explainFlag(flag)}
           </p>
         ))}
@@ -48,27 +48,27 @@ export function FactsPanel(props: { row: RequestDetail }) {
   const { nameOf } = useWorkspaces();
   const gaps = [row.gap_p50_ms, row.gap_p99_ms, row.gap_max_ms].map(duration);
   return (
-    <Panel title="Facts" class="one-facts">
+    <Panel title="Details" class="one-facts">
       <Facts
         rows={[
           ["Arrived", <span class="num">{preciseMoment(row.at_ms)}</span>],
-          ["Model, as asked for", named(row.model, row.model && { model: row.model })],
+          ["Requested model", named(row.model, row.model && { model: row.model })],
           ["Target", named(row.target, row.target && { target: row.target })],
           ["Key", named(row.key_name ?? row.key_id, row.key_id && { key: row.key_id })],
           ["Workspace", named(row.workspace && nameOf(row.workspace), row.workspace && { workspace: row.workspace })],
           ["Dialect", row.dialect ?? "–"],
           ["Finish reason", row.finish ?? "–"],
           row.service_tier === null ? null : ["Service tier", <bdi>{row.service_tier}</bdi>],
-          row.chunks === null ? null : ["Pieces from the provider", count(row.chunks)],
-          row.chunks === null || row.chunks < 2 ? null : ["Between them", `p50 ${gaps[0]}, p99 ${gaps[1]}, longest ${gaps[2]}`],
-          ["Body in", bytes(row.bytes_in)],
-          ["Body out", bytes(row.bytes_out)],
+          row.chunks === null ? null : ["Chunks from the provider", count(row.chunks)],
+          row.chunks === null || row.chunks < 2 ? null : ["Time between chunks", `p50 ${gaps[0]}, p99 ${gaps[1]}, longest ${gaps[2]}`],
+          ["Request body", bytes(row.bytes_in)],
+          ["Response body", bytes(row.bytes_out)],
           row.completion_id === null ? null : ["Id in the chunks", <Id id={row.completion_id} />],
-          row.client_id === null ? null : ["The caller's own id", <Id id={row.client_id} />],
+          row.client_id === null ? null : ["Caller's request id", <Id id={row.client_id} />],
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
           row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
-          row.dropped.length === 0 ? null : ["Left out, for the target cannot take it", <code>{row.dropped.join(", ")}</code>],
+          row.dropped.length === 0 ? null : ["Dropped parameters (not supported by the target)", <code>{row.dropped.join(", ")}</code>],
         ]}
       />
     </Panel>
@@ -89,7 +89,7 @@ function named(name: string | null, filter: Record<string, string> | "" | null) 
   if (name === null) return "–";
   const text = <bdi>{name}</bdi>;
   return filter ? (
-    <a href={href("/requests", filter)} title="All requests with this">
+    <a href={href("/requests", filter)} title="Show all requests with this value">
       {text}
     </a>
   ) : (

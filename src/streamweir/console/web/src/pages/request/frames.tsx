@@ -23,7 +23,7 @@ export function Frames(props: { content: Content }) {
           <Cell isOut frames={row.caller} />
         </Fragment>
       ))}
-      {rows.length === 0 && <p class="muted">No frames were kept.</p>}
+      {rows.length === 0 && <p class="muted">No frames are stored.</p>}
       {rows.length > shown && (
         <div class="tape-more">
           <span class="muted small">

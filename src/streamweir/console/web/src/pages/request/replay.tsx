@@ -38,7 +38,7 @@ export function Replay(props: { moments: readonly Moment[] }) {
     return () => cancelAnimationFrame(handle);
   }, [isPlaying, speed, end_ms]);
 
-  if (!moments.length) return <Empty title="No frames were kept to play again." />;
+  if (!moments.length) return <Empty title="No frames are stored." />;
   const play = () => {
     if (at_ms >= end_ms) setAt(0);
     setIsPlaying(!isPlaying);
@@ -71,7 +71,7 @@ export function Replay(props: { moments: readonly Moment[] }) {
       <div class="said">
         <AnswerTurns answer={answer} />
         {answer.choices.length === 0 && answer.fault === null && (
-          <p class="muted">{at_ms > 0 ? "Nothing has come yet." : "Play it, or go to any moment of it."}</p>
+          <p class="muted">{at_ms > 0 ? "Nothing received yet." : "Press Play, or choose a moment."}</p>
         )}
       </div>
     </div>

@@ -41,9 +41,9 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
       }
       actions={
         <>
-          <CopyButton text={live.request_id} label="Copy the id" small={false} />
+          <CopyButton text={live.request_id} label="Copy id" small={false} />
           <Button tone="bad" disabled={isEnding} onClick={stop}>
-            {isEnding ? "Stopping …" : "Stop it"}
+            {isEnding ? "Stopping …" : "Stop"}
           </Button>
         </>
       }
@@ -55,12 +55,12 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
           rows={[
             ["Running for", duration(Math.max(0, now - live.at_ms))],
             ["First token", live.first_ms === null ? "not yet" : duration(live.first_ms - live.at_ms)],
-            ["Tokens in, about", count(live.prompt_tokens)],
-            ["Tokens out, about", count(live.output_tokens)],
+            ["Tokens in (estimate)", count(live.prompt_tokens)],
+            ["Tokens out (estimate)", count(live.output_tokens)],
             ["Tokens per second", rate(speed)],
-            ["Silent for", silent_ms === null ? "–" : <span class={CALM[calmOf(silent_ms)]}>{duration(silent_ms)}</span>],
+            ["Idle for", silent_ms === null ? "–" : <span class={CALM[calmOf(silent_ms)]}>{duration(silent_ms)}</span>],
             ["Cost so far", <span title={exactDollars(live.cost_usd)}>{dollars(live.cost_usd)}</span>],
-            ["Held for it", <span title={exactDollars(live.held_usd)}>{dollars(live.held_usd)}</span>],
+            ["Reserved", <span title={exactDollars(live.held_usd)}>{dollars(live.held_usd)}</span>],
             ["Model", <bdi>{live.model}</bdi>],
             ["Target", live.target === null ? "–" : <bdi>{live.target}</bdi>],
             [
@@ -77,8 +77,8 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
       </Panel>
       <p class="muted small" aria-live="polite">
         {isEnding
-          ? "It was told to stop: its caller gets an error frame, and what it used by then is settled."
-          : "This page follows it. Its way in time, its cost and what was said are shown when it is over."}
+          ? "Stopping: its caller gets an error frame, and the usage so far is settled."
+          : "This page updates every second. Timeline, cost and content are shown when the request ends."}
       </p>
     </Page>
   );

@@ -35,12 +35,12 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
   };
   if (!row.has_content) {
     return (
-      <Panel title="What was said">
+      <Panel title="Content">
         {row.verdict === "rejected" ? (
-          <p class="muted">It was refused before any model was asked: of that nothing is kept.</p>
+          <p class="muted">The request was refused before a provider was called, so there is no content.</p>
         ) : (
           <p class="muted">
-            It was not kept. A key keeps it when that is switched on under <a href={href("/keys")}>Keys</a>, from then on.
+            Not stored. To store content, switch it on for the key under <a href={href("/keys")}>Keys</a>.
           </p>
         )}
       </Panel>
@@ -48,12 +48,12 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
   }
   return (
     <Panel
-      title="What was said"
+      title="Content"
       actions={
         <>
           {content && <ViewChoice isStream={row.stream} />}
           <Button small tone="quiet" onClick={() => setIsDeleting(true)}>
-            Delete it
+            Delete
           </Button>
         </>
       }
@@ -64,14 +64,14 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
       ) : (
         <div class="row">
           <Button onClick={show} disabled={isBusy}>
-            Show what was said
+            Show content
           </Button>
-          <span class="muted small">That you looked is noted in the audit log.</span>
+          <span class="muted small">Reading it is recorded in the audit log.</span>
         </div>
       )}
       {isDeleting && (
-        <Confirm title="Delete what was said?" action="Delete it" onConfirm={() => remove(address).then(props.onDeleted)} onClose={() => setIsDeleting(false)}>
-          <p>The prompt, the answer and the frames of this request are taken away for good. Its row, its usage and its cost stay.</p>
+        <Confirm title="Delete the content?" action="Delete" onConfirm={() => remove(address).then(props.onDeleted)} onClose={() => setIsDeleting(false)}>
+          <p>This deletes the prompt, the answer and the frames of this request. Its log row, usage and cost stay. This cannot be undone.</p>
         </Confirm>
       )}
     </Panel>
@@ -101,7 +101,7 @@ function Shown(props: { row: RequestDetail; content: Content }) {
   const view = chosenView(row.stream);
   return (
     <div class="stack">
-      {content.is_cut && <p class="warn small">There was more than is kept: the end of it is missing here.</p>}
+      {content.is_cut && <p class="warn small">The content exceeded the storage limit: its end is missing.</p>}
       {view === "conversation" && <ConversationView content={content} answer={moments.at(-1)?.answer ?? null} />}
       {view === "frames" && <Frames content={content} />}
       {view === "replay" && <Replay moments={moments} />}

@@ -20,7 +20,7 @@ export function Snippets(props: { row: RequestDetail; content: Content | null })
   const text = snippet(language, { origin: location.origin, dialect: row.dialect, body: kept ?? skeleton(row.model, row.stream) });
   return (
     <Panel
-      title="Ask it again"
+      title="Send it again"
       actions={
         <>
           <Choice label="Language" value={language} options={LANGUAGES} onChange={setLanguage} />
@@ -42,7 +42,7 @@ export function Snippets(props: { row: RequestDetail; content: Content | null })
 }
 
 function about(row: RequestDetail, content: Content | null, isKept: boolean): string {
-  if (isKept) return "With the body as it was sent, but for what looked like a secret.";
-  if (content) return "The body that is kept cannot be sent again: this is one like it.";
-  return row.has_content ? "The body is filled in once what was said is shown." : "The body was not kept: this is one like it.";
+  if (isKept) return "With the original body; anything that looked like a secret is removed.";
+  if (content) return "The stored body cannot be sent again: this is a similar one.";
+  return row.has_content ? "Show the content above to fill in the body." : "The body is not stored: this is a similar one.";
 }

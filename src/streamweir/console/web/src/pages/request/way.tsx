@@ -12,7 +12,7 @@ export function Way(props: { row: RequestDetail }) {
   const [slot, setSlot] = useState<number | null>(null);
   const read = slot === null ? undefined : slots[slot];
   return (
-    <Panel title="Its way in time" actions={<span class="muted small">since it arrived</span>}>
+    <Panel title="Timeline" actions={<span class="muted small">since arrival</span>}>
       <ol class="way">
         {steps.map((step, index) => (
           <li key={index} class={`way-step is-${step.kind} ${step.error ? "is-failed" : ""}`}>
@@ -58,10 +58,10 @@ export function Way(props: { row: RequestDetail }) {
 function noteOf(step: Step, row: RequestDetail, gap: Gap | null, slot: Slot | undefined) {
   if (step.kind !== "answer") return step.note && <bdi class="way-note">{step.note}</bdi>;
   const about = slot
-    ? `${exact(slot.from_ms)} to ${exact(slot.to_ms)}: ${plural(slot.count, "piece")}`
+    ? `${exact(slot.from_ms)} to ${exact(slot.to_ms)}: ${plural(slot.count, "chunk")}`
     : row.strip === null
       ? ""
-      : plural(row.strip.counts.reduce((sum, each) => sum + each, 0), "piece") + (gap ? `, longest gap ${gapText(gap)}` : "");
+      : plural(row.strip.counts.reduce((sum, each) => sum + each, 0), "chunk") + (gap ? `, longest gap ${gapText(gap)}` : "");
   return <span class="way-note num">{about}</span>;
 }
 
@@ -101,11 +101,11 @@ function Pieces(props: { step: Step; slots: readonly Slot[]; gap: Gap | null; sl
       class="way-strip"
       role="slider"
       tabIndex={0}
-      aria-label="The pieces of the answer in time"
+      aria-label="Chunks of the answer over time"
       aria-valuemin={0}
       aria-valuemax={last}
       aria-valuenow={slot ?? 0}
-      aria-valuetext={read ? `${exact(read.from_ms)} to ${exact(read.to_ms)}: ${plural(read.count, "piece")}` : ""}
+      aria-valuetext={read ? `${exact(read.from_ms)} to ${exact(read.to_ms)}: ${plural(read.count, "chunk")}` : ""}
       onPointerMove={point}
       onPointerLeave={() => onSlot(null)}
       onKeyDown={move}

@@ -155,13 +155,13 @@ export function Chips(props: Pick<FilterProps, "filters" | "seen" | "onChange"> 
   const chips = chipsOf(props.filters, (id) => props.seen.keys.get(id) ?? props.seen.workspaces.get(id));
   if (!chips.length) return null;
   return (
-    <ul class="chips" aria-label="Filters in force">
+    <ul class="chips" aria-label="Active filters">
       {chips.map((chip) => (
         <li key={chip.name}>
-          <button type="button" class="chip" title={`${chip.text}: take it away`} onClick={() => props.onChange({ [chip.name]: null })}>
+          <button type="button" class="chip" title={`${chip.text}: remove`} onClick={() => props.onChange({ [chip.name]: null })}>
             <bdi>{chip.text}</bdi>
             <span aria-hidden="true">✕</span>
-            <span class="visually-hidden">take it away</span>
+            <span class="visually-hidden">remove</span>
           </button>
         </li>
       ))}

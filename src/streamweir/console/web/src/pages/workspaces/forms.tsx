@@ -55,14 +55,14 @@ export function WorkspaceForm(props: { balance: Balance | null; onDone: () => vo
           <input type="checkbox" checked={isPrepaid} onChange={(event) => setIsPrepaid(event.currentTarget.checked)} />
           <span>
             Prepaid
-            <span class="hint block">Its keys spend only what was given before; when that is gone, requests are refused. Otherwise spending is booked, and nothing stops it but the budgets of keys.</span>
+            <span class="hint block">Its keys can spend only granted credit; without credit, requests are refused. Otherwise spending is recorded and limited only by the budgets of keys.</span>
           </span>
         </label>
         {error && told !== "name" && <Problem error={error} />}
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>
           <Button type="submit" tone="accent" disabled={isBusy || !name.trim()}>
-            {balance ? "Save" : "Create the workspace"}
+            {balance ? "Save" : "Create workspace"}
           </Button>
         </div>
       </form>
@@ -89,10 +89,10 @@ export function TopUp(props: { balance: Balance; onDone: () => void; onClose: ()
       <form class="form" onSubmit={submit}>
         <p class="muted">
           {balance.prepaid
-            ? `${exactDollars(balance.balance_usd)} is left of ${exactDollars(balance.granted_usd)} given.`
-            : `It pays afterwards: ${exactDollars(balance.spent_usd)} spent, ${exactDollars(balance.granted_usd)} given. Credit limits nothing here unless it is made prepaid.`}
+            ? `${exactDollars(balance.balance_usd)} left of ${exactDollars(balance.granted_usd)} granted.`
+            : `Not prepaid: ${exactDollars(balance.spent_usd)} spent, ${exactDollars(balance.granted_usd)} granted. Credit limits spending only in a prepaid workspace.`}
         </p>
-        <Field label="Amount in dollars" hint={takes ? "Takes credit back: it corrects what was given before." : "A negative amount corrects an earlier one."} error={amountError}>
+        <Field label="Amount in dollars" hint={takes ? "Takes back credit that was granted before." : "A negative amount corrects an earlier one."} error={amountError}>
           {(id, hintId) => (
             <input
               id={id}
@@ -108,14 +108,14 @@ export function TopUp(props: { balance: Balance; onDone: () => void; onClose: ()
             />
           )}
         </Field>
-        <Field label="Note" hint="What it is for; it stands in the ledger." error={told === "note" ? (error?.message ?? null) : null}>
+        <Field label="Note" hint="Shown in the ledger." error={told === "note" ? (error?.message ?? null) : null}>
           {(id, hintId) => <input id={id} aria-describedby={hintId} maxLength={500} autocomplete="off" value={note} onInput={(event) => setNote(event.currentTarget.value)} />}
         </Field>
         {error && told !== "amount_usd" && told !== "note" && <Problem error={error} />}
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>
           <Button type="submit" tone={takes ? "bad" : "accent"} disabled={isBusy || !text || isOdd}>
-            {takes ? "Take back" : "Give"} {text && !isOdd ? exactDollars(text.replace("-", "")) : ""}
+            {takes ? "Take back" : "Grant"} {text && !isOdd ? exactDollars(text.replace("-", "")) : ""}
           </Button>
         </div>
       </form>

@@ -31,7 +31,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
       {!data ? (
         !error && <Waiting />
       ) : !data.data.length ? (
-        <Empty title={before === null ? "Nothing was booked yet" : "There is nothing older"}>Each request holds an amount when it is let in and settles when it is over; credit is booked here, too.</Empty>
+        <Empty title={before === null ? "No ledger rows yet" : "No older rows"}>Each request reserves an amount when it is admitted, and is settled when it ends. Credit is listed here, too.</Empty>
       ) : (
         <Table<LedgerRow>
           label="Ledger"
@@ -63,14 +63,14 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
 }
 
 const KINDS: Record<string, [Tone, string, string]> = {
-  hold: ["plain", "held", "Set aside when a request was let in"],
-  settle: ["plain", "settled", "The request is over: what was held and not spent comes back"],
-  credit: ["accent", "credit", "Given to the workspace, or taken back"],
+  hold: ["plain", "reserved", "Set aside when the request was admitted"],
+  settle: ["plain", "settled", "The request ended: the unspent part of the reservation is released"],
+  credit: ["accent", "credit", "Granted to the workspace, or taken back"],
 };
 
 function Kind(props: { kind: string }) {
   const isMore = props.kind.startsWith("extend.");
-  const [tone, name, about] = isMore ? (["plain", "held more", "A stream needed more than was held at first"] as const) : (KINDS[props.kind] ?? ["plain", props.kind, ""]);
+  const [tone, name, about] = isMore ? (["plain", "extended", "A stream needed more than was reserved at first"] as const) : (KINDS[props.kind] ?? ["plain", props.kind, ""]);
   return (
     <Badge tone={tone} title={about}>
       {name}
