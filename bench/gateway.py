@@ -67,7 +67,7 @@ def systems_of(setting: Setting, options: argparse.Namespace) -> list[System]:
         "nginx (NGINX=... names one)": nginx(setting),
         "haproxy (HAPROXY=... names one)": haproxy(setting),
         "streamweir (STREAMWEIR=... names one)": streamweir(setting, has_books=True),
-        "streamweir without books": streamweir(setting, has_books=False),
+        "streamweir without accounting": streamweir(setting, has_books=False),
     }
     if (other_build := before(setting)) is not None:
         known["the build that BEFORE=... names"] = other_build

@@ -25,7 +25,7 @@ KEY = f"sk-{secrets.token_hex(16)}"
 QUIET_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
 CHAT = "/v1/chat/completions"
-STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without books", "before"
+STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without accounting", "before"
 
 LIMITS = """\
 rpm = 1000000000

@@ -10,7 +10,7 @@ from bench.plot import Group, Line, bars, lines
 from bench.record import DIRECT, Record
 from bench.report import as_json, markdown, plots, write
 
-OURS, PLAIN = "streamweir", "without books"
+OURS, PLAIN = "streamweir", "without accounting"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
