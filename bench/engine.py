@@ -15,8 +15,8 @@ from time import perf_counter
 
 import msgspec
 
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode
@@ -97,7 +97,7 @@ def exchange_of(source: str, mode: Mode, dialect: str) -> Exchange:
     reply = Reply(
         id="chatcmpl-ours", now=lambda: 1744220042, model="openai/gpt-4o-mini", include_usage=mode is Mode.PASS
     )
-    return Exchange(provider_named(source), DIALECTS[dialect], reply, mode, Meter())
+    return Exchange(provider_named(source), FRONTENDS.by_name[dialect], reply, mode, Meter())
 
 
 CASES: list[tuple[str, str, Mode, str, Callable[[], tuple[bytes, list[bytes]]], float | None]] = [

@@ -30,8 +30,8 @@ from streamweir.core.events import (
     TextDelta,
     UsageReported,
 )
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
@@ -99,7 +99,7 @@ def test_an_answer_is_read_whole_by_the_decoder_of_its_wire(mock_port: int, kind
 
 def exchanged(body: bytes, kind: str, mode: Mode) -> tuple[Exchange, bytes]:
     reply = Reply(id="chatcmpl-ours", now=lambda: 0, model="asked", target_model="ours", include_usage=True)
-    exchange = Exchange(provider_named(kind), DIALECTS["openai"], reply, mode, Meter())
+    exchange = Exchange(provider_named(kind), FRONTENDS.by_name["openai"], reply, mode, Meter())
     return exchange, exchange.feed(body)
 
 

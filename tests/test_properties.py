@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from streamweir.cli.replay import replay
 from streamweir.core.events import Event
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import native_wire, provider_named
 from support.comparison import joined
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS as RULES
@@ -40,10 +40,10 @@ def events_of(source: str, pieces: Sequence[bytes]) -> list[Event]:
 
 
 def exchanged(source: str, dialect: str, *, usage: bool, mode: Mode | None = None) -> Exchange:
-    form = DIALECTS[dialect]
-    reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="vendor/model", include_usage=usage)
-    chosen = mode or plan(canonical_dialects(source), form, reply)
-    return Exchange(provider_named(source), form, reply, chosen, Meter())
+    frontend = FRONTENDS.by_name[dialect]
+    reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="vendor/model", include_usage=usage)
+    chosen = mode or plan(native_wire(source), frontend, reply)
+    return Exchange(provider_named(source), frontend, reply, chosen, Meter())
 
 
 def written(exchange: Exchange, pieces: Sequence[bytes]) -> bytes:
@@ -59,7 +59,7 @@ def test_no_cut_changes_the_events(case: tuple[str, bytes], where: list[int]) ->
     assert events_of(source, cut(body, where)) == events_of(source, [body])
 
 
-@given(st.sampled_from(BODIES), places, st.sampled_from(sorted(DIALECTS)), st.booleans())
+@given(st.sampled_from(BODIES), places, st.sampled_from(sorted(FRONTENDS.dialects)), st.booleans())
 def test_no_cut_changes_the_bytes(case: tuple[str, bytes], where: list[int], dialect: str, usage: bool) -> None:
     source, body = case
     pieces = [cut(body, where), [body]]

@@ -2,7 +2,7 @@
 
 from streamweir.core.events import Event
 from streamweir.core.stage import Stage
-from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.base import Reply
 from streamweir.frontends.chat.encoder import Encoder
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.pipeline.commit import CommitGate

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import StreamweirError, UpstreamError
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline import canonical
 from streamweir.pipeline.exchange import WholeExchange
 from streamweir.pipeline.meter import Meter, Record, Scope, Settlement
@@ -32,7 +32,7 @@ def told(body: bytes, mode: Mode, scope: Scope = SCOPE, parts: Sequence[bytes] =
     """All that is known of an answer when it is over."""
     meter = Meter(3, scope=scope)
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", target_model="t")
-    exchange = WholeExchange(provider_named("openai"), DIALECTS["openai"], reply, mode, meter)
+    exchange = WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
     out = b"".join([exchange.feed(part) for part in parts or (body,)]) + exchange.finish()
     assert exchange.ended
     record = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
@@ -235,7 +235,7 @@ def test_a_report_that_cannot_be_true_is_flagged() -> None:
 def test_it_ends_once() -> None:
     meter = Meter(3)
     reply = Reply(id="chatcmpl-ours", now=lambda: 7)
-    exchange = WholeExchange(provider_named("openai"), DIALECTS["openai"], reply, Mode.FILTER, meter)
+    exchange = WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, Mode.FILTER, meter)
     out = exchange.feed(openai_whole()) + exchange.finish()
     assert out
     settled = meter.settle()

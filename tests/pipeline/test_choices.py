@@ -7,8 +7,8 @@ import pytest
 
 from streamweir.core.errors import StreamweirError
 from streamweir.core.verdict import Verdict
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode
@@ -42,12 +42,12 @@ def candidate(index: int, finish: str = "STOP") -> dict[str, Any]:
 
 def exchange(choices: int, mode: Mode = Mode.TRANSLATE, provider: str = "openai") -> Exchange:
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", include_usage=True, choices=choices)
-    return Exchange(provider_named(provider), DIALECTS["openai"], reply, mode, Meter())
+    return Exchange(provider_named(provider), FRONTENDS.by_name["openai"], reply, mode, Meter())
 
 
 def whole(body: dict[str, Any], choices: int, mode: Mode = Mode.TRANSLATE, provider: str = "openai") -> WholeExchange:
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", choices=choices)
-    answer = WholeExchange(provider_named(provider), DIALECTS["openai"], reply, mode, Meter())
+    answer = WholeExchange(provider_named(provider), FRONTENDS.by_name["openai"], reply, mode, Meter())
     answer.feed(json.dumps(body).encode())
     answer.finish()
     return answer

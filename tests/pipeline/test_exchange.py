@@ -8,12 +8,12 @@ import pytest
 from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter, UsageSource
 from streamweir.pipeline.plan import Mode, plan
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import native_wire, provider_named
 
 HEAD = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -41,11 +41,11 @@ class Run:
     """One exchange of an OpenAI upstream with an openai caller."""
 
     def __init__(self, *, usage: bool, mode: Mode | None = None, dialect: str = "openai") -> None:
-        form = DIALECTS[dialect]
+        frontend = FRONTENDS.by_name[dialect]
         reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="gpt-4o", include_usage=usage)
-        chosen = mode or plan(canonical_dialects("openai"), form, reply)
+        chosen = mode or plan(native_wire("openai"), frontend, reply)
         self.meter = Meter()
-        self.exchange = Exchange(provider_named("openai"), form, reply, chosen, self.meter)
+        self.exchange = Exchange(provider_named("openai"), frontend, reply, chosen, self.meter)
         self.out = b""
 
     def feed(self, *frames: bytes) -> "Run":
@@ -114,12 +114,13 @@ def test_nothing_goes_out_before_model_output() -> None:
 
 def test_release_commits_what_is_there() -> None:
     for mode in Mode:
-        run = Run(usage=True, mode=mode).feed(ROLE)
+        shows_usage = mode is not Mode.FILTER
+        run = Run(usage=shows_usage, mode=mode).feed(ROLE)
         run.out += run.exchange.release()
         assert run.exchange.committed
         assert run.exchange.release() == b""
         run.feed(HELLO, STOP, REPORT, DONE)
-        assert len(run.documents) == 5
+        assert len(run.documents) == (5 if shows_usage else 4)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -472,18 +473,18 @@ def test_only_the_dialect_that_the_upstream_writes_can_pass(dialect: str) -> Non
 
 
 def test_a_pinned_id_or_time_is_never_passed() -> None:
-    form, canonical = DIALECTS["openai"], canonical_dialects("openai")
-    assert plan(canonical, form, Reply(id="x", now=lambda: 0)) is Mode.FILTER
-    assert plan(canonical, form, Reply(id="x", now=lambda: 0, include_usage=True)) is Mode.PASS
-    assert plan(canonical, form, Reply(id="x", now=lambda: 0, pinned=True)) is Mode.TRANSLATE
-    assert plan(canonical, form, Reply(id="x", now=lambda: 0, created=1)) is Mode.TRANSLATE
-    assert plan(canonical_dialects("anthropic"), form, Reply(id="x", now=lambda: 0)) is Mode.TRANSLATE
+    frontend, wire = FRONTENDS.by_name["openai"], native_wire("openai")
+    assert plan(wire, frontend, Reply(id="x", now=lambda: 0)) is Mode.FILTER
+    assert plan(wire, frontend, Reply(id="x", now=lambda: 0, include_usage=True)) is Mode.PASS
+    assert plan(wire, frontend, Reply(id="x", now=lambda: 0, pinned=True)) is Mode.TRANSLATE
+    assert plan(wire, frontend, Reply(id="x", now=lambda: 0, created=1)) is Mode.TRANSLATE
+    assert plan(native_wire("anthropic"), frontend, Reply(id="x", now=lambda: 0)) is Mode.TRANSLATE
 
 
 class TestWhole:
     def exchange(self, meter: Meter) -> WholeExchange:
         reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="gpt-4o")
-        return WholeExchange(provider_named("openai"), DIALECTS["openai"], reply, Mode.FILTER, meter)
+        return WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, Mode.FILTER, meter)
 
     def test_a_stream_is_folded(self) -> None:
         meter = Meter()

@@ -8,12 +8,12 @@ import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.core.verdict import Verdict
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter, Scope, UsageSource
 from streamweir.pipeline.plan import Mode, plan
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import native_wire, provider_named
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.outcome import BUFFERING
 from support.outcome import DIALECTS as NAMES
@@ -32,11 +32,11 @@ class Run:
     def __init__(
         self, kind: str = "openai", dialect: str = "openai", *, mode: Mode | None = None, scope: Scope | None = None
     ) -> None:
-        form, provider = DIALECTS[dialect], provider_named(kind)
-        reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m", include_usage=True)
+        frontend, provider = FRONTENDS.by_name[dialect], provider_named(kind)
+        reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=True)
         self.meter = Meter(3, scope=scope)
-        chosen = mode or plan(canonical_dialects(kind), form, reply)
-        self.exchange = Exchange(provider, form, reply, chosen, self.meter)
+        chosen = mode or plan(native_wire(kind), frontend, reply)
+        self.exchange = Exchange(provider, frontend, reply, chosen, self.meter)
         self.out = b""
 
     def feed(self, pieces: Sequence[bytes]) -> "Run":
@@ -171,10 +171,10 @@ def test_no_usage_is_counted_for_nobody() -> None:
 @pytest.mark.parametrize("dialect", BUFFERING)
 @pytest.mark.parametrize("error", [BUDGET, None], ids=["cut", "gone"])
 def test_a_whole_answer(dialect: str, error: CallerError | None) -> None:
-    form, meter, body = DIALECTS[dialect], Meter(3), openai_whole()
-    reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m")
-    mode = plan(canonical_dialects("openai"), form, reply)
-    exchange = WholeExchange(provider_named("openai"), form, reply, mode, meter)
+    frontend, meter, body = FRONTENDS.by_name[dialect], Meter(3), openai_whole()
+    reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m")
+    mode = plan(native_wire("openai"), frontend, reply)
+    exchange = WholeExchange(provider_named("openai"), frontend, reply, mode, meter)
     assert exchange.feed(body[:50]) == b""
     assert exchange.detach(error) == b""
     assert (exchange.failure, exchange.ended) == (error, False)
@@ -203,8 +203,13 @@ def test_of_a_report_that_cannot_be_true_is_shown_what_is_billed(
 
 
 def test_of_a_report_that_cannot_be_true_a_whole_answer_shows_what_is_billed() -> None:
-    form, meter = DIALECTS["openai"], Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000))
-    exchange = WholeExchange(provider_named("openai"), form, Reply(id="chatcmpl-x", now=lambda: 7), Mode.FILTER, meter)
+    frontend, meter = (
+        FRONTENDS.by_name["openai"],
+        Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000)),
+    )
+    exchange = WholeExchange(
+        provider_named("openai"), frontend, Reply(id="chatcmpl-x", now=lambda: 7), Mode.FILTER, meter
+    )
     out = exchange.feed(openai_whole(usage=(7, 100_000))) + exchange.finish()
     assert json.loads(out)["usage"]["completion_tokens"] == 999
     assert meter.settle().usage.completion_tokens == 999

@@ -10,6 +10,7 @@ from streamweir.providers.base import Target
 from streamweir.providers.compatible import VENDORS, Vendor, provider_of
 from streamweir.providers.openai.request import write_body
 from streamweir.wire import jsonio
+from streamweir.wire.native import NativeWire
 from support.openai_body import HELLO, plain, sent_by
 
 EVERYTHING: dict[str, Any] = {
@@ -164,8 +165,7 @@ def test_what_a_vendor_cannot_take_is_left_out_and_named(name: str) -> None:
 def test_a_row_is_plausible(vendor: Vendor) -> None:
     assert vendor.base_url.startswith(("https://", "http://localhost"))
     assert not vendor.base_url.endswith("/")
-    assert vendor.canonical_for <= {"openai"}
-    assert (vendor.canonical_for != frozenset()) is (vendor.name == "openai")
+    assert vendor.native_wire == (NativeWire.OPENAI_CHAT if vendor.name == "openai" else None)
     assert not vendor.refuses & {"model", "messages", "stream", "stream_options"}
 
 

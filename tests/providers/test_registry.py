@@ -5,10 +5,11 @@ import pytest
 from streamweir.providers.compatible import VENDORS
 from streamweir.providers.registry import (
     abort_stops_billing,
-    canonical_dialects,
     default_base_url,
+    native_wire,
     provider_named,
 )
+from streamweir.wire.native import NativeWire
 
 
 @pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
@@ -28,9 +29,9 @@ def test_an_unknown_name(name: str) -> None:
         provider_named(name)
 
 
-def test_only_openai_itself_writes_a_dialect_of_ours() -> None:
-    assert canonical_dialects("openai") == {"openai"}
-    assert not any(canonical_dialects(name) for name in ("anthropic", "azure", "gemini", "groq", "openai-compatible"))
+def test_only_openai_itself_writes_a_wire_that_may_be_passed_on() -> None:
+    assert native_wire("openai") is NativeWire.OPENAI_CHAT
+    assert not any(native_wire(name) for name in ("anthropic", "azure", "gemini", "groq", "openai-compatible"))
 
 
 @pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])

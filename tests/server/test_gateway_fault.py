@@ -166,7 +166,7 @@ async def broken(
                 place,
                 provider=provider(place.provider) if provider is not None else place.provider,
                 upstream=upstream(place.upstream) if upstream is not None else place.upstream,
-                canonical_for=place.canonical_for if passes else frozenset(),
+                native_wire=place.native_wire if passes else None,
             )
             yield gate, up
             await gate.vacated()

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from streamweir.core.errors import UpstreamError
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import WholeExchange
 from streamweir.pipeline.large_answer import is_large
 from streamweir.pipeline.large_answer_wire import ORIGIN, Origin
@@ -77,7 +77,7 @@ ANSWERS = {
 def exchange_of(kind: str, dialect: str) -> tuple[WholeExchange, Meter]:
     meter = Meter(3, scope=Scope(1000))
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", target_model="t", choices=1)
-    return WholeExchange(provider_named(kind), DIALECTS[dialect], reply, Mode.TRANSLATE, meter), meter
+    return WholeExchange(provider_named(kind), FRONTENDS.by_name[dialect], reply, Mode.TRANSLATE, meter), meter
 
 
 def facts_of(meter: Meter) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute
 
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import StreamweirError
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
@@ -305,12 +305,12 @@ async def api_on(
 
 def _begin(request: Request, response: Response, admission: Admission) -> None:
     """In the place of a conversation: says what it would have been."""
-    said = {"key": admission.key.id, "dialect": admission.dialect.name, "body": json.loads(request.body)}
+    said = {"key": admission.key.id, "dialect": admission.frontend.name, "body": json.loads(request.body)}
     response.send(json_answer({**said, "headers": request.headers}))
 
 
-def _refuse(_: Request, error: StreamweirError, headers: Headers, dialect: Dialect, _key: Key) -> Answer:
-    return failure_answer(error, dialect, headers)
+def _refuse(_: Request, error: StreamweirError, headers: Headers, frontend: Frontend, _key: Key) -> Answer:
+    return failure_answer(error, frontend, headers)
 
 
 async def _no_metrics() -> bytes:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.frontends.chat.openai import OPENAI
-from streamweir.server.http.answers import failure_answer
+from streamweir.server.http.answers import api_failure_answer
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.listener import HttpLimits, HttpServer
 from streamweir.server.http.message import Answer, Request, Response
@@ -54,13 +53,13 @@ class _Application:
         raise AssertionError("everything is taken by its head")
 
     def refuse(self, _: Request, error: StreamweirError, /) -> Answer:
-        return failure_answer(error, OPENAI)
+        return api_failure_answer(error)
 
     def _fault(self, _: Request, reason: BaseException) -> Answer:
         if isinstance(reason, StreamweirError):
-            return failure_answer(reason, OPENAI)
+            return api_failure_answer(reason)
         self._faults.append(reason)
-        return failure_answer(GatewayFault("internal_error", "a fault"), OPENAI)
+        return api_failure_answer(GatewayFault("internal_error", "a fault"))
 
 
 @contextmanager

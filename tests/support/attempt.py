@@ -20,15 +20,13 @@ from typing import Any
 from msgspec import structs
 
 from streamweir.core.errors import StreamweirError
-from streamweir.core.request import read_request
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import EVENT_STREAM, Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target
-from streamweir.providers.registry import canonical_dialects, provider_named
-from streamweir.server.http import answers
+from streamweir.providers.registry import native_wire, provider_named
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.http.timers import TimerQueue
 from streamweir.server.relay.capture import Capture, CapturedRelay
@@ -178,13 +176,13 @@ async def attempt(
     **timing: float,
 ) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
     """`prepare` is called with the relay before it runs. `timing`: members of `TIMING`."""
-    form, provider, watch, line = DIALECTS[dialect], provider_named(kind), Attended(places), Line()
+    frontend, provider, watch, line = FRONTENDS.by_name[dialect], provider_named(kind), Attended(places), Line()
     members = {"model": "m", "messages": MESSAGES, "stream": stream}
-    chat = read_request(members | ({"stream_options": {"include_usage": True}} if stream else {}), form.request)
-    reply = Reply(id=form.id_form.make(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
+    chat = frontend.parse(members | ({"stream_options": {"include_usage": True}} if stream else {}), {})
+    reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
     meter = meter or Meter(3)
     make = Exchange if stream else WholeExchange
-    exchange = make(provider, form, reply, mode or plan(canonical_dialects(kind), form, reply), meter)
+    exchange = make(provider, frontend, reply, mode or plan(native_wire(kind), frontend, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
     parts = AttemptParts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
     relay = Relay(parts) if recording is None else CapturedRelay(recording, parts)
@@ -207,7 +205,7 @@ async def attempt(
 
 
 def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
-    return answers.EVENT_STREAM if stream else ()
+    return EVENT_STREAM if stream else ()
 
 
 def _timing(changes: dict[str, float]) -> AttemptTimeouts:

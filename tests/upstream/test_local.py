@@ -18,13 +18,14 @@ from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.request import read_request
 from streamweir.core.verdict import Verdict
-from streamweir.frontends.chat.dialect import Reply
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter, UsageSource
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target, UpstreamRequest
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import native_wire, provider_named
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.local import (
@@ -113,7 +114,8 @@ class TestAnswers:
         form = DIALECTS[dialect]
         reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model="local/smollm2", include_usage=True)
         meter = Meter()
-        exchange = Exchange(PROVIDER, form, reply, plan(canonical_dialects("llamacpp"), form, reply), meter)
+        frontend = ChatFrontend(form)
+        exchange = Exchange(PROVIDER, frontend, reply, plan(native_wire("llamacpp"), frontend, reply), meter)
         out: list[bytes] = []
         answer = Answer(lambda data: out.append(exchange.feed(data)))
         upstream = LocalUpstream(address)
@@ -133,7 +135,7 @@ class TestAnswers:
         upstream = LocalUpstream(address)
         answer = await answered(upstream, asked(stream=False))
         await upstream.close()
-        exchange = WholeExchange(PROVIDER, form, reply, Mode.TRANSLATE, Meter())
+        exchange = WholeExchange(PROVIDER, ChatFrontend(form), reply, Mode.TRANSLATE, Meter())
         document = json.loads(exchange.feed(answer.body) + exchange.finish())
         assert document["choices"][0]["message"]["content"]
         assert document["usage"]["completion_tokens"] == 6

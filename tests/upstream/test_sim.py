@@ -11,13 +11,13 @@ import pytest
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.request import read_request
-from streamweir.frontends.chat.dialect import Reply
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter, UsageSource
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.base import Target, UpstreamRequest
-from streamweir.providers.registry import canonical_dialects, provider_named
+from streamweir.providers.registry import native_wire, provider_named
 from streamweir.upstream.base import Call, Upstream
 from streamweir.upstream.script import MODELS, SCRIPTS, Step, play
 from streamweir.upstream.sim import MODELS as LISTED
@@ -338,10 +338,10 @@ class Caller(Listener):
 
 async def ask(model: str, dialect: str = "openai", asked: bool = True, **more: Any) -> Caller:
     """One streamed answer of a script, through the whole chain. Where it does not end, its caller loses patience."""
-    form = DIALECTS[dialect]
-    reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model=f"sim/{model}", include_usage=asked)
-    mode = plan(canonical_dialects("openai"), form, reply)
-    caller = Caller(Exchange(PROVIDER, form, reply, mode, Meter()))
+    frontend = FRONTENDS.by_name[dialect]
+    reply = Reply(id=frontend.make_id(bytes(24)), now=lambda: 7, model=f"sim/{model}", include_usage=asked)
+    mode = plan(native_wire("openai"), frontend, reply)
+    caller = Caller(Exchange(PROVIDER, frontend, reply, mode, Meter()))
     call = await simulator().open(request_for(model, **more), caller)
     if model.startswith(("stall", "endless")):
         await caller.heard(1 + int(model.partition("at=")[2] or 20))
@@ -436,7 +436,7 @@ BEFORE = {
 """Scripts that fail before any text has gone out, and the code that the caller is answered with."""
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FRONTENDS.dialects)
 @pytest.mark.parametrize("model", BEFORE)
 async def test_a_failure_before_the_commit_writes_nothing(model: str, dialect: str) -> None:
     caller = await ask(model, dialect)
@@ -501,9 +501,9 @@ async def test_usage_is_settled_once_wherever_it_stood(word: str, total: int, so
 @pytest.mark.parametrize("rules", [rules for rules in RULES if not rules.is_bitseek], ids=lambda rules: rules.name)
 @pytest.mark.parametrize("model", [*COMPLETE, *AFTER, *BEFORE, "html"])
 async def test_whole_answers_in_every_dialect_that_has_them(model: str, rules: Rules) -> None:
-    form = DIALECTS[rules.name]
-    reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model=f"sim/{model}")
-    caller = Caller(WholeExchange(PROVIDER, form, reply, Mode.TRANSLATE, Meter()))
+    frontend = FRONTENDS.by_name[rules.name]
+    reply = Reply(id=frontend.make_id(bytes(24)), now=lambda: 7, model=f"sim/{model}")
+    caller = Caller(WholeExchange(PROVIDER, frontend, reply, Mode.TRANSLATE, Meter()))
     call = await simulator().open(request_for(model, stream=False), caller)
     if model.startswith(("stall", "endless")):
         await caller.heard(2)

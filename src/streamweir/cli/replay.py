@@ -14,17 +14,15 @@ from typing import NoReturn
 import click
 
 from streamweir.core.events import Event, StreamFailed, StreamStarted
-from streamweir.frontends.chat.dialect import Dialect, Reply
-from streamweir.frontends.chat.encoder import Encoder
-from streamweir.frontends.chat.errors import envelope
+from streamweir.frontends.base import Frontend, Reply
+from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import plan
 from streamweir.providers.base import Provider
-from streamweir.providers.registry import canonical_dialects, provider_named, provider_names
-from streamweir.wire import jsonio
+from streamweir.providers.registry import native_wire, provider_named, provider_names
 
 FAILED = 3
 
@@ -108,24 +106,25 @@ def replay(
     form = DIALECTS[dialect]
     if buffered and form.whole_object is None:
         raise WrongUse(f"{dialect} always streams: it has no buffered answer")
-    reply = _reply(data, provider, form, model, usage, id, created)
-    mode = plan(canonical_dialects(source), form, reply)
+    frontend = ChatFrontend(form)
+    reply = _reply(data, provider, frontend, model, usage, id, created)
+    mode = plan(native_wire(source), frontend, reply)
     if buffered:
-        whole = WholeExchange(provider, form, reply, mode, Meter())
+        whole = WholeExchange(provider, frontend, reply, mode, Meter())
         out = whole.feed(data) + whole.finish()
-        return (out, True) if whole.failure is None else (jsonio.encode(envelope(whole.failure, form)), False)
+        return (out, True) if whole.failure is None else (frontend.write_error(whole.failure).body, False)
     meter = Meter()
-    exchange = Exchange(provider, form, reply, mode, meter)
+    exchange = Exchange(provider, frontend, reply, mode, meter)
     out = exchange.feed(data) + exchange.finish()
     if exchange.failure is not None:  # nothing was sent yet: the gateway would answer with a status instead
-        out = b"".join(Encoder(form, reply).feed(StreamFailed(exchange.failure)))
+        out = b"".join(frontend.encoder(reply).feed(StreamFailed(exchange.failure)))
     return out, meter.record.completed
 
 
 def _reply(
     data: bytes,
     provider: Provider,
-    dialect: Dialect,
+    frontend: Frontend,
     model: str | None,
     usage: bool,
     id: str | None,
@@ -136,7 +135,7 @@ def _reply(
         started = next((event for event in _events(provider, data) if isinstance(event, StreamStarted)), None)
         time = (started.created if started is not None else None) or 0
     return Reply(
-        id=id if id is not None else dialect.id_form.make(hashlib.sha256(data).digest()),
+        id=id if id is not None else frontend.make_id(hashlib.sha256(data).digest()),
         pinned=id is not None,
         created=created,
         now=lambda: time,

@@ -22,7 +22,7 @@ from streamweir.config.address import (
 from streamweir.config.error import Complaint, ConfigError, entry, member
 from streamweir.config.guess import SHORTEST, is_easy_to_guess
 from streamweir.config.model import Config, Key, Model, Provider, Server
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.route import LONGEST_NAME
 from streamweir.providers.registry import provider_names
 
@@ -262,8 +262,8 @@ def _equal_keys(keys: Sequence[Key]) -> Iterator[Complaint]:
 
 
 def _dialect(where: str, name: str) -> Iterator[Complaint]:
-    if name not in DIALECTS:
-        yield Complaint(where, f"unknown dialect {dumps(name)}: expected {', '.join(DIALECTS)}")
+    if name not in (names := FRONTENDS.dialects):
+        yield Complaint(where, f"unknown dialect {dumps(name)}: expected {', '.join(names)}")
 
 
 def _model_name(where: str, name: str, longest: int = LONGEST_NAME) -> Iterator[Complaint]:

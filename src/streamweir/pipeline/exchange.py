@@ -7,12 +7,11 @@ The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `rel
 anything may have been written (`committed`) and whether all is said (`ended`). A failure before
 the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
 elsewhere. Detached from its caller it reads on and writes nothing more: what is still to come is
-the usage. `WholeExchange` is the same for a caller who did not ask for a stream; its short way, where
-a stream would pass, is `pipeline.canonical`.
+the usage. `WholeExchange` is the same for a caller who did not ask for a stream. The caller's API is whatever
+`Frontend` it is given; what passes frames of one wire to a frontend of the same is found in `pipeline.native`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
@@ -20,18 +19,14 @@ from streamweir.core.completion import Accumulator
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
 from streamweir.core.usage import Usage
-from streamweir.frontends.chat.dialect import Dialect, Reply, identity_of
-from streamweir.frontends.chat.encoder import Encoder
-from streamweir.frontends.chat.whole import encode_whole
-from streamweir.pipeline.canonical import take_canonical
+from streamweir.frontends.base import Frontend, Reply, StreamEncoder, WholeBody
 from streamweir.pipeline.commit import MOST_HELD, CommitGate
 from streamweir.pipeline.intake import Intake
-from streamweir.pipeline.large_answer import LARGEST_ON_LOOP, Writing, Written, is_large, writing_of
+from streamweir.pipeline.large_answer import LARGEST_ON_LOOP, Writing, is_large, writing_of
 from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.native import NATIVE, Tap
 from streamweir.pipeline.plan import Mode
-from streamweir.pipeline.tap import Tap
 from streamweir.providers.base import Provider, truncated
-from streamweir.wire import jsonio
 from streamweir.wire.sse import EventTooLarge, Frame
 
 MOST_STREAMED_TEXT = 4 * 1024 * 1024
@@ -44,9 +39,9 @@ class Exchange:
 
     # What translates is made when it is needed: most streams that may pass do so to their end.
     _decode: Callable[[Frame], Sequence[Event]]
-    _encoder: Encoder
+    _encoder: StreamEncoder
 
-    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+    def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.has_moved = False
         """An event was read since whoever looks at this has set it back."""
         self._is_over = False
@@ -55,15 +50,16 @@ class Exchange:
         self._meter = meter
         self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = reply
-        self._dialect = dialect
+        self._frontend = frontend
         self._intake = Intake(provider, reply.choices, most_whole=LARGEST_ON_LOOP)
         self._split = self._intake.split
         self._gate = CommitGate()
-        self._tap = None
-        if mode is not Mode.TRANSLATE:
-            self._tap = Tap(meter.record, include_usage=reply.include_usage, choices=reply.choices)
-        if self._tap is None:
+        self._tap: Tap | None = None
+        wire = frontend.native_wire if mode is not Mode.TRANSLATE else None
+        if wire is None:
             self._begin_to_translate()
+        else:
+            self._tap = NATIVE[wire].tap(meter.record, mode is Mode.PASS, reply.choices)
         # Frames that may pass, with the bytes that go out for them, until the commit.
         self._waiting: list[tuple[Frame, bytes]] = []
 
@@ -84,6 +80,11 @@ class Exchange:
     @property
     def failure(self) -> StreamweirError | None:
         return self._gate.failure
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What may be written in the silence of a stream that has begun."""
+        return self._frontend.keep_alive
 
     @property
     def passes(self) -> bool:
@@ -159,9 +160,7 @@ class Exchange:
     def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
         """In the place of the end of an answer that is whole, where that was not written: it is not for the caller."""
         self._meter.detach(error, delivered)
-        return b"".join(
-            Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter)).feed(StreamFailed(error))
-        )
+        return b"".join(self._new_encoder().feed(StreamFailed(error)))
 
     def release(self) -> bytes:
         """Commit now: the status cannot be held back any longer."""
@@ -207,7 +206,7 @@ class Exchange:
         self._begin_to_translate()
         waiting, self._waiting = self._waiting, []
         if self.committed:
-            for frame in _traces(tap):
+            for frame in tap.traces():
                 for event in self._decode(frame):
                     self._encoder.feed(event)
             waiting = tap.held
@@ -219,8 +218,8 @@ class Exchange:
         self._decode = self._intake.decode
         self._encoder = self._new_encoder()
 
-    def _new_encoder(self) -> Encoder:
-        return Encoder(self._dialect, _complete(self._reply, self._dialect, self._meter))
+    def _new_encoder(self) -> StreamEncoder:
+        return self._frontend.encoder(_complete(self._reply, self._frontend, self._meter))
 
     def _write(self, events: Sequence[Event]) -> bytes:
         if self._is_flowing:
@@ -255,15 +254,16 @@ class WholeExchange:
     (`pipeline.large_answer`), its events come by `take_large`, and what was written of them by `finish_large`.
     """
 
-    def __init__(self, provider: Provider, dialect: Dialect, reply: Reply, mode: Mode, meter: Meter) -> None:
+    def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.ended = False
         self.failure: StreamweirError | None = None
         self._meter = meter
         self._reply = reply
-        self._dialect = dialect
+        self.frontend = frontend
         self._intake = Intake(provider, reply.choices)
         self._accumulator = Accumulator()
-        self._is_canonical = mode is not Mode.TRANSLATE
+        wire = frontend.native_wire if mode is not Mode.TRANSLATE else None
+        self._native = NATIVE[wire] if wire is not None else None
         self._is_detached = False
         self._large_usage: Usage | None = None
         self.provider = provider
@@ -291,10 +291,10 @@ class WholeExchange:
         if self._is_detached:
             self.ended = True
             return None
-        reply = _complete(self._reply, self._dialect, self._meter)
-        return writing_of(self._dialect.name, reply, self._large_usage or self._meter.count_usage())
+        reply = _complete(self._reply, self.frontend, self._meter)
+        return writing_of(self.frontend.name, reply, self._large_usage or self._meter.count_usage())
 
-    def finish_large(self, written: Written) -> bytes:
+    def finish_large(self, written: WholeBody) -> bytes:
         if self.ended:
             return b""
         self.ended = True
@@ -314,11 +314,11 @@ class WholeExchange:
         return out
 
     def finish(self) -> bytes:
-        body = self._intake.whole if self._is_canonical and not self.ended else None
-        out = take_canonical(body, self._meter.record, self._reply.choices) if body is not None else None
-        if out is not None:
-            self.ended = True
-            return out
+        if self._native is not None and not self.ended and (body := self._intake.whole) is not None:
+            passed = self._native.take_whole(body, self._meter.record, self._reply.choices)
+            if passed is not None:
+                self.ended = True
+                return passed
         out = self._take(self._intake.finish())
         self._meter.record.missing_done = self._intake.lacks_end
         return out
@@ -330,7 +330,7 @@ class WholeExchange:
         """See `Exchange.detach`. Of a whole answer nothing was delivered."""
         if not self.ended:
             self.failure = error
-            self._is_canonical = False  # the short way is for an answer that is delivered
+            self._native = None  # the short way is for an answer that is delivered
             self._is_detached = True
             self._meter.detach(error, (0, 0))
         return b""
@@ -350,34 +350,12 @@ class WholeExchange:
 
     def _write(self) -> bytes:
         completion = self._accumulator.fold()
-        reply = _complete(self._reply, self._dialect, self._meter)
-        self._meter.record.completion_id = identity_of(completion.started, self._dialect, reply).id
-        return encode_whole(completion, self._dialect, reply)
+        reply = _complete(self._reply, self.frontend, self._meter)
+        self._meter.record.completion_id, body = self.frontend.write_whole(completion, reply)
+        return body
 
 
-def _complete(reply: Reply, dialect: Dialect, meter: Meter) -> Reply:
+def _complete(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:
     """With our id, and our count: what is written anew may need both."""
-    id = reply.id or dialect.id_form.make(reply.entropy)
+    id = reply.id or frontend.make_id(reply.entropy)
     return structs.replace(reply, id=id, count_usage=meter.count_usage)
-
-
-def _traces(tap: Tap) -> Iterator[Frame]:
-    """Frames of a short answer after which a decoder knows what the tap knows of the frames that went out."""
-    head = {"id": tap.record.completion_id, "created": tap.created, "model": tap.record.model}
-    for index, seen in tap.choices.items():
-        delta: dict[str, Any] = {"role": "assistant", "content": "."}
-        if seen.legacy_call:
-            delta["function_call"] = {"name": "f", "arguments": ""}
-        if seen.calls:
-            delta["tool_calls"] = [
-                {"index": call, "id": f"call_{call}", "type": "function", "function": {"name": "f", "arguments": ""}}
-                for call in range(seen.calls)
-            ]
-        reason = tap.record.finishes.get(index)
-        yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
-    yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
-
-
-def _frame(document: dict[str, Any]) -> Frame:
-    data = jsonio.encode(document)
-    return Frame(data, data)

@@ -26,9 +26,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.chat.dialect import Reply, identity_of
-from streamweir.frontends.chat.table import DIALECTS
-from streamweir.frontends.chat.whole import encode_whole
+from streamweir.frontends.base import Frontend, Reply, WholeBody
 from streamweir.providers.base import Provider
 from streamweir.wire.jsonio import is_crowded
 
@@ -56,7 +54,8 @@ Noted = (
 class Writing(Struct, frozen=True, kw_only=True):
     """What the body is written with: the `Reply` less what cannot leave its process."""
 
-    dialect: str
+    frontend: str
+    """Its name: the process that writes looks it up."""
     id: str
     now: int
     model: str | None
@@ -67,19 +66,14 @@ class Writing(Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-class Written(Struct, frozen=True):
-    completion_id: str
-    body: bytes
-
-
 def is_large(body: bytes) -> bool:
     """Whether a document takes too long for one turn of the loop."""
     return len(body) > LARGEST_ON_LOOP or is_crowded(body)
 
 
-def writing_of(dialect: str, reply: Reply, usage: Usage) -> Writing:
+def writing_of(frontend: str, reply: Reply, usage: Usage) -> Writing:
     return Writing(
-        dialect=dialect,
+        frontend=frontend,
         id=reply.id,
         now=reply.now(),
         model=reply.model,
@@ -111,13 +105,14 @@ class LargeAnswer:
                     group, size = [], 0
         yield group
 
-    def write(self, writing: Writing) -> Written:
+    def write(self, frontend: Frontend, writing: Writing) -> WholeBody:
+        """`frontend`: the one that the `writing` names."""
         members = structs.asdict(writing)
-        dialect, now, usage = DIALECTS[members.pop("dialect")], members.pop("now"), members.pop("usage")
+        _, now, usage = members.pop("frontend"), members.pop("now"), members.pop("usage")
         reply = Reply(**members, now=lambda: now)
         completion = self._accumulator.fold()
         completion.usage = usage
-        return Written(identity_of(completion.started, dialect, reply).id, encode_whole(completion, dialect, reply))
+        return frontend.write_whole(completion, reply)
 
 
 def _noted(event: Event) -> Iterator[Noted]:

@@ -1,7 +1,7 @@
 """How the bytes of one answer go, chosen once per request, by allow-list.
 
-- PASS: the upstream's frames are what the caller was promised: they go out as they came, and
-  the tap reads them.
+- PASS: provider and frontend have the same native wire, so the upstream's frames are what the caller was
+  promised: they go out as they came, and the tap reads them.
 - FILTER: PASS, less the usage that the caller did not ask for.
 - TRANSLATE: decode, encode. Always right; the other two are cheaper.
 
@@ -11,7 +11,8 @@ the stream to TRANSLATE (`pipeline.exchange`).
 
 from enum import StrEnum
 
-from streamweir.frontends.chat.dialect import Dialect, Reply
+from streamweir.frontends.base import Frontend, Reply
+from streamweir.wire.native import NativeWire
 
 
 class Mode(StrEnum):
@@ -20,8 +21,8 @@ class Mode(StrEnum):
     TRANSLATE = "translate"
 
 
-def plan(canonical_for: frozenset[str], dialect: Dialect, reply: Reply) -> Mode:
-    """`canonical_for`: the dialects whose frames this upstream is known to write itself."""
-    if dialect.name not in canonical_for or reply.pinned or reply.created is not None:
+def plan(wire: NativeWire | None, frontend: Frontend, reply: Reply) -> Mode:
+    """`wire`: the one that this upstream is known to write to the byte."""
+    if wire is None or wire is not frontend.native_wire or reply.pinned or reply.created is not None:
         return Mode.TRANSLATE
-    return Mode.PASS if reply.include_usage else Mode.FILTER
+    return Mode.PASS if reply.include_usage or frontend.always_includes_usage else Mode.FILTER

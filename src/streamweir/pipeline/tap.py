@@ -1,11 +1,12 @@
-"""The tap: reads frames that are passed on as they came, and sees to it that they may be.
+"""The tap of OpenAI's chat wire: reads frames that are passed on as they came, and sees to it that they may be.
 
 Each frame gets one small typed decode. What the books need goes into the meter's record; what
-the dialect promises is checked, and a frame that deviates is not passed: `feed` says None, and
-the stream goes on translated. Only the `openai` dialect's own frames can pass: the struct below
-is that promise, and a member that it leaves out is one that the promise does not speak of.
+the frontend promises is checked, and a frame that deviates is not passed: `feed` says None, and
+the stream goes on translated. The structs below are that promise, and a member that they leave out is
+one that the promise does not speak of.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from streamweir.core.events import MOST_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.pipeline.meter import Record, Text
 from streamweir.providers.openai.usage import read_usage
+from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, Frame
 
 NULL_USAGE = b',"usage":null'
@@ -102,7 +104,7 @@ class SeenChoice(Struct):
     finish: str | None = None
 
 
-class Tap:
+class ChatTap:
     """Frames to the bytes that go out for them. None: this frame deviates, and says nothing that was taken.
 
     Once every choice has finished, frames are held until the end, or until another choice begins: a
@@ -111,7 +113,7 @@ class Tap:
     finished there is no end, and one beyond them is a deviation.
     """
 
-    def __init__(self, record: Record, *, include_usage: bool, choices: int | None = None) -> None:
+    def __init__(self, record: Record, include_usage: bool, choices: int | None = None) -> None:
         self.record = record
         self.choices: dict[int, SeenChoice] = {}
         self.created = 0
@@ -152,6 +154,23 @@ class Tap:
                 self._deliver(choice.delta.content)
                 return raw
         return None if self.ended else self._feed_any(frame, raw, data)
+
+    def traces(self) -> Iterator[Frame]:
+        """Frames of a short answer after which a decoder knows what is known here of the frames that went out."""
+        head = {"id": self.record.completion_id, "created": self.created, "model": self.record.model}
+        for index, seen in self.choices.items():
+            delta: dict[str, Any] = {"role": "assistant", "content": "."}
+            if seen.legacy_call:
+                delta["function_call"] = {"name": "f", "arguments": ""}
+            if seen.calls:
+                function = {"name": "f", "arguments": ""}
+                delta["tool_calls"] = [
+                    {"index": call, "id": f"call_{call}", "type": "function", "function": function}
+                    for call in range(seen.calls)
+                ]
+            reason = self.record.finishes.get(index)
+            yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
+        yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
 
     def _feed_any(self, frame: Frame, raw: bytes, data: bytes) -> bytes | None:
         try:
@@ -254,6 +273,11 @@ class Tap:
             if seen.finish is not None:
                 self.record.finishes[index] = FinishReason(seen.finish)
         return held
+
+
+def _frame(document: dict[str, Any]) -> Frame:
+    data = jsonio.encode(document)
+    return Frame(data, data)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -10,6 +10,7 @@ from functools import cache
 
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.vendor import Effort, Vendor
+from streamweir.wire.native import NativeWire
 
 __all__ = ["OPENAI", "VENDORS", "Vendor", "provider_of"]
 
@@ -53,7 +54,7 @@ _TOOLS = frozenset({"function_call", "functions", "parallel_tool_calls", "tool_c
 OPENAI = Vendor(
     name="openai",
     base_url="https://api.openai.com/v1",
-    canonical_for=frozenset({"openai"}),
+    native_wire=NativeWire.OPENAI_CHAT,
     abort_stops_billing=True,
     takes_developer_role=True,
     limit_member="max_completion_tokens",

@@ -9,6 +9,7 @@ one stateless provider as `PROVIDER`.
 from importlib import import_module
 
 from streamweir.providers.base import Provider
+from streamweir.wire.native import NativeWire
 
 _MODULES = {
     "anthropic": "anthropic",
@@ -43,12 +44,12 @@ def provider_named(name: str) -> Provider:
     return vendor
 
 
-def canonical_dialects(name: str) -> frozenset[str]:
-    """The dialects whose own frames this provider writes, so that they may be passed on as they are."""
+def native_wire(name: str) -> NativeWire | None:
+    """The wire that this provider writes to the byte, so that its frames may be passed on as they came."""
     if name in _MODULES:
-        return frozenset()
-    canonical: frozenset[str] = import_module("streamweir.providers.compatible").VENDORS[name].canonical_for
-    return canonical
+        return None
+    wire: NativeWire | None = import_module("streamweir.providers.compatible").VENDORS[name].native_wire
+    return wire
 
 
 def abort_stops_billing(name: str) -> bool:

@@ -25,7 +25,8 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.chat.dialect import Reply, call_id
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.dialect import call_id
 from streamweir.frontends.chat.encoder import Encoder
 from streamweir.frontends.chat.table import DIALECTS
 

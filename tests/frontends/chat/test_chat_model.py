@@ -15,7 +15,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from streamweir.core import events as e
 from streamweir.core.errors import UpstreamError
 from streamweir.core.usage import Usage
-from streamweir.frontends.chat.dialect import Dialect, Reply, UsageRule, call_id, identity_of
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.dialect import Dialect, UsageRule, call_id, identity_of
 from streamweir.frontends.chat.encoder import Encoder
 from streamweir.frontends.chat.errors import stream_envelope
 from streamweir.frontends.chat.table import DIALECTS

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from streamweir.core.events import StreamStarted
-from streamweir.frontends.chat.dialect import IdForm, Reply, call_id, identity_of
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.dialect import IdForm, call_id, identity_of
 from streamweir.frontends.chat.table import DIALECTS
 
 FORMS = {

@@ -7,7 +7,7 @@ Nothing here knows a provider.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from streamweir.core.events import FinishReason, StreamStarted
 from streamweir.core.request import RequestRules
-from streamweir.core.usage import Usage
+from streamweir.frontends.base import Reply
+from streamweir.wire.native import NativeWire
 
 _LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
 _ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + _LOWER
@@ -78,6 +79,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     whole_object: str | None
     """None: this dialect always streams."""
     request: RequestRules = RequestRules()
+    native_wire: NativeWire | None = None
+    """The provider's wire that is this dialect to the byte."""
 
     model: ModelRule
     created_per_chunk: bool = False
@@ -130,28 +133,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     def is_due_usage(self, asked: bool) -> bool:
         return asked or self.usage is UsageRule.ALWAYS
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """What one answer is written with: what its caller asked for, and the id and the time handed in."""
-
-    id: str = ""
-    """Ours, of the dialect's form. Empty: one is made of the `entropy`, where the upstream's own cannot stand."""
-    entropy: bytes = b""
-    now: Callable[[], int]
-    model: str | None = None
-    """As the caller named it."""
-    target_model: str = ""
-    choices: int | None = None
-    """How many the caller asked for; None: that is not known."""
-    include_usage: bool = False
-    exclude_reasoning: bool = False
-    pinned: bool = False
-    """`id` holds even where the upstream's own could stand."""
-    created: int | None = None
-    """Holds even where the upstream reports a time."""
-    count_usage: Callable[[], Usage] = Usage
-    """Called at the end where usage is due and the upstream reported none."""
 
 
 class Identity(NamedTuple):

@@ -31,7 +31,8 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.chat.dialect import Dialect, Reply, UsageRule, call_id, identity_of
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.dialect import Dialect, UsageRule, call_id, identity_of
 from streamweir.frontends.chat.errors import stream_envelope
 from streamweir.frontends.chat.usage import usage_object
 from streamweir.wire import jsonio, sse

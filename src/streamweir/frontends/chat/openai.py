@@ -3,12 +3,14 @@
 from streamweir.core.events import FinishReason
 from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule, UsageRule
 from streamweir.wire import sse
+from streamweir.wire.native import NativeWire
 
 OPENAI = Dialect(
     name="openai",
     id_form=IdForm.CHATCMPL,
     chunk_object="chat.completion.chunk",
     whole_object="chat.completion",
+    native_wire=NativeWire.OPENAI_CHAT,
     model=ModelRule.ANSWERED,
     labels=True,
     first_delta={"role": "assistant", "content": ""},

@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from streamweir.core.completion import Completion, FoldedChoice
 from streamweir.core.events import FinishReason
-from streamweir.frontends.chat.dialect import Dialect, Reply, call_id, identity_of
+from streamweir.frontends.base import Reply
+from streamweir.frontends.chat.dialect import Dialect, call_id, identity_of
 from streamweir.frontends.chat.usage import usage_object
 from streamweir.wire import jsonio
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from streamweir.wire.native import NativeWire
+
 _REASONS = re.compile(r"(^|[/.])(o[134](-|$)|gpt-5)")
 
 
@@ -34,8 +36,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     base_url: str
     """The public address with its version prefix; for self-hosted servers, where they listen by default."""
     path: str = "/chat/completions"
-    canonical_for: frozenset[str] = frozenset()
-    """Dialects whose frames this vendor writes itself, so that they may be passed on as they came."""
+    native_wire: NativeWire | None = None
+    """The wire that this vendor writes to the byte, so that a frontend of the same wire may pass its frames on."""
 
     sends_finish: bool = True
     """False: no finish reason ever comes; `[DONE]` alone ends the answer."""

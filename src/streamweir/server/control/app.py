@@ -23,9 +23,8 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.frontends.chat.openai import OPENAI
 from streamweir.server.control.readiness import Readiness
-from streamweir.server.http.answers import failure_answer
+from streamweir.server.http.answers import api_failure_answer
 from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, Taker, Unfinished
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
@@ -274,7 +273,7 @@ class _HandedOver(HttpResponse):
 
 
 def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:
-    answer = failure_answer(error, OPENAI, headers)
+    answer = api_failure_answer(error, headers)
     return _response(answer.status, answer.body, answer.headers)
 
 

@@ -1,4 +1,4 @@
-"""What goes out besides streams: the head of an event stream, a whole answer, a failure in the dialect's words.
+"""What goes out besides streams: a JSON document, an error as the caller's API writes it, an error of our own API.
 
 One place decides which headers an error carries, so that every refusal, whoever makes it, tells a
 client the same: whether to try again (`x-should-retry`), when (`retry-after`), and what is wrong.
@@ -7,17 +7,9 @@ client the same: whether to try again (`x-should-retry`), when (`retry-after`), 
 from math import ceil
 
 from streamweir.core.errors import StreamweirError
-from streamweir.frontends.chat.dialect import Dialect
-from streamweir.frontends.chat.errors import envelope, words_of
+from streamweir.frontends.base import JSON, Frontend
 from streamweir.server.http.message import Answer, Headers
 from streamweir.wire import jsonio
-
-EVENT_STREAM: Headers = (
-    ("content-type", "text/event-stream; charset=utf-8"),
-    ("cache-control", "no-cache, no-transform"),
-    ("x-accel-buffering", "no"),
-)
-JSON: Headers = (("content-type", "application/json"),)
 
 LONGEST_RETRY_AFTER_S = 120
 """The openai SDKs do not wait for longer."""
@@ -37,14 +29,19 @@ def json_answer(document: object, status: int = 200, headers: Headers = ()) -> A
     return Answer(status=status, headers=JSON + headers, body=jsonio.encode(document))
 
 
-def failure_answer(error: StreamweirError, dialect: Dialect, headers: Headers = ()) -> Answer:
+def failure_answer(error: StreamweirError, frontend: Frontend, headers: Headers = ()) -> Answer:
     """`headers`: what the case adds, `allow` say."""
-    words = words_of(error, dialect)
-    return Answer(
-        status=words.status,
-        headers=JSON + _advice(error, words.status) + headers,
-        body=jsonio.encode(envelope(error, dialect)),
-    )
+    status, body, own = frontend.write_error(error)
+    return Answer(status=status, headers=own + _advice(error, status) + headers, body=body)
+
+
+def api_failure_answer(error: StreamweirError, headers: Headers = ()) -> Answer:
+    """As our own API answers, whatever the dialect of the configuration."""
+    facts = error.facts
+    members = {"message": error.message, "type": facts.type, "param": error.param, "code": error.code}
+    if error.event_id is not None:
+        members["event_id"] = error.event_id
+    return json_answer({"error": members}, facts.status, _advice(error, facts.status) + headers)
 
 
 def _advice(error: StreamweirError, status: int) -> Headers:

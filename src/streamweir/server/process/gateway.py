@@ -131,7 +131,7 @@ class Gateway:
         self._overload = Overload(
             target_s=config.server.limits.turn_s,
             find_key=self.books.directory.find,
-            dialect=lambda: self._setup.dialect,
+            frontend=lambda: self._setup.frontend,
             free_files=lambda: close_idle(self._setup),
             limit_changed=self._opening_limited,
         )
@@ -400,7 +400,7 @@ class Gateway:
             response.send(self._ends.answer(request, error))
             return
         response.send(answer)
-        self._ends.record(request, answer.status, Verdict.COMPLETED, admission.dialect, admission.key)
+        self._ends.record(request, answer.status, Verdict.COMPLETED, admission.frontend, admission.key)
 
     def _tell(self, facts: RequestRecord) -> None:
         self._report_facts(facts)

@@ -6,7 +6,7 @@ what is kept stays small. Muted, it takes everything and writes nothing: the cal
 been told the end. When its pieces went out is kept in a strip. `write` is called for every chunk.
 """
 
-from streamweir.server.http import answers
+from streamweir.frontends.base import JSON
 from streamweir.server.http.message import Answer, Headers, Response
 from streamweir.server.telemetry.timeline import SLOTS_PER_S, Timeline, timeline_from
 
@@ -83,7 +83,7 @@ class Downstream:
         self.wrote_at = now
         self.bytes_out += len(last)
         if not self._is_stream:
-            response.send(Answer(status=200, headers=answers.JSON + self._headers, body=last))
+            response.send(Answer(status=200, headers=JSON + self._headers, body=last))
             return
         if last and self.strip is not None:
             self.strip.add(now)

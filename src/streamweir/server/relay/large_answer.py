@@ -16,8 +16,9 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from streamweir.core.errors import UpstreamError
+from streamweir.frontends.base import WholeBody
 from streamweir.pipeline.exchange import WholeExchange
-from streamweir.pipeline.large_answer import LargeAnswer, Noted, Writing, Written
+from streamweir.pipeline.large_answer import LargeAnswer, Noted, Writing
 from streamweir.pipeline.large_answer_wire import COMPLETION_ID, EVENTS, ORIGIN, WRITING, Origin
 from streamweir.server.relay.large_answer_process import SIZE
 from streamweir.upstream.local import child_environment
@@ -38,7 +39,7 @@ class _Reader(Protocol):
 
     def events(self) -> AsyncIterator[list[Noted]]: ...
 
-    async def write(self, writing: Writing, /) -> Written: ...
+    async def write(self, writing: Writing, /) -> WholeBody: ...
 
 
 async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
@@ -117,10 +118,10 @@ class _Child:
         while data := await self._receive():
             yield EVENTS.decode(data)
 
-    async def write(self, writing: Writing, /) -> Written:
+    async def write(self, writing: Writing, /) -> WholeBody:
         data = WRITING.encode(writing)
         self._stdin.write(SIZE.pack(len(data)) + data)
-        return Written(COMPLETION_ID.decode(await self._receive()), await self._receive())
+        return WholeBody(COMPLETION_ID.decode(await self._receive()), await self._receive())
 
     async def _receive(self) -> bytes:
         (size,) = SIZE.unpack(await self._stdout.readexactly(SIZE.size))
@@ -139,11 +140,12 @@ class _Child:
 class _Thread:
     def __init__(self, exchange: WholeExchange, body: bytes) -> None:
         self._answer = LargeAnswer(exchange.provider, exchange.choices)
+        self._frontend = exchange.frontend
         self._body = body
 
     async def events(self) -> AsyncIterator[list[Noted]]:
         for events in await asyncio.to_thread(lambda: list(self._answer.read(self._body))):
             yield events
 
-    async def write(self, writing: Writing, /) -> Written:
-        return await asyncio.to_thread(self._answer.write, writing)
+    async def write(self, writing: Writing, /) -> WholeBody:
+        return await asyncio.to_thread(self._answer.write, self._frontend, writing)

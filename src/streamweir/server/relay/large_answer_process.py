@@ -15,6 +15,7 @@ import struct
 import sys
 from typing import BinaryIO
 
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.large_answer import LargeAnswer
 from streamweir.pipeline.large_answer_wire import COMPLETION_ID, EVENTS, ORIGIN, WRITING
 from streamweir.providers.registry import provider_named
@@ -47,7 +48,8 @@ def _serve(source: BinaryIO, sink: BinaryIO) -> None:
     for events in answer.read(_receive(source)):
         _send(sink, EVENTS.encode(events))
     _send(sink, b"")
-    written = answer.write(WRITING.decode(_receive(source)))
+    writing = WRITING.decode(_receive(source))
+    written = answer.write(FRONTENDS.by_name[writing.frontend], writing)
     _send(sink, COMPLETION_ID.encode(written.completion_id))
     _send(sink, written.body)
 

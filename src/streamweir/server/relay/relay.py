@@ -41,10 +41,7 @@ from streamweir.server.relay.upstream import AttemptUpstream
 from streamweir.server.telemetry.record import Gaps, RequestRecord
 from streamweir.server.telemetry.timeline import Timeline
 from streamweir.upstream.base import Upstream
-from streamweir.wire import sse
 from streamweir.wire.jsonio import UNCROWDED
-
-KEEP_ALIVE = sse.write_comment(b"keep-alive")
 
 P = ParamSpec("P")
 E = TypeVar("E", bound="Relay")
@@ -408,7 +405,7 @@ class Relay:
                 self._write(stream.release(), look.now)
                 look = self._look()
             elif self._patience.is_quiet(look):
-                if self._outlet.keep_alive(KEEP_ALIVE, look.now) and not self._source.is_paused:
+                if self._outlet.keep_alive(stream.keep_alive, look.now) and not self._source.is_paused:
                     self._pause()
                 look = self._look()
             if not self._is_covered(0):

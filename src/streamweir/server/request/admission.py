@@ -15,8 +15,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.frontends.chat.dialect import Dialect
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.keys import KeyDirectory
@@ -40,14 +40,15 @@ _METHODS = {Resource.CHAT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
 class ResourcePath(Struct, frozen=True):
     """A path of the data plane. `rest` is the model's id in `/v1/models/{id}`."""
 
-    dialect: Dialect | None
+    frontend: Frontend | None
+    """None: the key's, else that of the configuration."""
     resource: Resource | None
     rest: str = ""
 
 
 class Admission(Struct, frozen=True, kw_only=True):
     setup: RuntimeConfig
-    dialect: Dialect
+    frontend: Frontend
     key: Key
     where: ResourcePath
     generation: int
@@ -56,18 +57,17 @@ class Admission(Struct, frozen=True, kw_only=True):
 
 def find(path: str) -> ResourcePath | None:
     """None: not of the data plane."""
-    known = _PATHS.get(path)
-    if known is not None:
-        return known
+    if path in FRONTENDS.by_path:
+        return ResourcePath(FRONTENDS.by_path[path], Resource.CHAT)
     first, _, rest = path[1:].partition("/")
-    dialect = DIALECTS.get(first)
-    if dialect is not None:
+    frontend = FRONTENDS.by_prefix.get(first)
+    if frontend is not None:
         first, _, rest = rest.partition("/")
     if first != "v1":
         return None
-    if rest.startswith("models/"):
-        return ResourcePath(dialect, Resource.MODELS, rest.removeprefix("models/"))
-    return ResourcePath(dialect, None)
+    if rest == "models" or rest.startswith("models/"):
+        return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
+    return ResourcePath(frontend, None)
 
 
 def admit(
@@ -93,7 +93,7 @@ def admit(
 
 def admit_as(
     key: Key,
-    dialect: Dialect | None,
+    frontend: Frontend | None,
     headers: Mapping[str, str],
     setup: RuntimeConfig,
     books: Accounting,
@@ -104,7 +104,7 @@ def admit_as(
     if closed is not None:
         raise Refusal(closed)
     _check_key(key, books.directory, now)
-    return _enter(key, Resource.CHAT, ResourcePath(dialect, Resource.CHAT), headers, setup, books)
+    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, setup, books)
 
 
 def _enter(
@@ -122,7 +122,7 @@ def _enter(
         books.peek(key)
     return Admission(
         setup=setup,
-        dialect=where.dialect or own_dialect(key) or setup.dialect,
+        frontend=where.frontend or own_frontend(key) or setup.frontend,
         key=key,
         where=where,
         generation=books.directory.generation,
@@ -166,13 +166,13 @@ def may_read_metrics(
     return None
 
 
-def dialect_of(request: Request, setup: RuntimeConfig, directory: KeyDirectory) -> Dialect:
+def frontend_of(request: Request, setup: RuntimeConfig, directory: KeyDirectory) -> Frontend:
     """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
     where = find(request.path)
-    if where is not None and where.dialect is not None:
-        return where.dialect
+    if where is not None and where.frontend is not None:
+        return where.frontend
     key = key_of(request, directory)
-    return (own_dialect(key) if key is not None else None) or setup.dialect
+    return (own_frontend(key) if key is not None else None) or setup.frontend
 
 
 def key_of(request: Request, directory: KeyDirectory) -> Key | None:
@@ -213,7 +213,7 @@ def _without_key(text: str, request: Request) -> str:
     return text if secret is None or secret not in text else text.replace(secret, "***")
 
 
-def read_facts(request: Request, setup: RuntimeConfig, dialect: Dialect, key: Key | None) -> RequestRecord:
+def read_facts(request: Request, setup: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
     """What is known of a request by itself, whatever becomes of it."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")
@@ -224,7 +224,7 @@ def read_facts(request: Request, setup: RuntimeConfig, dialect: Dialect, key: Ke
         path=request.path,
         peer=peer_of(request, setup),
         client=_without_key(client, request) if client is not None else None,
-        dialect=dialect.name,
+        dialect=frontend.name,
         key=key.name if key is not None else None,
         key_id=key.id if key is not None else None,
         workspace_id=key.workspace_id if key is not None else None,
@@ -245,8 +245,8 @@ def _check_form(headers: Mapping[str, str]) -> None:
         raise Refusal(CallerError("unsupported_media_type", message))
 
 
-def own_dialect(key: Key) -> Dialect | None:
-    return DIALECTS[key.dialect] if key.dialect is not None else None
+def own_frontend(key: Key) -> Frontend | None:
+    return FRONTENDS.by_name[key.dialect] if key.dialect is not None else None
 
 
 def _is_address(text: str) -> bool:
@@ -262,10 +262,3 @@ def _is_in(address: str, networks: tuple[str, ...]) -> bool:
         return False
     found = ipaddress.ip_address(address)
     return any(found in ipaddress.ip_network(network, strict=False) for network in networks)
-
-
-_PATHS: dict[str, ResourcePath] = {
-    f"{prefix}/v1{path}": ResourcePath(dialect, resource)
-    for prefix, dialect in [("", None), *((f"/{name}", value) for name, value in DIALECTS.items())]
-    for path, resource in (("/chat/completions", Resource.CHAT), ("/models", Resource.MODELS))
-}

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from streamweir.core.remote import REMOTE_MEMBERS, names_remote_content
 from streamweir.core.request import ChatRequest
-from streamweir.frontends.chat.dialect import Dialect, Reply
+from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
@@ -44,7 +44,7 @@ def make_exchange(
     setup: RuntimeConfig,
     chat: ChatRequest,
     target: TargetId,
-    dialect: Dialect,
+    frontend: Frontend,
     sent_bytes: int,
     prompt_tokens: int,
     tokenizer: Tokenizer | None,
@@ -72,7 +72,7 @@ def make_exchange(
         count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, scope=scope)
     kind = Exchange if chat.stream else WholeExchange
-    return kind(place.provider, dialect, reply, plan(place.canonical_for, dialect, reply), meter), meter
+    return kind(place.provider, frontend, reply, plan(place.native_wire, frontend, reply), meter), meter
 
 
 def timing_of(

@@ -1,7 +1,7 @@
 """Requests that came to no conversation: refused, broken, left by their callers. How each is answered, and its record.
 
-Every one of them leaves its facts once, as any other request does. An answer is in the dialect that the caller
-expects: by its path, else by its key. Of a request that was refused for overload no line is written: there are too
+Every one of them leaves its facts once, as any other request does. An answer is as the caller's API
+writes it: by its path, else by its key. Of a request that was refused for overload no line is written: there are too
 many of them when it hurts most.
 """
 
@@ -11,14 +11,14 @@ from msgspec import structs
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.settlement import Ended, Settlements
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
-from streamweir.server.request.admission import Admission, dialect_of, find, key_of, read_facts
+from streamweir.server.request.admission import Admission, find, frontend_of, key_of, read_facts
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.log import log_fault
 from streamweir.server.telemetry.metrics import Metrics
@@ -47,20 +47,20 @@ class EarlyResponses:
         request: Request,
         error: StreamweirError,
         headers: Headers = (),
-        dialect: Dialect | None = None,
+        frontend: Frontend | None = None,
         key: Key | None = None,
     ) -> Answer:
         """What the caller gets; it is on record with that."""
-        if dialect is None:  # after a fault not even keys are asked
+        if frontend is None:  # after a fault not even keys are asked
             key = key_of(request, self._directory)
-        dialect = dialect or dialect_of(request, self._setup(), self._directory)
-        answer = failure_answer(error, dialect, headers)
+        frontend = frontend or frontend_of(request, self._setup(), self._directory)
+        answer = failure_answer(error, frontend, headers)
         answer = structs.replace(
             answer, headers=with_security_headers(request.path, answer.headers, is_secure=self._is_secure)
         )
         # A revoked key stops what runs; here nothing does.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
-        facts = self._facts(request, dialect, key, answer.status, verdict)
+        facts = self._facts(request, frontend, key, answer.status, verdict)
         facts.error = error.code
         if error.code == "overloaded":
             self._metrics.request_ended(facts)
@@ -74,21 +74,21 @@ class EarlyResponses:
             return self.answer(request, reason)
         log_fault(reason, request.id)
         fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
-        where = find(request.path)  # by its path alone: whatever else tells the dialect may be what is broken
-        return self.answer(request, fault, (), (where and where.dialect) or self._setup().dialect)
+        where = find(request.path)  # by its path alone: whatever else tells the frontend may be what is broken
+        return self.answer(request, fault, (), (where and where.frontend) or self._setup().frontend)
 
     def record(
-        self, request: Request, status: int, verdict: Verdict, dialect: Dialect | None = None, key: Key | None = None
+        self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
         """Of one that was answered, or whose caller has left."""
-        facts = self._facts(request, dialect or self._setup().dialect, key, status, verdict)
+        facts = self._facts(request, frontend or self._setup().frontend, key, status, verdict)
         self._settlements.settle(Ended(facts=facts))
 
     def left(self, request: Request) -> None:
         """Its caller has gone before there was an answer."""
         admission = request.admitted
         if isinstance(admission, Admission):
-            self.record(request, 499, Verdict.CLIENT_GONE, admission.dialect, admission.key)
+            self.record(request, 499, Verdict.CLIENT_GONE, admission.frontend, admission.key)
         else:
             self.record(request, 499, Verdict.CLIENT_GONE)
 
@@ -98,8 +98,8 @@ class EarlyResponses:
             self.record(request, status, Verdict.REJECTED)
 
     def _facts(
-        self, request: Request, dialect: Dialect, key: Key | None, status: int, verdict: Verdict
+        self, request: Request, frontend: Frontend, key: Key | None, status: int, verdict: Verdict
     ) -> RequestRecord:
-        facts = read_facts(request, self._setup(), dialect, key)
+        facts = read_facts(request, self._setup(), frontend, key)
         facts.status, facts.verdict = status, verdict
         return facts

@@ -24,7 +24,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.policy.overload import OpeningLimit
 from streamweir.policy.shares import Shares
@@ -32,7 +32,7 @@ from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.ids import new_id
 from streamweir.server.http.pressure import come_back_s
 from streamweir.server.http.response import http_date
-from streamweir.server.request.admission import Resource, find, own_dialect
+from streamweir.server.request.admission import Resource, find, own_frontend
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.metrics import Histogram
 
@@ -86,7 +86,7 @@ class Overload:
         *,
         target_s: float,
         find_key: Callable[[str], Key | None],
-        dialect: Callable[[], Dialect],
+        frontend: Callable[[], Frontend],
         free_files: Callable[[], None],
         limit_changed: Callable[[bool], None],
     ) -> None:
@@ -94,7 +94,7 @@ class Overload:
         self._limit = OpeningLimit(target_s)
         self._in_flight = Shares()
         self._find_key = find_key
-        self._dialect = dialect
+        self._frontend = frontend
         self._free_files = free_files
         self._limit_changed = limit_changed
         self.files: Files | None = None
@@ -187,7 +187,7 @@ class Overload:
         if limit.may_tell(now) if asked.key is None else limit.may_open(asked.key, now):
             return None
         self.count("queueing" if asked.key is not None else "unknown_key")
-        return self._canned.answer(asked.dialect, _BUSY, closes=closes)
+        return self._canned.answer(asked.frontend, _BUSY, closes=closes)
 
     def _read(self, head: bytes) -> "_Asked | None":
         line = _LINE.match(head)
@@ -199,13 +199,13 @@ class Overload:
             return None
         secret, length = fields
         key = self._find_key(secret) if secret is not None else None
-        dialect = where.dialect or (own_dialect(key) if key is not None else None) or self._dialect()
-        return _Asked(key.id if key is not None else None, dialect, length)
+        frontend = where.frontend or (own_frontend(key) if key is not None else None) or self._frontend()
+        return _Asked(key.id if key is not None else None, frontend, length)
 
     def no_file(self) -> bytes:
         """For a connection that is closed as soon as it is open."""
         self.count("files")
-        return self._canned.answer(self._dialect(), _NO_FILES, closes=True)
+        return self._canned.answer(self._frontend(), _NO_FILES, closes=True)
 
     # Measuring.
 
@@ -256,7 +256,7 @@ class _Asked(Struct, frozen=True):
 
     key: str | None
     """None: nobody's."""
-    dialect: Dialect
+    frontend: Frontend
     length: int
 
 
@@ -290,18 +290,18 @@ class _PreparedRefusals:
         self._made: dict[tuple[str, str, int, bool], tuple[bytes, bytes]] = {}
         self._wait_s = 0
 
-    def answer(self, dialect: Dialect, message: str, *, closes: bool) -> bytes:
+    def answer(self, frontend: Frontend, message: str, *, closes: bool) -> bytes:
         wait_s = self._wait_s = self._wait_s % _LONGEST_WAIT_S + 1  # not everybody comes back at the same moment
-        name = (dialect.name, message, wait_s, closes)
+        name = (frontend.name, message, wait_s, closes)
         made = self._made.get(name)
         if made is None:
-            made = self._made[name] = _whole(dialect, message, wait_s, closes=closes)
+            made = self._made[name] = _whole(frontend, message, wait_s, closes=closes)
         before, after = made
         return b"%bdate: %b\r\nx-request-id: %b%b" % (before, http_date(), new_id().encode(), after)
 
 
-def _whole(dialect: Dialect, message: str, wait_s: int, *, closes: bool) -> tuple[bytes, bytes]:
-    answer = failure_answer(GatewayFault("overloaded", message, retry_after_s=wait_s), dialect)
+def _whole(frontend: Frontend, message: str, wait_s: int, *, closes: bool) -> tuple[bytes, bytes]:
+    answer = failure_answer(GatewayFault("overloaded", message, retry_after_s=wait_s), frontend)
     lines = ["HTTP/1.1 503 Service Unavailable", *(f"{name}: {value}" for name, value in answer.headers)]
     lines += [f"content-length: {len(answer.body)}", *(["connection: close"] if closes else []), ""]
     return "\r\n".join(lines).encode("latin-1"), b"\r\n\r\n" + answer.body

@@ -5,10 +5,11 @@ be is bounded (`wire.jsonio`); those that take longer than a turn of the loop ma
 """
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import Executor
 
-from streamweir.core.request import ChatRequest, read_request
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.core.request import ChatRequest
+from streamweir.frontends.base import Frontend
 from streamweir.wire.jsonio import decode_body
 
 LARGEST_ON_LOOP = 64 * 1024
@@ -16,11 +17,11 @@ LARGEST_ON_LOOP = 64 * 1024
 messages 37."""
 
 
-async def read_chat(body: bytes, dialect: Dialect, thread: Executor) -> ChatRequest:
+async def read_chat(body: bytes, headers: Mapping[str, str], frontend: Frontend, thread: Executor) -> ChatRequest:
     if len(body) <= LARGEST_ON_LOOP:
-        return read_request(decode_body(body), dialect.request)
-    return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, dialect)
+        return frontend.parse(decode_body(body), headers)
+    return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, headers, frontend)
 
 
-def _parse(body: bytes, dialect: Dialect) -> ChatRequest:
-    return read_request(decode_body(body), dialect.request)
+def _parse(body: bytes, headers: Mapping[str, str], frontend: Frontend) -> ChatRequest:
+    return frontend.parse(decode_body(body), headers)

@@ -13,14 +13,14 @@ from functools import partial
 from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.asgi import Taker
 from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.http.security_headers import SecuredResponse
-from streamweir.server.request.admission import Admission, admit_as, own_dialect
+from streamweir.server.request.admission import Admission, admit_as, own_frontend
 from streamweir.server.request.runtime import RuntimeConfig
 
 _KEPT = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
@@ -31,7 +31,7 @@ class PlaygroundChat(Struct, frozen=True, kw_only=True):
     """What somebody wants to say as a key."""
 
     key: Key
-    dialect: Dialect | None
+    frontend: Frontend | None
     """None: the key's own, or the gateway's."""
     body: bytes
     """As it would have been sent to `/v1`."""
@@ -46,7 +46,7 @@ class Playground:
         books: Accounting,
         setup: Callable[[], RuntimeConfig],
         why_closed: Callable[[], GatewayFault | None],
-        refuse: Callable[[Request, StreamweirError, Headers, Dialect, Key], Answer],
+        refuse: Callable[[Request, StreamweirError, Headers, Frontend, Key], Answer],
         begin: Callable[[Request, Response, Admission], None],
         is_secure: bool,
     ) -> None:
@@ -63,8 +63,8 @@ class Playground:
 
     def admit(self, played: PlaygroundChat, request: Request) -> Admission:
         """Raises `Refusal`."""
-        key, dialect, closed = played.key, played.dialect, self._why_closed()
-        return admit_as(key, dialect, request.headers, self._setup(), self._books, closed, time.time())
+        key, frontend, closed = played.key, played.frontend, self._why_closed()
+        return admit_as(key, frontend, request.headers, self._setup(), self._books, closed, time.time())
 
     def begin(self, played: PlaygroundChat, admission: Admission) -> Taker:
         return partial(self._take, played, admission)
@@ -78,7 +78,7 @@ class Playground:
             key = directory.find_id(played.key.id) or played.key
             try:
                 admission = admit_as(
-                    key, admission.dialect, request.headers, admission.setup, self._books, closed, time.time()
+                    key, admission.frontend, request.headers, admission.setup, self._books, closed, time.time()
                 )
             except Refusal as refusal:
                 self._take_refused(played, refusal, request, response)
@@ -86,8 +86,8 @@ class Playground:
         self._begin(stripped(request, played), self._sealed(response), admission)
 
     def _take_refused(self, played: PlaygroundChat, refusal: Refusal, request: Request, response: Response) -> None:
-        dialect = played.dialect or own_dialect(played.key) or self._setup().dialect
-        answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, dialect, played.key)
+        frontend = played.frontend or own_frontend(played.key) or self._setup().frontend
+        answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, frontend, played.key)
         self._sealed(response).send(answer)
 
     def _sealed(self, response: Response) -> SecuredResponse:

@@ -17,7 +17,7 @@ from random import random
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.request import ChatRequest, Prompt
 from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import Pending
 from streamweir.policy.access import Key
@@ -57,7 +57,7 @@ class RequestHandler:
         "_body_digest",
         "_books",
         "_chat",
-        "_dialect",
+        "_frontend",
         "_headers",
         "_idempotency",
         "_is_cut",
@@ -87,7 +87,7 @@ class RequestHandler:
         setup: RuntimeConfig,
         request: Request,
         response: Response,
-        dialect: Dialect,
+        frontend: Frontend,
         key: Key,
         facts: RequestRecord,
         books: Accounting,
@@ -100,7 +100,7 @@ class RequestHandler:
         self.place = place
         self._request = request
         self._response = response
-        self._dialect = dialect
+        self._frontend = frontend
         self._books = books
         self._vocabularies = vocabularies
         self._headers: Headers = ()
@@ -208,7 +208,7 @@ class RequestHandler:
         return Ended(facts=self.facts, booking=self.booking, count=count, estimate=estimate, record=record)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
-        answer = answers.failure_answer(error, self._dialect, self._headers)
+        answer = answers.failure_answer(error, self._frontend, self._headers)
         self.facts.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
@@ -259,7 +259,7 @@ class RequestHandler:
             request_id=self._request.id,
             at_ms=self.facts.at_ms,
             key=self.key,
-            dialect=self._dialect.name,
+            dialect=self._frontend.name,
             model=route.id,
             stream=chat.stream,
             quote=quote,
@@ -292,10 +292,10 @@ class RequestHandler:
         body, request.body = request.body, b""
         self._body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
-        request.headers, request.admitted = {}, None
+        headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
             self._recording = Capture(body, self._request.arrived_s)
-        return await read_chat(body, self._dialect, self._parser)
+        return await read_chat(body, headers, self._frontend, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
         refusals = self._setup.refusals
@@ -375,7 +375,7 @@ class RequestHandler:
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
         tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
         prompt_tokens = self.booking.asked.prompt_tokens if self.booking is not None else estimate_prompt(chat)
-        exchange, meter = make_exchange(self._setup, chat, target, self._dialect, sent_bytes, prompt_tokens, tokenizer)
+        exchange, meter = make_exchange(self._setup, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
             meter,
@@ -384,7 +384,7 @@ class RequestHandler:
             timing_of(self._setup, chat, target, self._request.arrived_s, is_last=is_last),
             self._watch,
             self._request.id,
-            (answers.EVENT_STREAM if chat.stream else ()) + self._headers,
+            (self._frontend.stream_headers if chat.stream else ()) + self._headers,
         )
         return Relay(parts) if self._recording is None else CapturedRelay(self._recording, parts), meter
 
@@ -394,7 +394,7 @@ class RequestHandler:
 
     def _tell_cut(self, error: StreamweirError) -> None:
         """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
-        answer = answers.failure_answer(error, self._dialect, self._headers)
+        answer = answers.failure_answer(error, self._frontend, self._headers)
         self._told = answer.status
         self._response.send(answer)
 

@@ -17,8 +17,8 @@ from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Price, Timeouts
 from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.frontends.chat.dialect import Dialect
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
 from streamweir.policy.pricebook import PriceBook
@@ -31,7 +31,7 @@ from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.registry import (
     abort_stops_billing,
-    canonical_dialects,
+    native_wire,
     provider_named,
 )
 from streamweir.server.accounting.pricing import RoutePrices
@@ -40,6 +40,7 @@ from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
+from streamweir.wire.native import NativeWire
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
@@ -70,7 +71,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     name: str
     config: ProviderConfig
     provider: Provider
-    canonical_for: frozenset[str]
+    native_wire: NativeWire | None
     upstream: Upstream
     target: Target
     """For the model of each request to be put in."""
@@ -80,7 +81,8 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 
 class RuntimeConfig(Struct, frozen=True, kw_only=True):
     config: Config
-    dialect: Dialect
+    frontend: Frontend
+    """Who answers where neither the path nor the key says who."""
     default_model: str | None
     timeouts: Timeouts
     most_response_bytes: int
@@ -121,7 +123,7 @@ def build_runtime_config(
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
     return RuntimeConfig(
         config=config,
-        dialect=DIALECTS[config.server.dialect],
+        frontend=FRONTENDS.by_name[config.server.dialect],
         default_model=config.server.default_model,
         timeouts=config.server.timeouts,
         most_response_bytes=config.server.limits.response_bytes,
@@ -188,7 +190,7 @@ def _place(provider: ProviderConfig, patience: TargetTimeouts, upstream: Upstrea
         name=provider.name,
         config=provider,
         provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
-        canonical_for=canonical_dialects(wire),
+        native_wire=native_wire(wire),
         upstream=upstream,
         target=Target(
             model="",

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.budget import PERIODS
 from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
 from streamweir.store.db.errors import Invalid
@@ -74,8 +74,8 @@ def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
     check_name(spec.name)
     _check_scopes(spec.scopes)
     _check_models(spec.models)
-    if spec.dialect is not None and spec.dialect not in DIALECTS:
-        raise Invalid(f"unknown dialect {dumps(spec.dialect[:40])}: expected {', '.join(DIALECTS)}", "dialect")
+    if spec.dialect is not None and spec.dialect not in (names := FRONTENDS.dialects):
+        raise Invalid(f"unknown dialect {dumps(spec.dialect[:40])}: expected {', '.join(names)}", "dialect")
     for name, most in (("rpm", MOST_PER_MINUTE), ("tpm", MOST_PER_MINUTE), ("max_streams", MOST_STREAMS)):
         value = getattr(spec, name)
         if value is not None and not 1 <= value <= most:

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from streamweir.core.errors import CallerError
-from streamweir.frontends.chat.dialect import Dialect
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.authentication import CSRF, cookie_of
@@ -83,7 +83,7 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
         ],
         models=model_ids(setup),
         default_model=setup.default_model,
-        dialects=list(DIALECTS),
+        dialects=FRONTENDS.dialects,
     )
 
 
@@ -103,7 +103,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
     secrets = (read_secret(request.headers), request.headers.get(CSRF), cookie_of(request, context.is_secure))
     played = PlaygroundChat(
         key=key,
-        dialect=_dialect(call.body.dialect),
+        frontend=_frontend(call.body.dialect),
         body=body,
         hidden=tuple(secret for secret in secrets if secret),
     )
@@ -144,12 +144,12 @@ def _find_key(call: Call[Nothing, PlayedChat]) -> Key:
     return key
 
 
-def _dialect(name: str | None) -> Dialect | None:
+def _frontend(name: str | None) -> Frontend | None:
     if name is None:
         return None
-    if name not in DIALECTS:
-        raise CallerError("invalid_value", f"Expected one of {', '.join(DIALECTS)}.", param="dialect")
-    return DIALECTS[name]
+    if name not in (names := FRONTENDS.dialects):
+        raise CallerError("invalid_value", f"Expected one of {', '.join(names)}.", param="dialect")
+    return FRONTENDS.by_name[name]
 
 
 def _model_of(body: bytes) -> str | None:

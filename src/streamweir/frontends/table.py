@@ -1,0 +1,46 @@
+"""Every frontend by name and by path: the one place that lists them.
+
+A frontend is added here, and nowhere else. Names, prefixes and paths are unique, but for the paths that several
+frontends share: of those, the `dialect` of a key or of the configuration says who answers.
+"""
+
+from collections.abc import Iterable
+
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
+
+
+class FrontendTable:
+    def __init__(self, frontends: Iterable[Frontend]) -> None:
+        self.by_name: dict[str, Frontend] = {}
+        self.by_path: dict[str, Frontend | None] = {}
+        """None: several frontends share it."""
+        self.by_prefix: dict[str, Frontend] = {}
+        for frontend in frontends:
+            self.add(frontend)
+
+    def add(self, frontend: Frontend) -> None:
+        if frontend.name in self.by_name:
+            raise ValueError(f"there is a frontend {frontend.name!r} already")
+        if frontend.prefix in self.by_prefix:
+            raise ValueError(f"the prefix {frontend.prefix!r} is that of {self.by_prefix[frontend.prefix].name!r}")
+        self.by_name[frontend.name] = frontend
+        if frontend.prefix:
+            self.by_prefix[frontend.prefix] = frontend
+        for path in frontend.paths:
+            self.by_path[path] = frontend if path not in self.by_path else None
+
+    def remove(self, frontend: Frontend) -> None:
+        rest = [other for other in self.by_name.values() if other is not frontend]
+        for index in (self.by_name, self.by_path, self.by_prefix):
+            index.clear()
+        for other in rest:
+            self.add(other)
+
+    @property
+    def dialects(self) -> list[str]:
+        """The names that a key's or the configuration's `dialect` may have: of the frontends that share a path."""
+        return [name for name, each in self.by_name.items() if any(self.by_path[path] is None for path in each.paths)]
+
+
+FRONTENDS = FrontendTable(CHAT_FRONTENDS)
