@@ -1,0 +1,54 @@
+"""The table of frontends: who answers where, and by which name it is known."""
+
+import pytest
+
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.chat.frontend import ChatFrontend
+from streamweir.frontends.chat.openai import OPENAI
+from streamweir.frontends.chat.opentoken import OPENTOKEN
+from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS, FrontendTable
+from streamweir.pipeline.native import NATIVE
+from streamweir.wire.native import NativeWire
+
+SHARED = "/v1/chat/completions"
+
+
+def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
+    assert FRONTENDS.by_name.keys() == FRONTENDS.by_prefix.keys() == set(FRONTENDS.dialects) == set(DIALECTS)
+    assert FRONTENDS.by_path[SHARED] is None, "there the key or the configuration chooses"
+    for name, frontend in FRONTENDS.by_name.items():
+        assert frontend.name == name
+        assert FRONTENDS.by_path[f"/{name}{SHARED}"] is frontend
+
+
+def test_a_frontend_alone_on_its_paths_answers_there_whatever_a_key_says() -> None:
+    (frontend,) = FrontendTable([ChatFrontend(OPENAI)]).by_name.values()
+    table = FrontendTable([frontend])
+    assert set(table.by_path.values()) == {frontend}
+    assert table.dialects == []
+
+
+def test_one_that_is_removed_leaves_no_trace() -> None:
+    first, second = ChatFrontend(OPENAI), ChatFrontend(OPENTOKEN)
+    table, alone = FrontendTable([first, second]), FrontendTable([first])
+    table.remove(second)
+    assert (table.by_name, table.by_path, table.by_prefix) == (alone.by_name, alone.by_path, alone.by_prefix)
+
+
+def test_no_two_have_one_name_or_one_prefix() -> None:
+    class Other(ChatFrontend):
+        def __init__(self) -> None:
+            super().__init__(OPENAI)
+            self.name = "other"
+
+    table = FrontendTable([ChatFrontend(OPENAI)])
+    for frontend, reason in ((ChatFrontend(OPENAI), "already"), (Other(), "prefix")):
+        with pytest.raises(ValueError, match=reason):
+            table.add(frontend)
+    assert list(table.by_name) == ["openai"]
+
+
+def test_frames_of_every_native_wire_can_be_passed_on() -> None:
+    frontends: list[Frontend] = list(FRONTENDS.by_name.values())
+    assert NATIVE.keys() == set(NativeWire) == {each.native_wire for each in frontends} - {None}

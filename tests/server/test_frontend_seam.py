@@ -1,0 +1,191 @@
+"""An API that the gateway has never seen: one class, put into the table, and everything else works for it.
+
+The frontend below shares nothing with chat completions: another path, another request, frames that are lines of
+JSON, errors of another shape. A real gateway serves it on a real socket; no line of the pipeline or of the server
+is there for it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.core.completion import Completion
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.events import Event, StreamCompleted, StreamFailed, TextDelta
+from streamweir.core.request import ChatRequest, read_request
+from streamweir.frontends.base import ErrorResponse, Frontend, Reply, WholeBody
+from streamweir.frontends.table import FRONTENDS
+from streamweir.wire.jsonio import encode
+from support.answers import TEXTS, anthropic_stream, error_body, openai_stream, openai_whole
+from support.bookkeeping import keeping
+from support.gateway import KEY, Gate, chat_request, gateway_to
+from support.rawclient import Reply as Response
+from support.script import End, Fin, Head, Send, Step, Wait, stream, whole
+
+# The frontend.
+
+
+class LinesEncoder:
+    def __init__(self, completion_id: str) -> None:
+        self.completion_id = completion_id
+
+    def feed(self, event: Event, /) -> list[bytes]:
+        if isinstance(event, TextDelta):
+            return [encode({"text": event.text}) + b"\n"]
+        if isinstance(event, StreamCompleted):
+            return [encode({"end": self.completion_id}) + b"\n"]
+        return [encode({"failed": event.error.code}) + b"\n"] if isinstance(event, StreamFailed) else []
+
+
+class Lines(Frontend):
+    name, paths, keep_alive = "lines", ("/lines",), b"\n"
+    stream_headers = (("content-type", "application/x-ndjson"),)
+
+    def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
+        if "question" not in document:
+            raise CallerError("missing_required_parameter", "There is no question.", param="question")
+        question = {"role": "user", "content": document["question"]}
+        stream = headers.get("accept") == "application/x-ndjson"
+        return read_request({"model": document["to"], "messages": [question], "stream": stream})
+
+    def make_id(self, entropy: bytes, /) -> str:
+        return f"lines-{entropy.hex()[:16]}"
+
+    def encoder(self, reply: Reply, /) -> LinesEncoder:
+        return LinesEncoder(reply.id)
+
+    def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody:
+        return WholeBody(reply.id, encode({"text": completion.choices[0].text, "end": reply.id}))
+
+    def write_error(self, error: StreamweirError, /) -> ErrorResponse:
+        return ErrorResponse(error.facts.status, encode({"failed": error.code, "where": error.param}))
+
+
+# It is served.
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[None]:
+    frontend = Lines()
+    FRONTENDS.add(frontend)
+    yield
+    FRONTENDS.remove(frontend)
+
+
+def question(*, streamed: bool = True, key: str | None = KEY, **members: Any) -> bytes:
+    accept = "application/x-ndjson" if streamed else "application/json"
+    body = json.dumps({"to": "up/m", "question": "Say hello.", **members}).encode()
+    return chat_request(path="/lines", key=key, headers=(("accept", accept),), body=body)
+
+
+async def ask(gate: Gate, request: bytes) -> Response:
+    async with await gate.connect() as client:
+        await client.send(request)
+        return await client.response()
+
+
+def documents(body: bytes) -> list[Any]:
+    assert body.endswith(b"\n")
+    return [json.loads(line) for line in body.split(b"\n") if line]
+
+
+@pytest.mark.parametrize(("kind", "body"), [("openai", openai_stream()), ("anthropic", anthropic_stream())])
+async def test_a_stream_is_written_in_its_own_frames(kind: str, body: bytes) -> None:
+    async with gateway_to(stream(body), kind=kind) as (gate, up):
+        reply = await ask(gate, question())
+        assert (reply.status, reply.header("content-type")) == (200, "application/x-ndjson")
+        *texts, end = documents(reply.body)
+        assert texts == [{"text": text} for text in TEXTS]
+        (facts,) = await gate.settled()
+        assert end == {"end": facts.completion_id}
+        assert (facts.dialect, facts.path, facts.verdict, facts.stream) == ("lines", "/lines", "completed", True)
+        (request,) = up.requests
+        assert request.json["messages"][0]["content"] in ("Say hello.", [{"type": "text", "text": "Say hello."}])
+
+
+async def test_an_answer_that_is_not_streamed_is_written_by_it_too() -> None:
+    async with gateway_to(whole(openai_whole())) as (gate, _):
+        reply = await ask(gate, question(streamed=False))
+        document = json.loads(reply.body)
+        (facts,) = await gate.settled()
+        assert document == {"text": "".join(TEXTS), "end": facts.completion_id}
+        assert document["end"].startswith("lines-")
+        assert (facts.dialect, facts.verdict, facts.stream) == ("lines", "completed", False)
+
+
+async def test_an_error_of_the_upstream_before_the_first_byte_has_its_shape() -> None:
+    async with gateway_to(whole(error_body("no", "invalid_request_error"), 400)) as (gate, _):
+        reply = await ask(gate, question())
+        assert (reply.status, reply.header("x-should-retry")) == (400, "false")
+        assert json.loads(reply.body).keys() == {"failed", "where"}
+        (facts,) = await gate.settled()
+        assert (facts.dialect, facts.error) == ("lines", json.loads(reply.body)["failed"])
+
+
+@pytest.mark.parametrize("end", [End(), Fin()], ids=["ended", "cut"])
+async def test_a_stream_that_breaks_off_does_not_look_complete(end: Step) -> None:
+    begun = openai_stream(TEXTS[:2], usage=None, finish=None, done=False)
+    async with gateway_to([Head(), Send(begun), end]) as (gate, _):
+        *texts, last = documents((await ask(gate, question())).body)
+        (facts,) = await gate.settled()
+        assert texts == [{"text": text} for text in TEXTS[:2]]
+        assert last == {"failed": facts.error}
+        assert (facts.dialect, facts.verdict) == ("lines", "truncated")
+
+
+@pytest.mark.parametrize("key", [None, "sk-nobody-0123456789abcdef"])
+async def test_a_refusal_at_admission_has_its_shape(key: str | None) -> None:
+    async with gateway_to([]) as (gate, _):
+        reply = await ask(gate, question(key=key))
+        code = "missing_api_key" if key is None else "invalid_api_key"
+        assert (reply.status, json.loads(reply.body)) == (401, {"failed": code, "where": None})
+        assert reply.header("www-authenticate") == "Bearer"
+        (facts,) = await gate.settled()
+        assert (facts.dialect, facts.status, facts.verdict, facts.error) == ("lines", 401, "rejected", code)
+
+
+@pytest.mark.parametrize("padding", [0, 100_000], ids=["on the loop", "in a thread"])
+async def test_what_it_finds_wrong_with_a_body_is_said_in_its_shape(padding: int) -> None:
+    async with gateway_to([]) as (gate, _):
+        body = json.dumps({"to": "up/m", "more": "x" * padding}).encode()
+        reply = await ask(gate, chat_request(path="/lines", body=body))
+        assert reply.status == 400
+        assert json.loads(reply.body) == {"failed": "missing_required_parameter", "where": "question"}
+        await gate.settled()
+
+
+async def test_silence_is_filled_with_its_own_bytes() -> None:
+    more, begun = asyncio.Event(), openai_stream(TEXTS[:1], usage=None, finish=None, done=False)
+    script: list[Step] = [Head(), Send(begun), Wait(more), Send(openai_stream(TEXTS[1:])), End()]
+    async with gateway_to(script, "[server.timeouts]\nkeepalive_s = 0.02\n") as (gate, _):
+        async with await gate.connect() as client:
+            await client.send(question())
+            await client.head()
+            assert [await client.chunk(), await client.chunk()] == [b'{"text":"Hello"}\n', b"\n"]
+            more.set()
+            rest = []
+            while chunk := await client.chunk():
+                rest.append(chunk)
+        assert documents(b"".join(rest))[-1].keys() == {"end"}
+        await gate.settled()
+
+
+async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
+    async with keeping(stream(openai_stream()), tmp_path) as desk:
+        secret = await desk.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share
+        reply = await ask(desk.gate, question(key=secret, to="m"))
+        row = await desk.row()
+        assert (row.dialect, row.status, row.verdict) == ("lines", 200, "completed")
+        assert documents(reply.body)[-1] == {"end": row.completion_id}
+
+
+async def test_the_other_frontends_answer_as_before_beside_it() -> None:
+    async with gateway_to(stream(openai_stream())) as (gate, _):
+        assert (await gate.ask(model="up/m", stream=True)).body.endswith(b"data: [DONE]\n\n")
+        (facts,) = await gate.settled()
+        assert facts.dialect == "openai"
+    assert "lines" not in FRONTENDS.dialects, "no key can choose an API that has a path of its own"
