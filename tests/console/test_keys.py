@@ -89,7 +89,7 @@ def test_a_key_is_changed_rotated_and_shows_what_it_has_spent(page: Page, consol
     dialog.get_by_label("Concurrent requests").fill("2")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)
-    expect(row(page, "Keys", "ci").get_by_role("cell").nth(3)).to_have_text("2 streams")
+    expect(row(page, "Keys", "ci").get_by_role("cell").nth(3)).to_have_text("2 concurrent")
     expect(meter).to_have_attribute("aria-valuenow", "0.00000405")
     expect(meter).to_have_attribute("aria-valuemax", "0.0000081")
 

@@ -200,7 +200,7 @@ function May(props: { apiKey: Key }) {
 
 function Limits(props: { apiKey: Key }) {
   const { rpm, tpm, max_streams } = props.apiKey;
-  const lines = [rpm === null ? "" : `${short(rpm)} requests/min`, tpm === null ? "" : `${short(tpm)} tokens/min`, max_streams === null ? "" : `${short(max_streams)} streams`].filter(Boolean);
+  const lines = [rpm === null ? "" : `${short(rpm)} requests/min`, tpm === null ? "" : `${short(tpm)} tokens/min`, max_streams === null ? "" : `${short(max_streams)} concurrent`].filter(Boolean);
   if (!lines.length) return <span class="muted">none</span>;
   return (
     <div class="small">

@@ -70,7 +70,7 @@ function Connection(props: { feed: Feed }) {
           The database does not answer
         </Badge>
       ) : (
-        <Badge tone={state === "open" ? "good" : "plain"}>{state === "open" ? "Updating each second" : "Connecting …"}</Badge>
+        <Badge tone={state === "open" ? "good" : "plain"}>{state === "open" ? "Updating every second" : "Connecting …"}</Badge>
       )}
     </div>
   );
@@ -85,7 +85,7 @@ function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number;
   return (
     <>
       <Sums rows={data} total={total} now={now} />
-      <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "stream")}${props.isStale ? `, as of ${clock(snapshot.at_ms)}` : ""}`}>
+      <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "request")}${props.isStale ? `, as of ${clock(snapshot.at_ms)}` : ""}`}>
         <Table<Stream>
           label="Running requests"
           rows={data}

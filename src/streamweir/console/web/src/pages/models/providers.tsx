@@ -31,7 +31,7 @@ export function ProviderList(props: { providers: Provider[] }) {
               <th scope="col" class="number">
                 Ejections
               </th>
-              <th scope="col">Named by</th>
+              <th scope="col">Used by</th>
             </tr>
           </thead>
           {props.providers.map((provider) => (

@@ -58,7 +58,7 @@ function Against(props: { change: Change | null; period: string; isWorse?: boole
   const tone = props.isWorse && change.isUp ? "bad" : props.isWorse && change.isUp === false ? "good" : "";
   return (
     <span class="against">
-      <b class={tone}>{change.text}</b> vs {props.period} before
+      <b class={tone}>{change.text}</b> vs previous {props.period}
     </span>
   );
 }

@@ -63,7 +63,7 @@ export function Cost(props: { row: RequestDetail }) {
         )}
         {Number(row.held_usd) > 0 && (
           <p>
-            While it ran <span class="num">{exactDollars(row.held_usd)}</span> was held; what it did not use was given back.
+            <span class="num">{exactDollars(row.held_usd)}</span> was reserved while it ran. The unused part was released.
           </p>
         )}
       </div>
