@@ -43,32 +43,32 @@ ROWS ?= 1000000
 LOCK_FLAGS ?=
 SERVE_FLAGS ?=
 
-help: ## this list
+help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-install: $(STAMP)/program $(STAMP)/console ## the program, at .venv/bin/streamweir (PYTHON=... chooses the interpreter)
+install: $(STAMP)/program $(STAMP)/console ## install the program as .venv/bin/streamweir (PYTHON=... selects the interpreter)
 	@echo "The program is at $(BIN)/streamweir"
 
-run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## the gateway on 127.0.0.1:8080, its data in ./var (SERVE_FLAGS=...)
+run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## start the gateway on 127.0.0.1:8080, with its data in ./var (SERVE_FLAGS=...)
 	@exec $(BIN)/streamweir serve --data-dir var $(SERVE_FLAGS)
 
 # In a fresh clone the bytecode of the tests is made here, once; else each of their processes would make all of it.
 test: BESIDE := { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true; }
-test: check $(STAMP)/local $(STAMP)/chromium ## everything a change must pass: make check, then all tests and the coverage gate
+test: check $(STAMP)/local $(STAMP)/chromium ## run everything a change must pass: make check, all tests, the coverage check
 	@echo "Running the tests of the pure packages, with the coverage gate"
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE)
 	@$(BIN)/coverage report
 	@echo "Running all other tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(foreach path,$(PURE),--ignore $(path))
 
-test-fleet: $(STAMP)/program $(STAMP)/test ## three nodes behind HAProxy on PostgreSQL and Valkey, restarted one after the other under load: two minutes
+test-fleet: $(STAMP)/program $(STAMP)/test ## restart three nodes behind HAProxy one after the other under load, on PostgreSQL and Valkey: two minutes
 	@$(BIN)/python -m pytest -m fleet -s tests/fleet
 
-test-sdks: $(STAMP)/program $(STAMP)/local ## the SDKs of others against the gateway, each in an environment of its own
+test-sdks: $(STAMP)/program $(STAMP)/local ## run third-party SDKs against the gateway, each in its own environment
 	@$(BIN)/python sdks/run.py
 
 # The types beside all else: they take one core for half a minute.
-check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## style, types and import rules (ruff, mypy --strict, import-linter, tsc)
+check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## check style, types and import rules (ruff, mypy --strict, import-linter, tsc)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -77,7 +77,7 @@ check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## style, types and impor
 		if [ -e $(STAMP)/web ]; then (cd $(WEB) && "$(NODE)/bin/node" node_modules/typescript/bin/tsc); fi && \
 		$(BESIDE) && wait $$types
 
-bench: $(STAMP)/program ## the engine's cost per frame, the gateway's beside nginx's (BENCH_FLAGS=...), the console's answers (ROWS=...)
+bench: $(STAMP)/program ## measure the engine per frame, the gateway beside nginx (BENCH_FLAGS=...), and the console (ROWS=...)
 	@echo "Measuring the engine"
 	@$(BIN)/python -m bench.engine
 	@echo "Measuring the gateway"
@@ -85,33 +85,33 @@ bench: $(STAMP)/program ## the engine's cost per frame, the gateway's beside ngi
 	@echo "Measuring the console's answers over $(ROWS) requests"
 	@$(BIN)/python -m bench.console --rows $(ROWS)
 
-bench-peers: $(STAMP)/program $(STAMP)/litellm $(STAMP)/portkey ## the gateway beside LiteLLM and Portkey too (BENCH_FLAGS=...)
+bench-peers: $(STAMP)/program $(STAMP)/litellm $(STAMP)/portkey ## measure the gateway beside LiteLLM and Portkey, too (BENCH_FLAGS=...)
 	@echo "Measuring the gateway and its peers"
 	@$(BIN)/python -m bench.gateway --peers $(BENCH_FLAGS)
 
-bench-soak: $(STAMP)/program ## ten minutes of mixed load: does the gateway's memory grow? (BENCH_FLAGS=...)
+bench-soak: $(STAMP)/program ## measure memory growth in ten minutes of mixed load (BENCH_FLAGS=...)
 	@echo "Measuring memory under load"
 	@$(BIN)/python -m bench.gateway --only soak --systems streamweir $(BENCH_FLAGS)
 
-fuzz: $(STAMP)/program ## the splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
+fuzz: $(STAMP)/program ## fuzz the SSE splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
 	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
 
-soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## the tests with their full counts, then make fuzz: about an hour
+soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## run the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet"
 	@echo "Running those that need the machine for themselves"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m "alone or fleet"
 	@$(MAKE) --no-print-directory fuzz
 
-prices: $(STAMP)/program $(STAMP)/prices ## the built-in price list anew, from the public data set genai-prices
+prices: $(STAMP)/program $(STAMP)/prices ## regenerate the built-in price list from the public data set genai-prices
 	@$(PRICES)/bin/python scripts/price_dump.py | $(BIN)/python scripts/prices.py
 
-screenshots: $(STAMP)/program $(STAMP)/test $(STAMP)/console $(STAMP)/chromium ## every page of the console as a picture, in build/screenshots
+screenshots: $(STAMP)/program $(STAMP)/test $(STAMP)/console $(STAMP)/chromium ## take a screenshot of every console page, in build/screenshots
 	@echo "Taking the pictures"
 	@PYTHONPATH=tests $(BIN)/python -m scripts.screenshots
 
-lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer versions)
+lock: $(STAMP)/lock ## regenerate requirements/*.txt (LOCK_FLAGS=--upgrade uses newer versions)
 	@echo "Resolving the requirement files"
 	@$(call compile,pyproject.toml,requirements/runtime.txt,,$(foreach name,$(EXTRAS),--extra $(name)))
 	@$(call compile,requirements/build.in,requirements/build.txt,runtime)
@@ -122,7 +122,7 @@ lock: $(STAMP)/lock ## requirements/*.txt anew (LOCK_FLAGS=--upgrade takes newer
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 	@for file in sdks/*/requirements.in bench/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
 
-clean: ## remove all that the other targets made, except the data in ./var
+clean: ## remove everything that other targets created, except ./var
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 	@rm -rf $(WEB)/node_modules $(PAGE)
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
