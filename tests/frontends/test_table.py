@@ -1,7 +1,12 @@
 """The table of frontends: who answers where, and by which name it is known."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
+import streamweir
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.openai import OPENAI
@@ -52,3 +57,10 @@ def test_no_two_have_one_name_or_one_prefix() -> None:
 def test_frames_of_every_native_wire_can_be_passed_on() -> None:
     frontends: list[Frontend] = list(FRONTENDS.by_name.values())
     assert NATIVE.keys() == set(NativeWire) == {each.native_wire for each in frontends} - {None}
+
+
+def test_the_console_offers_every_dialect() -> None:
+    source = Path(streamweir.__file__).parent / "console" / "web" / "src" / "lib" / "filters.ts"
+    found = re.search(r"export const DIALECTS = (\[.*\]) as const;", source.read_text())
+    assert found is not None
+    assert json.loads(found[1]) == FRONTENDS.dialects

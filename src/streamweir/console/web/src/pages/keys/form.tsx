@@ -3,12 +3,12 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { patch, post, session, type ApiError } from "../../lib/api";
 import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
+import { DIALECTS } from "../../lib/filters";
 import { asError } from "../../lib/load";
 import type { Key, NewKey } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
-const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"];
 const PERIODS = [
   ["day", "per day"],
   ["week", "per week"],
