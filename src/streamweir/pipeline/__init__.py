@@ -1,1 +1,1 @@
-"""The steps between a provider's events and a dialect's bytes: pure, each `feed` and `finish`."""
+"""The steps between a provider's events and a frontend's bytes: pure, each `feed` and `finish`."""

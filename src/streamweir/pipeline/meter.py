@@ -99,7 +99,7 @@ class Record(Struct):
     """The facts of one stream so far, the same whichever way its bytes went."""
 
     completion_id: str | None = None
-    """The id in the chunks: the upstream's, where the dialect keeps it, else ours."""
+    """The id in the chunks: the upstream's, where the frontend keeps it, else ours."""
     model: str | None = None
     service_tier: str | None = None
     """As the provider reports it: it need not be the one that was asked for, and has rates of its own."""
