@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
         [
             _fault("default", "held", 10, 0),
             _fault(BUDGET, "held", 10, 0),
-            _fault("req_3", "held, and neither open nor settled", 10, None),
+            _fault("req_3", "reserved, but neither open nor settled", 10, None),
         ],
     ),
     "a row of the ledger": (
@@ -67,11 +67,11 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
     ),
     "a hold of one that is open": (
         lambda conn: conn.execute(update(ledger).where(_held, ledger.c.request_id == "req_3").values(amount=-9)),
-        [_fault("default", "balance", 83, 84), _fault("req_3", "held while it is open", 10, 9)],
+        [_fault("default", "balance", 83, 84), _fault("req_3", "reserved while it is open", 10, 9)],
     ),
     "a hold is gone": (
         lambda conn: conn.execute(delete(ledger).where(_held, ledger.c.request_id == "req_1")),
-        [_fault("default", "balance", 83, 93), _fault("req_1", "without a hold", 3, None)],
+        [_fault("default", "balance", 83, 93), _fault("req_1", "settled without a reservation", 3, None)],
     ),
     "the usage": (
         lambda conn: conn.execute(update(usage_hours).values(cost=usage_hours.c.cost + 1)),
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
     ),
     "the usage of a day": (
         lambda conn: conn.execute(delete(usage_days)),
-        [_fault("default", "usage by the day", 0, 7)],
+        [_fault("default", "usage by day", 0, 7)],
     ),
     "what a key has spent": (
         lambda conn: conn.execute(update(accounts).where(accounts.c.key_id.is_not(None)).values(spent=5)),

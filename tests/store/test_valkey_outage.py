@@ -94,7 +94,7 @@ async def test_a_dead_one_is_asked_five_times_and_then_left_alone_for_a_minute()
             server.kill()
             for _ in range(5):
                 assert not shared.is_away
-                assert await refused(shared.reserve(claim("r1"))) == "there is no connection to Valkey"
+                assert await refused(shared.reserve(claim("r1"))) == "cannot connect to Valkey"
             assert shared.is_away
             assert valkey_of(shared).owed == 0, "nobody has heard of it"
             server.start()
@@ -114,7 +114,7 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
                 await refused(shared.peek("a", 1, 1, 1))
             clock.now = 60.0
             reasons = await asyncio.gather(*(refused(shared.peek("a", 1, 1, 1)) for _ in range(10)))
-            assert reasons.count("there is no connection to Valkey") == 1
+            assert reasons.count("cannot connect to Valkey") == 1
             clock.now = 119.9
             assert "not asked for a while" in await refused(shared.peek("a", 1, 1, 1))
 
@@ -266,7 +266,7 @@ async def test_nothing_is_left_when_it_is_closed() -> None:
             await asyncio.sleep(0)
             await shared.close()
             for task in waiting:
-                assert await refused(task) == "Valkey is not used any more"
+                assert await refused(task) == "the connection to Valkey is closed"
             server.resume()
             await refused(shared.seed(BUDGET.account, 0))
             await shared.close()
@@ -315,12 +315,12 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
     ("answer", "reason"),
     [
         (b"-LOADING Valkey is loading the dataset in memory\r\n", "Valkey is loading its data"),
-        (b"-NOAUTH Authentication required.\r\n", "Valkey does not take our name and password"),
+        (b"-NOAUTH Authentication required.\r\n", "Valkey refused the user name or the password"),
         (b"-NOPERM " + CANARY.encode() + b" may not\r\n", "Valkey answers with an error (ERR)"),
         (b"-MISCONF " + CANARY.encode() + b"\r\n", "Valkey answers with an error (MISCONF)"),
-        (b"HTTP/1.1 400 " + CANARY.encode() + b"\r\n\r\n", "there is no connection to Valkey"),
-        (b"$5\r\nhal", "there is no connection to Valkey"),
-        (b"", "there is no connection to Valkey"),
+        (b"HTTP/1.1 400 " + CANARY.encode() + b"\r\n\r\n", "cannot connect to Valkey"),
+        (b"$5\r\nhal", "cannot connect to Valkey"),
+        (b"", "cannot connect to Valkey"),
     ],
 )
 async def test_a_rude_answer_is_told_in_our_words(answer: bytes, reason: str) -> None:
@@ -341,7 +341,7 @@ async def test_a_wrong_password_is_told_without_it() -> None:
         server.execute("CONFIG", "SET", "requirepass", "right")
         url = f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
         async with limits_of(url, timeout_s=PATIENT_S) as shared:
-            assert await refused(shared.reserve(claim("r1"))) == "Valkey does not take our name and password"
+            assert await refused(shared.reserve(claim("r1"))) == "Valkey refused the user name or the password"
         async with limits_of(url.replace(CANARY, "right"), timeout_s=PATIENT_S) as shared:
             await shared.seed(BUDGET.account, 0)
 

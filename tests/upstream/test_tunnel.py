@@ -118,7 +118,7 @@ async def failing(
         (b"HTTP/1.1 20 OK\r\n\r\n", "The proxy refused the connection."),
         (b"SSH-2.0-x\r\n\r\n", "The proxy refused the connection."),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 20_000, "The proxy refused the connection (200)."),
-        (ESTABLISHED + b"hello", "The proxy sent something that was not asked for."),
+        (ESTABLISHED + b"hello", "The proxy sent unexpected data."),
     ],
 )
 async def test_a_refused_tunnel(answer: bytes, message: str) -> None:

@@ -96,7 +96,7 @@ async def test_a_certificate_that_nobody_we_trust_has_signed(server: UpstreamSer
     error = await failing(server)
     assert (error.code, error.message) == (
         "upstream_tls_failed",
-        "The provider's certificate was not signed by anyone we trust.",
+        "The provider's certificate is not signed by a trusted authority.",
     )
 
 

@@ -309,7 +309,7 @@ class WholeExchange:
             return b""
         out = self._take(events)
         if not self.ended and self._meter.record.written > MOST_STREAMED_TEXT:
-            error = UpstreamError("response_too_large", "The answer is longer than it may be where it is not streamed.")
+            error = UpstreamError("response_too_large", "The answer is too large for a response that is not streamed.")
             return self.fail(error)
         return out
 

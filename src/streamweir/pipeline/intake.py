@@ -65,7 +65,8 @@ class Intake:
     def end_of_split(self) -> Sequence[Event]:
         return self.fail(
             UpstreamError(
-                "upstream_frame_too_large", "The upstream sent too large an event, or too much without an event."
+                "upstream_frame_too_large",
+                "The upstream sent an event that is too large, or too much data without an event.",
             )
         )
 

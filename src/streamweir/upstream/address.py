@@ -52,9 +52,9 @@ def read_base_url(text: str) -> Address:
     if parts.scheme not in _DEFAULT_PORTS:
         raise ValueError("the base URL must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise ValueError("the base URL must hold no user name or password")
+        raise ValueError("the base URL must not contain a user name or password")
     if "?" in text or "#" in text:
-        raise ValueError("the base URL must hold no query and no fragment")
+        raise ValueError("the base URL must not have a query or a fragment")
     host, port = _host_and_port(parts, "the base URL")
     return Address(host=host, port=port, is_tls=parts.scheme == "https", prefix=parts.path.rstrip("/"))
 
@@ -64,7 +64,7 @@ def read_proxy(text: str) -> Proxy:
     if parts.scheme != "http":
         raise ValueError("the proxy's URL must begin with http://")
     if parts.path not in ("", "/") or "?" in text or "#" in text:
-        raise ValueError("the proxy's URL must hold no path, no query and no fragment")
+        raise ValueError("the proxy's URL must not have a path, a query or a fragment")
     host, port = _host_and_port(parts, "the proxy's URL")
     authorization = None
     if "@" in parts.netloc:
@@ -75,7 +75,7 @@ def read_proxy(text: str) -> Proxy:
 
 def _split(text: str, what: str) -> SplitResult:
     if _NOT_IN_A_URL.search(text):  # before urlsplit, which drops line ends and tabs in silence
-        raise ValueError(f"{what} holds a character that no URL may hold")
+        raise ValueError(f"{what} contains a character that is not allowed in a URL")
     try:
         return urlsplit(text)
     except ValueError:
@@ -86,18 +86,18 @@ def _host_and_port(parts: SplitResult, what: str) -> tuple[str, int]:
     # Not by the members of `parts`, which overlook what stands around the brackets of an IPv6 address.
     found = _HOST_AND_PORT.fullmatch(parts.netloc.rpartition("@")[2])
     if found is None:
-        raise ValueError(f"{what} has no host and port that could be read")
+        raise ValueError(f"{what} has no readable host and port")
     in_brackets, name, digits = found.groups()
     port = _DEFAULT_PORTS[parts.scheme] if digits is None else int(digits)
     if not 0 < port < 65536:
-        raise ValueError(f"{what} has a port that nobody can be reached at")
+        raise ValueError(f"{what} has an invalid port")
     if in_brackets is not None:
         try:
             return str(IPv6Address(in_brackets)), port
         except AddressValueError:
             raise ValueError(f"{what} has an IPv6 address that cannot be read") from None
     if not _is_name(name):
-        raise ValueError(f"{what} has no host that could be looked up (a name outside ASCII is written as xn--...)")
+        raise ValueError(f"{what} has no valid host (a name outside ASCII is written as xn--...)")
     return name.lower(), port
 
 

@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
             return
         reply, receiver = self._reply, self._receiver
         if reply is None:
-            self._give_up(UpstreamError("upstream_bad_response", "The provider answered before it was asked."))
+            self._give_up(UpstreamError("upstream_bad_response", "The provider sent data before the request."))
             return
         try:
             reply.feed(data)

@@ -27,7 +27,7 @@ _MOST_ADDRESSES = 8
 _RECEIVE_BYTES = 128 * 1024
 _KEEPALIVE_S = 60
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
-_UNTRUSTED = "was not signed by anyone we trust"
+_UNTRUSTED = "is not signed by a trusted authority"
 _CERTIFICATE_FAULTS = {
     9: "is not valid yet",
     10: "has expired",
@@ -163,7 +163,7 @@ class Dialler:
             return await asyncio.shield(self._context)
         except OSError as error:
             self._context = None
-            raise UpstreamError("upstream_tls_failed", "The certificates to be trusted cannot be read.") from error
+            raise UpstreamError("upstream_tls_failed", "The CA certificates of the provider cannot be read.") from error
 
 
 async def _resolve(host: str, port: int) -> list[Place]:
@@ -215,5 +215,5 @@ def told(error: OSError, is_securing: bool) -> StreamweirError:
     if is_securing:
         return UpstreamError("upstream_tls_failed", "No secure connection to the provider could be made.")
     if error.errno in _EXHAUSTED:
-        return GatewayFault("overloaded", "The gateway has no room for another connection.")
+        return GatewayFault("overloaded", "The gateway has no open file left for another connection.")
     return UpstreamError("upstream_connect_failed", "The provider could not be reached.")

@@ -30,7 +30,7 @@ class Tunnel(asyncio.Protocol):
             refusal = f" ({status[1].decode()})" if status is not None else ""
             self._refuse(f"The proxy refused the connection{refusal}.")
         elif end + 4 < len(self._head):
-            self._refuse("The proxy sent something that was not asked for.")
+            self._refuse("The proxy sent unexpected data.")
         elif not self.opened.done():
             self.opened.set_result(None)
 

@@ -156,7 +156,7 @@ def _decode_body_slowly(data: bytes) -> dict[str, Any]:
     if _is_deeper(data, DEEPEST_BODY):
         raise CallerError("json_too_deep", f"The request body is nested deeper than {DEEPEST_BODY} levels.")
     if _has_more_elements(data, MOST_ELEMENTS):
-        raise CallerError("invalid_value", f"The request body holds more than {MOST_ELEMENTS} values.")
+        raise CallerError("invalid_value", f"The request body has more than {MOST_ELEMENTS} values.")
     repeating: list[_Repeating] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeating:
@@ -216,7 +216,7 @@ def _refuse_repeated_keys(value: Any, path: str) -> None:
     """Names the first by its path. Objects inside of one that repeats a key are gone with it."""
     if isinstance(value, _Repeating):
         where = f"{path}.{value.name}".lstrip(".")[:_LONGEST_PATH]
-        raise CallerError("duplicate_key", f"The key '{where}' stands twice in one object.", param=where)
+        raise CallerError("duplicate_key", f"The key '{where}' occurs twice in one object.", param=where)
     if isinstance(value, dict):
         for name, member in value.items():
             _refuse_repeated_keys(member, f"{path}.{name}")
@@ -240,4 +240,4 @@ def _refuse_lone_surrogates(value: Any) -> None:
     try:
         _encoder.encode(value)
     except UnicodeEncodeError as reason:
-        raise CallerError("invalid_json", "The request body holds half of a surrogate pair.") from reason
+        raise CallerError("invalid_json", "The request body has half of a surrogate pair.") from reason

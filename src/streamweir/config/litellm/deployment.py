@@ -53,7 +53,7 @@ class Deployments:
         vendor, own = split_model(model, params.take_text("custom_llm_provider"))
         fault = _fault(name, model, vendor, own, info.take_text("mode"))
         if fault is not None or vendor is None:
-            entry.drop(fault or "whose model it is cannot be told")
+            entry.drop(fault or "its provider is unknown")
             return
         if number_of(params.peek("weight")) == 0:
             entry.drop("its weight is 0")
@@ -61,13 +61,13 @@ class Deployments:
         own = own_model(vendor, own)
         provider = self.providers.take(params, vendor)
         if provider is None:
-            entry.drop("without that there is no target")
+            entry.drop("a target needs it")
             return
         deployment = _read_deployment(entry, params, info, provider, own)
         if not own.endswith("*"):
             self.groups.setdefault(name, []).append(deployment)
         elif (name, own) != (f"{provider}/*", "*"):
-            entry.notes.ask(entry.where, f"its models are asked for as {provider}/MODEL")
+            entry.notes.ask(entry.where, f"callers name its models as {provider}/MODEL")
         for branch, reasons in ((params, reason.DEPLOYMENT), (info, reason.MODEL_INFO), (entry, {})):
             branch.leave(reasons)
 
@@ -90,16 +90,16 @@ def _stands_for_all(entry: Branch) -> bool:
 def _fault(name: str, model: str, vendor: str | None, own: str, mode: str | None) -> str | None:
     """Why there is no such deployment here, if there is none."""
     if model.startswith(REFERENCE):
-        return "whose model it is stands in the environment"
+        return "its provider is in an environment variable"
     if not is_for_chat(own, mode):
-        return "it is no chat model"
+        return "it is not a chat model"
     if vendor is None or (own in ("", "*") and not model.partition("/")[1]):
-        return "whose model it is cannot be told"
+        return "its provider is unknown"
     if "*" in name and not own.endswith("*"):
         return "a model needs a name without *"
     for text in (name, own):
         if len(text) > LONGEST_NAME or not text.isprintable() or text != text.strip():
-            return "its name cannot be one here"
+            return "its name is not allowed here"
     return has_no_kind(vendor, own)
 
 

@@ -74,19 +74,19 @@ class Providers:
         if base_url != written and written.startswith("${"):
             added = base_url.removeprefix(written)
             params.notes.ask(
-                params.at("api_base"), f"the variable must hold the address without {added}, which is added"
+                params.at("api_base"), f"the variable must contain the URL without {added}, which is added"
             )
         return base_url
 
     def _key(self, params: Branch, vendor: str, kind: str, name: str) -> str | None:
         key = params.take_text("api_key")
         if key is not None and is_filler(key):
-            params.notes.ask(params.at("api_key"), "left out, for it reads as if none were needed")
+            params.notes.ask(params.at("api_key"), "left out, because it looks like a placeholder")
             return None
         if key is not None:
             return self._variables.secret(key, params.at("api_key"), f"{name}_API_KEY")
         if kind == "vertex":
-            params.notes.ask(params.where, "Vertex is asked with an access token: keep VERTEX_ACCESS_TOKEN set to one")
+            params.notes.ask(params.where, "Vertex needs an access token: keep VERTEX_ACCESS_TOKEN set to one")
             return self._variables.named("VERTEX_ACCESS_TOKEN")
         default = VENDORS[vendor].key
         return self._variables.named(default) if default is not None and params.peek("azure_ad_token") is None else None
@@ -111,7 +111,7 @@ class Providers:
             form = _LOCATION if "location" in name else _WORD
             if value.startswith(REFERENCE) or form.fullmatch(value):
                 return self._variables.plain(value, params.at(name))
-            params.notes.lose(params.at(name), "a word without blanks and slashes was expected")
+            params.notes.lose(params.at(name), "expected a word without spaces and slashes")
             return None
         return default
 
@@ -134,11 +134,11 @@ class Providers:
         if value is None:
             return
         if not _HEADER_NAME.fullmatch(header) or header.lower() in _OUR_HEADERS:
-            group.notes.lose(group.at(header), "it is no header that can be set")
+            group.notes.lose(group.at(header), "this header cannot be set")
         elif header.lower() in {known.lower() for known in headers}:
             group.notes.lose(group.at(header), "the header is set already")
         elif not value.isascii() or not value.isprintable():
-            group.notes.lose(group.at(header), "it holds a character that cannot be sent")
+            group.notes.lose(group.at(header), "it contains a character that cannot be sent")
         elif _SECRET_HEADER.search(header):
             headers[header] = self._variables.secret(value, group.at(header), f"{name}_{header}")
         else:

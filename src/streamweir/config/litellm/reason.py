@@ -1,13 +1,13 @@
 """Why a setting of LiteLLM's has no place in our file, where there is more to say than that it has none."""
 
-_CALLER = "parameters of a request come from its caller"
-_RETRY = "how often is tried again, the gateway decides itself"
-_REST = "when a target rests and for how long, the gateway decides itself"
+_CALLER = "the caller sets the parameters of a request"
+_RETRY = "the gateway decides itself how often to retry"
+_REST = "the gateway decides itself when to eject a target"
 _CALLBACK = "there are no callbacks: see the request log and /metrics"
-_CACHE = "answers are not kept for others"
-_REFUSED = "what a provider refuses is not sent to another model"
+_CACHE = "answers are not cached"
+_REFUSED = "a refused request is not sent to another model"
 _KEYS = "limits are set on keys, not on targets"
-_DROP = "what a provider does not take is always left out, and told to the caller"
+_DROP = "unsupported parameters are always dropped, and reported to the caller"
 
 _OF_CALLERS = (
     "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modify_params n presence_penalty "
@@ -33,8 +33,8 @@ DEPLOYMENT = {
     "vertex_credentials": "a service account's file is not read: Vertex is asked with an access token",
 }
 MODEL_INFO = {
-    "access_groups": "say on each key which models it may ask for",
-    "base_model": "where the price table does not know the model by its own name, give it a price",
+    "access_groups": "set the allowed models on each key",
+    "base_model": "if the price list does not have the model, give it a price",
     "id": "targets have no ids",
 }
 LITELLM = {
@@ -52,7 +52,7 @@ ROUTER = {
     **_each("allowed_fails allowed_fails_policy cooldown_time disable_cooldowns", _REST),
     **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
     **_each("cache_kwargs cache_responses", _CACHE),
-    **_each("enable_pre_call_check enable_pre_call_checks", "whether a request fits is for the provider to say"),
+    **_each("enable_pre_call_check enable_pre_call_checks", "the provider decides whether a request fits"),
     "default_litellm_params": _CALLER,
     "default_max_parallel_requests": _KEYS,
     "enable_tag_filtering": "targets are not chosen by tags",
@@ -60,9 +60,9 @@ ROUTER = {
 GENERAL = {
     **_each(_OF_ALERTS, "there are no alerts: watch /metrics"),
     **_each("global_max_parallel_requests max_parallel_requests", "streams are limited by a key's max_streams"),
-    "custom_auth": "keys are kept in the store or in this file",
-    "database_url": "its keys and spend stay there; these books are kept in a database of their own: see store.url",
-    "store_prompts_in_spend_logs": "set log_content on the keys whose content may be kept",
+    "custom_auth": "keys are in the database or in this file",
+    "database_url": "its keys and spend stay there; streamweir uses its own database: see store.url",
+    "store_prompts_in_spend_logs": "set log_content on the keys whose content is to be stored",
     "use_x_forwarded_for": "name the proxies in server.trusted_proxies",
 }
 TOP = {

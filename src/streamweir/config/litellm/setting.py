@@ -74,7 +74,7 @@ class Settings:
         """The router's, else the library's, and where it stands."""
         ours, others = self._router.take(name), self._litellm.take(name)
         if ours is not None and others is not None:
-            self._notes.lose(self._litellm.at(name), f"router_settings.{name} stands over it")
+            self._notes.lose(self._litellm.at(name), f"router_settings.{name} overrides it")
         return (ours, self._router.at(name)) if ours is not None else (others, self._litellm.at(name))
 
     def _read_aliases(self) -> dict[str, str]:
@@ -84,7 +84,7 @@ class Settings:
             value = branch.take(alias)
             if isinstance(value, dict):
                 if value.get("hidden"):
-                    self._notes.lose(branch.at(alias), "it can be asked for, but not be hidden")
+                    self._notes.lose(branch.at(alias), "it can be used, but not hidden")
                 value = value.get("model")
             if isinstance(value, str):
                 found[alias] = value
@@ -113,14 +113,14 @@ class Settings:
             if not isinstance(name, str):
                 self._notes.lose(at, "the name of a model was expected")
             elif isinstance(item, dict):
-                self._notes.lose(at, "parameters of a request come from its caller")
+                self._notes.lose(at, "the caller sets the parameters of a request")
         return found
 
     def _read_tables(self) -> list[Table]:
         timeout = take_seconds(self._router, "timeout", self._variables)
         request_timeout = take_seconds(self._litellm, "request_timeout", self._variables)
         if timeout is not None and request_timeout is not None:
-            self._notes.lose(self._litellm.at("request_timeout"), "router_settings.timeout stands over it")
+            self._notes.lose(self._litellm.at("request_timeout"), "router_settings.timeout overrides it")
         first = take_seconds(self._router, "stream_timeout", self._variables)
         limits = {
             "body_bytes": take_bytes(self._general, "max_request_size_mb"),
@@ -187,7 +187,7 @@ def models_of(groups: Mapping[str, object], aliases: Mapping[str, str], notes: N
         elif alias in found:
             notes.lose(where, "there is a model of that name")
         elif not alias.isprintable() or alias != alias.strip():
-            notes.lose(where, "its name cannot be one here")
+            notes.lose(where, "its name is not allowed here")
         else:
             found[alias] = name
     return found

@@ -35,7 +35,7 @@ class Notes:
         """What the operator has to do, or to know."""
 
     def lose(self, where: str, reason: str) -> None:
-        self.lost.append(Note(where, f"not carried over: {reason}"))
+        self.lost.append(Note(where, f"not converted: {reason}"))
 
     def ask(self, where: str, text: str) -> None:
         self.due.append(Note(where, text))
@@ -119,7 +119,7 @@ class Branch:
         """What is still there is told, each with its reason."""
         for name, value in self._members.items():
             if value is not None and value not in ({}, [], ""):
-                self.notes.lose(self.at(name), reasons.get(name, "it has no counterpart"))
+                self.notes.lose(self.at(name), reasons.get(name, "there is no equivalent"))
         self._members = {}
 
 

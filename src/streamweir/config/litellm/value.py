@@ -59,7 +59,7 @@ def take_price(branches: Sequence[Branch]) -> dict[str, Decimal] | None:
             if number is None or ours in found:
                 continue
             if not 0 <= number * 1_000_000 <= _MOST_DOLLARS:
-                branch.notes.lose(branch.at(theirs), "no price is like that")
+                branch.notes.lose(branch.at(theirs), "not a valid price")
                 continue
             found[ours] = number * 1_000_000
     if not found:

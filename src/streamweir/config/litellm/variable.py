@@ -52,7 +52,7 @@ class Variables:
         name = self._of_secret.get(value)
         if name is None:
             name = self._of_secret[value] = self._free(re.sub(r"[^A-Z0-9_]", "_", hint.upper()))
-        self._notes.ask(where, f"a secret stands in the file: put it into the environment as {name}")
+        self._notes.ask(where, f"a secret is in the file: put it into the environment as {name}")
         return self.named(name)
 
     def _free(self, hint: str) -> str:

@@ -64,7 +64,7 @@ def text_only(request: ChatRequest) -> CallerError | None:
         for j, part in enumerate(message.content):
             if not isinstance(part, TextPart):
                 path = f"messages[{i}].content[{j}]"
-                text = f"{path} is no text, and this model takes text only. Leave it out, or ask another model."
+                text = f"{path} is not text, and this model accepts text only. Remove it, or use another model."
                 return CallerError("invalid_value", text, param=path)
     return None
 

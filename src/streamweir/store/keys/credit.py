@@ -46,9 +46,9 @@ def add_credit(
 ) -> Balance:
     """A negative amount corrects an earlier one. Raises `Invalid`, `NotFound` and `Conflict`."""
     if not -MOST_CREDIT_NANO <= amount_nano <= MOST_CREDIT_NANO:
-        raise Invalid("a credit is of $1,000,000,000 at the most", "amount_nano")
+        raise Invalid("a credit can be at most $1,000,000,000", "amount_nano")
     if len(note) > LONGEST_NOTE:
-        raise Invalid(f"a note has at most {LONGEST_NOTE} characters", "note")
+        raise Invalid(f"a note can have at most {LONGEST_NOTE} characters", "note")
     version = advance(conn, CHANGES)
     workspace = find_workspace(conn, workspace_id)
     sums = credit(conn, workspace.id, amount_nano, note, at_ms)

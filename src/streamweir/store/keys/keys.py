@@ -223,14 +223,14 @@ def _ours(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
     """By id alone: what is changed has been looked at before."""
     key = show_key(conn, key_id, workspace_id)
     if key.origin == FILE:
-        raise Conflict(f"the key {quoted(key.name)} is one of the configuration file, and is changed there")
+        raise Conflict(f"the key {quoted(key.name)} is defined in the configuration file: change it there")
     return key
 
 
 def _changeable(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
     key = _ours(conn, key_id, workspace_id)
     if key.revoked_ms is not None:
-        raise Conflict(f"the key {quoted(key.name)} is revoked: make a new one")
+        raise Conflict(f"the key {quoted(key.name)} is revoked: create a new one")
     return key
 
 
@@ -239,4 +239,4 @@ def _refuse_taken(conn: Connection, workspace_id: str, name: str) -> None:
         keys.c.workspace_id == workspace_id, keys.c.name == name, keys.c.revoked_ms.is_(None)
     )
     if conn.execute(statement.limit(1)).first() is not None:
-        raise Conflict(f"there is a key {quoted(name)} in this workspace already", "name")
+        raise Conflict(f"a key named {quoted(name)} already exists in this workspace", "name")

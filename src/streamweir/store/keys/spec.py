@@ -108,7 +108,7 @@ def told(spec: KeySpec) -> Mapping[str, Any]:
 
 def _check_scopes(scopes: tuple[str, ...]) -> None:
     if not scopes:
-        raise Invalid("a key has at least one scope", "scopes")
+        raise Invalid("a key needs at least one scope", "scopes")
     for scope in scopes:
         if scope not in SCOPES:
             raise Invalid(f"unknown scope {dumps(scope[:40])}: expected {', '.join(SCOPES)}", "scopes")
@@ -118,11 +118,11 @@ def _check_models(models: tuple[str, ...] | None) -> None:
     if models is None:
         return
     if len(models) > MOST_MODELS:
-        raise Invalid(f"a key names at most {MOST_MODELS} models", "models")
+        raise Invalid(f"a key can list at most {MOST_MODELS} models", "models")
     for pattern in models:
         is_text = 1 <= len(pattern) <= LONGEST_MODEL and pattern.isprintable() and pattern == pattern.strip()
         if not is_text or "*" in pattern[:-1]:
-            reason = f"a model is its id, or the beginning of one with * after it, not {dumps(pattern[:40])}"
+            reason = f"expected a model id, or a prefix followed by *, got {dumps(pattern[:40])}"
             raise Invalid(reason, "models")
 
 
@@ -132,6 +132,6 @@ def _check_budget(spec: KeySpec) -> None:
         raise Invalid(reason, "budget_period")
     if spec.budget_nano is None:
         if spec.budget_period is not None:
-            raise Invalid("a period means nothing without a budget", "budget_period")
+            raise Invalid("a budget period has no effect without a budget", "budget_period")
     elif not 0 <= spec.budget_nano <= MOST_BUDGET_NANO:
         raise Invalid("a budget is between $0 and $1,000,000,000", "budget_nano")

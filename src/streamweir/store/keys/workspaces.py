@@ -106,9 +106,9 @@ def read_workspace(row: RowMapping) -> Workspace:
 def check_name(name: str) -> None:
     """Of a workspace or a key: what can be typed, and looks the same wherever it is shown."""
     if not 1 <= len(name) <= LONGEST_NAME:
-        raise Invalid(f"a name has 1 to {LONGEST_NAME} characters, not {len(name)}", "name")
+        raise Invalid(f"a name must have 1 to {LONGEST_NAME} characters, got {len(name)}", "name")
     if not name.isprintable() or name != name.strip():
-        raise Invalid("a name is plain text without blanks at its ends", "name")
+        raise Invalid("a name must be plain text without spaces at the start or end", "name")
 
 
 def _insert(conn: Connection, id: str, spec: WorkspaceSpec, *, version: int, actor: str, at_ms: int) -> Workspace:
@@ -120,7 +120,7 @@ def _insert(conn: Connection, id: str, spec: WorkspaceSpec, *, version: int, act
 
 def _refuse_taken(conn: Connection, name: str, but: str | None = None) -> None:
     if any(row["id"] != but for row in _rows(conn, name)):
-        raise Conflict(f"there is a workspace {quoted(name)} already", "name")
+        raise Conflict(f"a workspace named {quoted(name)} already exists", "name")
 
 
 def _rows(conn: Connection, name_or_id: str) -> list[RowMapping]:

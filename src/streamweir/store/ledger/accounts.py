@@ -160,11 +160,11 @@ def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: i
     sums = lock(conn, [workspace_id])[id]
     granted = sums.granted + amount
     if amount == 0:
-        raise Invalid("a credit of nothing changes nothing", "amount")
+        raise Invalid("the amount of a credit must not be 0", "amount")
     if granted > MOST_NANO:
-        raise Invalid("more dollars than can be kept", "amount")
+        raise Invalid("the amount is too large", "amount")
     if amount < 0 and granted < sums.used:
-        raise Conflict("a correction cannot take back more than is left of the credit", "amount")
+        raise Conflict("a correction cannot take back more than the remaining credit", "amount")
     row = {"at_ms": at_ms, "kind": "credit", "workspace_id": workspace_id, "amount": amount, "note": plain(note)}
     conn.execute(insert(ledger).values(row))
     conn.execute(update(accounts).where(accounts.c.id == id).values(granted=granted))

@@ -4,7 +4,7 @@ What must hold, for each workspace: granted is the sum of its credits, spent tha
 costs and of its usage by the hour and by the day, held that of its open requests, and granted - spent -
 held the sum of all its ledger rows. For the account of a key's budget in a period: it holds what is open
 on it, and spent is the sum of the key's usage in the hours of that period. For each
-request: nothing is charged without a hold, a hold is open or settled, an open request holds what its
+request: nothing is charged without a reservation, a hold is open or settled, an open request holds what its
 ledger rows say, and its terminal row, while it is kept, costs what the settlement says. Reads one
 state of the database, all of it, and changes nothing.
 """
@@ -75,7 +75,7 @@ def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: tuple[int, i
         ("held", in_hold, held),
         ("balance", granted - spent - in_hold, total),
         ("usage", used[0], costs),
-        ("usage by the day", used[1], costs),
+        ("usage by day", used[1], costs),
     ):
         if expected != found:
             yield Fault(object=id, what=what, kept=expected, found=found)
@@ -127,7 +127,7 @@ def _lost_holds(conn: Connection) -> Iterator[Fault]:
         .where(ledger.c.kind == "hold", settled.c.seq.is_(None), open_requests.c.request_id.is_(None))
     )
     for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MOST_FAULTS)):
-        yield Fault(object=id, what="held, and neither open nor settled", kept=-amount, found=None)
+        yield Fault(object=id, what="reserved, but neither open nor settled", kept=-amount, found=None)
 
 
 def _charges_without_hold(conn: Connection) -> Iterator[Fault]:
@@ -139,7 +139,7 @@ def _charges_without_hold(conn: Connection) -> Iterator[Fault]:
         .where(ledger.c.request_id.is_not(None), ledger.c.kind != "hold", hold.c.seq.is_(None))
     )
     for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MOST_FAULTS)):
-        yield Fault(object=id, what="without a hold", kept=amount, found=None)
+        yield Fault(object=id, what="settled without a reservation", kept=amount, found=None)
 
 
 def _open_holds(conn: Connection) -> Iterator[Fault]:
@@ -152,7 +152,7 @@ def _open_holds(conn: Connection) -> Iterator[Fault]:
         .having(open_requests.c.held != -total)
     )
     for request_id, held, found in conn.execute(statement.order_by(id).limit(_MOST_FAULTS)):
-        yield Fault(object=request_id, what="held while it is open", kept=held, found=int(found))
+        yield Fault(object=request_id, what="reserved while it is open", kept=held, found=int(found))
 
 
 def _costs(conn: Connection) -> Iterator[Fault]:

@@ -96,10 +96,10 @@ class Writer:
     def put(self, entry: Entry, *, must: bool = False) -> WriteHandle:
         """Raises JournalUnavailable where there is no room, unless it must be taken."""
         if self._is_closed:
-            raise JournalUnavailable("the books are closed")
+            raise JournalUnavailable("accounting is closed")
         if not must and len(self._queue) >= self._most_entries:
             self.refused += 1
-            raise JournalUnavailable("too much waits for the database")
+            raise JournalUnavailable("too many entries are waiting for the database")
         ticket = self._journalled(entry, must)
         if type(entry) is Hold:
             self._docket.adopt(entry.request_id)
@@ -158,7 +158,7 @@ class Writer:
         task, self._task = self._task, None
         task.expect_end()
         is_flushed = await self.flush(0 if task.task is None else timeout_s)
-        self._docket.fail_all("the books are closed")
+        self._docket.fail_all("accounting is closed")
         await task.stop()
         if not is_flushed:
             self._tell("books_behind", {"entries": self.waiting})
@@ -184,7 +184,7 @@ class Writer:
         self, entry: Hold | Extend, draws: Sequence[BudgetCharge], limit_s: float | None = None
     ) -> str | None:
         if self._is_closed or self.is_away:
-            raise StoreUnavailable("the books are closed" if self._is_closed else "the database is away")
+            raise StoreUnavailable("accounting is closed" if self._is_closed else "the database is away")
         return await self._docket.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
 
     def _abandon(self, hold: Hold) -> None:

@@ -104,11 +104,11 @@ class Valkey:
         `undo` (a name and words) is owed where it was sent, but nobody is there to take the answer.
         """
         if self._is_closed:
-            raise SharedUnavailable("Valkey is not used any more")
+            raise SharedUnavailable("the connection to Valkey is closed")
         if len(self._waiting) >= _MOST_WAITING:
-            raise SharedUnavailable("too many wait for Valkey")
+            raise SharedUnavailable("too many requests are waiting for Valkey")
         if not self._breaker.may_pass(self._clock()):
-            raise SharedUnavailable("Valkey is away, and not asked for a while")
+            raise SharedUnavailable("Valkey is unavailable and not used for a while")
         loop = asyncio.get_running_loop()
         call = _Call(words)
         future = call.answer = loop.create_future()
@@ -153,7 +153,7 @@ class Valkey:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        _give_all(self._waiting, "Valkey is not used any more")
+        _give_all(self._waiting, "the connection to Valkey is closed")
         self._waiting.clear()
         await self._drop(is_last=True)
 
@@ -179,7 +179,7 @@ class Valkey:
                 if not self._waiting:
                     return  # what is owed goes with the next who asks: tried at once, it would be until Valkey is back
             finally:
-                _give_all(batch, "Valkey is not used any more")
+                _give_all(batch, "the connection to Valkey is closed")
 
     def _take(self) -> list[_Call]:
         """Some of what is owed, first, for it is older; and those who still wait."""
@@ -286,7 +286,7 @@ def _packed(words: Iterable[str]) -> bytes:
 def _reason(error: Exception) -> str:
     """Our words for it: the library's own may hold an address, and the server's a name."""
     if isinstance(error, AuthenticationError):
-        return "Valkey does not take our name and password"
+        return "Valkey refused the user name or the password"
     if isinstance(error, BusyLoadingError):
         return "Valkey is loading its data"
     if isinstance(error, ReadOnlyError):
@@ -298,7 +298,7 @@ def _reason(error: Exception) -> str:
         return f"Valkey answers with an error ({word[0] if word else 'ERR'})"
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "Valkey does not answer in time"
-    return "there is no connection to Valkey"
+    return "cannot connect to Valkey"
 
 
 def _connection(url: str, connect_s: float) -> AbstractConnection:

@@ -262,7 +262,7 @@ def _decode_cursor(cursor: str) -> _Place:
         at_ms, seq = base64.b64decode(padded, b"-_", validate=True).split(b".")
         place = int(at_ms), int(seq)
     except ValueError as reason:
-        raise CallerError("invalid_value", "The cursor is not one that a page gave.", param="cursor") from reason
+        raise CallerError("invalid_value", "The cursor is not valid.", param="cursor") from reason
     return _bounded(place[0]), _bounded(place[1])
 
 
