@@ -16,8 +16,8 @@ Figure = Callable[[Record], float | None]
 
 
 class Verdict(StrEnum):
-    KEPT = "kept"
-    NOT_KEPT = "NOT kept"
+    KEPT = "met"
+    NOT_KEPT = "not met"
     NOT_MEASURED = "not measured"
 
 

@@ -145,7 +145,7 @@ def test_there_are_seventeen_claims_and_all_can_be_kept() -> None:
 def test_a_claim_over_its_limit_is_not_kept(figure: str, value: float, claim: str) -> None:
     record = full_record(**{figure: value})
     assert claim in {judged.claim.what for judged in judge(record) if judged.verdict is Verdict.NOT_KEPT}
-    assert rows_of(markdown(record), claim)[-1][-1] == "NOT kept"
+    assert rows_of(markdown(record), claim)[-1][-1] == "not met"
 
 
 def test_a_peer_must_cost_so_many_times_more() -> None:
@@ -171,7 +171,7 @@ def test_the_claims_are_in_the_json_as_numbers() -> None:
         "is_floor": False,
         "unit": "x nginx",
         "measured": 1.6,
-        "verdict": "kept",
+        "verdict": "met",
     }
 
 

@@ -82,7 +82,7 @@ def test_the_books_are_checked(commands: Commands) -> None:
     [
         (["add", "nowhere", "5"], "there is no workspace 'nowhere'"),
         (["add", "default", "0"], "the amount of a credit must not be 0"),
-        (["add", "default", "-5"], "cannot take back more than is left"),
+        (["add", "default", "-5"], "cannot take back more than the remaining credit"),
         (["add", "default", "5", "--note", "x" * 501], "a note can have at most 500 characters"),
         (["show", "nowhere"], "there is no workspace 'nowhere'"),
     ],
@@ -118,6 +118,6 @@ def test_workspaces(commands: Commands) -> None:
     assert head == ["NAME", "ID", "PREPAID", "CREATED"]
     assert crew[:3] == ["crew", made["id"], "yes"]
     assert default[:3] == ["default", "default", "no"]
-    assert commands.fails("workspaces", "create", "crew") == "a workspace named 'crew' already"
+    assert commands.fails("workspaces", "create", "crew") == "a workspace named 'crew' already exists"
     assert commands.fails("workspaces", "change", "team", "--prepaid") == "there is no workspace 'team'"
     assert "nothing to change" in commands.misused("workspaces", "change", "crew")

@@ -176,6 +176,6 @@ async def stop_in(outage: Callable[[], None], folder: Path, toml: str) -> set[st
         replies.append(await program.answer(chat_request(model="m", stream=True)))
         program.signal(signal.SIGTERM)
         assert await program.status() == 0
-        assert [event["event"] for event in program.events][-1] == "accounting: books behind"
+        assert [event["event"] for event in program.events][-1] == "accounting: database behind"
         assert "text" not in {event["event"] for event in program.events}, "nothing but log lines"
     return {reply.header("x-request-id") for reply in replies}

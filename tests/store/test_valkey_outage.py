@@ -99,7 +99,7 @@ async def test_a_dead_one_is_asked_five_times_and_then_left_alone_for_a_minute()
             assert valkey_of(shared).owed == 0, "nobody has heard of it"
             server.start()
             clock.now = 59.9
-            assert "not asked for a while" in await refused(shared.reserve(claim("r1")))
+            assert "not used for a while" in await refused(shared.reserve(claim("r1")))
             clock.now = 60.0
             assert (await shared.reserve(claim("r1"))).missing == (BUDGET.account,), "restarted, and empty"
             assert not shared.is_away
@@ -116,7 +116,7 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
             reasons = await asyncio.gather(*(refused(shared.peek("a", 1, 1, 1)) for _ in range(10)))
             assert reasons.count("cannot connect to Valkey") == 1
             clock.now = 119.9
-            assert "not asked for a while" in await refused(shared.peek("a", 1, 1, 1))
+            assert "not used for a while" in await refused(shared.peek("a", 1, 1, 1))
 
 
 async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
@@ -157,7 +157,7 @@ async def test_a_frozen_one_delays_five_and_no_more() -> None:
             for _ in range(5):
                 assert await refused(shared.reserve(claim("r1"))) == "Valkey does not answer in time"
             await until(lambda: is_away(shared))
-            assert "not asked for a while" in await refused(shared.reserve(claim("r1")))
+            assert "not used for a while" in await refused(shared.reserve(claim("r1")))
             server.resume()
             await recovered(shared, clock)
             assert not shared.is_away

@@ -220,7 +220,7 @@ async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_pa
         await desk.writer.put(hold("r1")).written()
         await flaky.reached.wait()
         assert not await desk.writer.close(0.01)
-        assert desk.facts == [("books_behind", {"entries": 1})]
+        assert desk.facts == [("database_behind", {"entries": 1})]
         assert await desk.journal.close()
         assert len(asyncio.all_tasks()) == 1
         assert await kinds_of(store) == []

@@ -240,7 +240,7 @@ def test_an_object_may_have_many_keys_but_not_any_number() -> None:
     ],
 )
 def test_a_duplicate_key_is_named_by_its_path(body: bytes, path: str) -> None:
-    with pytest.raises(CallerError, match="stands twice") as caught:
+    with pytest.raises(CallerError, match="occurs twice") as caught:
         jsonio.decode_body(body)
     assert caught.value.param == path
 
@@ -286,7 +286,7 @@ def repeats(value: Any) -> bool:
 def test_a_key_that_stands_twice_is_found_whatever_stands_around_it(value: Any, blank: str) -> None:
     data = written(Pairs([("a", value), ("b", 1)]), blank).encode()
     if repeats(value):
-        with pytest.raises(CallerError, match="stands twice"):
+        with pytest.raises(CallerError, match="occurs twice"):
             jsonio.decode_body(data)
     else:
         assert jsonio.decode_body(data) == json.loads(data)

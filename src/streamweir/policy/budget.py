@@ -80,7 +80,7 @@ def nano_of(dollars: Decimal | float | str) -> int:
     if not exact.is_finite():
         raise ValueError("not a number of dollars")
     if exact.copy_abs() > MOST_NANO // NANO:
-        raise ValueError("the amount is too large")
+        raise ValueError("the amount in dollars is too large")
     whole = exact.quantize(_ONE_NANO, context=_EXACT)
     if whole != exact:
         raise ValueError("dollars have at most nine decimal places")

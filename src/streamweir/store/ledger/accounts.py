@@ -162,7 +162,7 @@ def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: i
     if amount == 0:
         raise Invalid("the amount of a credit must not be 0", "amount")
     if granted > MOST_NANO:
-        raise Invalid("the amount is too large", "amount")
+        raise Invalid("the amount in dollars is too large", "amount")
     if amount < 0 and granted < sums.used:
         raise Conflict("a correction cannot take back more than the remaining credit", "amount")
     row = {"at_ms": at_ms, "kind": "credit", "workspace_id": workspace_id, "amount": amount, "note": plain(note)}

@@ -161,7 +161,7 @@ class Writer:
         self._docket.fail_all("accounting is closed")
         await task.stop()
         if not is_flushed:
-            self._tell("books_behind", {"entries": self.waiting})
+            self._tell("database_behind", {"entries": self.waiting})
         return is_flushed
 
     async def replay(self, dead: OrphanedJournal, bury: Bury | None = None) -> int:
