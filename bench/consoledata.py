@@ -17,8 +17,9 @@ from sqlalchemy import Connection, delete
 
 from streamweir.policy.latency import BOUNDS_MS
 from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import usage_minutes, usage_quarters
-from streamweir.store.journal.entries import Entry, Hold, Refused, Row, Settle
+from streamweir.store.journal.entries import Entry, Hold, Refused, Settle
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.sessions import ensure_admin_secret

@@ -7,7 +7,7 @@ import pytest
 from streamweir.core.verdict import Verdict
 from streamweir.server.accounting.request_row import row_of
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
-from streamweir.store.journal.entries import Row
+from streamweir.store.db.request_log import Row
 
 KEY = "sk-proj-0123456789abcdef"
 UUID = "0af7651916cd43dd8448eb211c80319c"

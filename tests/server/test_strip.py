@@ -13,11 +13,11 @@ from streamweir.server.telemetry.timeline import (
     SLOT_MS,
     SLOTS,
     SLOTS_PER_S,
-    StripView,
     Timeline,
     read_timeline,
     timeline_from,
 )
+from streamweir.store.db.request_log import StripView
 from support.answers import openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
 from support.script import Drip, End, Head, Step, Wait, stream, whole

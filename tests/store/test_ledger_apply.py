@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, delete, select
 from sqlalchemy.exc import IntegrityError
 
 from streamweir.store.db.engine import Store
+from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import (
     accounts,
     idempotency,
@@ -23,7 +24,7 @@ from streamweir.store.db.tables import (
     usage_minutes,
     usage_quarters,
 )
-from streamweir.store.journal.entries import Entry, Hold, Row, Settle
+from streamweir.store.journal.entries import Entry, Hold, Settle
 from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.posting import Applied, apply
 from support.entries import (
@@ -362,9 +363,9 @@ async def test_streams_are_counted_by_the_time_to_their_first_token(database: st
 @each_database
 async def test_every_column_of_a_row_is_stored(database: str, tmp_path: Path) -> None:
     fields: dict[str, Any] = {}
-    for number, field in enumerate(msgspec.structs.fields(Row)):
-        name, kinds = field.name, str(field.type)
-        fields[name] = name if "str" in kinds else True if "bool" in kinds else 1000 + number
+    for number, column in enumerate(COLUMNS):
+        values: dict[type, Any] = {str: column.name, bool: True, int: 1000 + number}
+        fields[column.name] = values[column.type]
 
     def look(conn: Connection) -> dict[str, Any]:
         found = dict(conn.execute(select(requests)).mappings().one())

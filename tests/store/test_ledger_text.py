@@ -10,8 +10,9 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from streamweir.store.db.engine import Store
+from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.db.tables import ledger, open_requests, requests, usage_hours
-from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Row, Settle, plain
+from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Settle, plain
 from streamweir.store.ledger.accounts import balance_of, credit, used_of
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.text import INDEXED
@@ -49,7 +50,7 @@ def text_fields(kind: type[msgspec.Struct], *but: str) -> list[str]:
     return [field.name for field in msgspec.structs.fields(kind) if "str" in str(field.type) and field.name not in but]
 
 
-ROW_FIELDS = text_fields(Row, "request_id")
+ROW_FIELDS = [column.name for column in COLUMNS if column.type is str and column.name != "request_id"]
 HOLD_FIELDS = text_fields(Hold, "request_id", "account")
 
 

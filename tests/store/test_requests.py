@@ -8,7 +8,8 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.errors import CallerError
-from streamweir.store.journal.entries import Row, plain
+from streamweir.store.db.request_log import Row
+from streamweir.store.journal.entries import plain
 from streamweir.store.requests import requests as log
 from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request, is_running, list_requests
 from support.foreign import FOREIGN

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Refused, Row, Settle
+from streamweir.store.db.request_log import Row
+from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Refused, Settle
 from streamweir.store.journal.frames import MOST_FRAME_BYTES, encode_frame, read_frames
 from support.entries import extend, hold, progress, refused, settle
 

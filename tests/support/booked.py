@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from streamweir.store.journal.entries import Hold, Row, Settle
+from streamweir.store.db.request_log import Row
+from streamweir.store.journal.entries import Hold, Settle
 from support.directory import NOW
 
 _COMMON: dict[str, Any] = {

@@ -13,8 +13,9 @@ from sqlalchemy import Connection, delete, select
 
 from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import accounts, ledger, metadata, open_requests, requests
-from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Row, Settle
+from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle
 from streamweir.store.ledger.accounts import Sums, balance_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.live import OpenRequest

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert
 
+from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import keys, open_requests, requests
-from streamweir.store.journal.entries import Row
 
 NOW_MS = 1_794_700_000_000
 DAY_MS = 86_400_000

@@ -213,5 +213,5 @@ def _tell_line(row: "RequestRow") -> None:
 
 
 def _tell_json(row: "RequestRow", more: dict[str, Any] | None = None) -> None:
-    members = msgspec.to_builtins(row) | msgspec.to_builtins(more or {})
+    members = msgspec.to_builtins(row.members()) | msgspec.to_builtins(more or {})
     click.echo(json.dumps(members, ensure_ascii=True, separators=(",", ":")))

@@ -26,13 +26,14 @@ from streamweir.server.accounting.account_limits import AccountLimits, AccountLi
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
 from streamweir.server.accounting.progress import ProgressInterval
-from streamweir.server.accounting.request_row import row_of
+from streamweir.server.accounting.request_row import row_of, row_of_open
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
-from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Row, Settle, short
+from streamweir.store.db.request_log import Row
+from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle, short
 from streamweir.store.journal.journal import JournalUnavailable
 from streamweir.store.ledger.writer import DECISION_S, Writer
 
@@ -394,20 +395,12 @@ def without_store(directory: KeyDirectory) -> Accounting:
 
 def abandoned(hold: Hold) -> Settle:
     """Of a hold for which nobody waited any more: given back, as of a request that never reached an upstream."""
-    row = Row(
-        request_id=hold.request_id,
-        at_ms=hold.at_ms,
-        instance=hold.instance,
+    row = row_of_open(
+        hold,
+        Verdict.REJECTED,
         status=503,
-        verdict=Verdict.REJECTED.value,
         error="ledger_unavailable",
         duration_ms=max(0, now_ms() - hold.at_ms),
-        workspace_id=hold.workspace_id,
-        key_id=hold.key_id,
-        key_name=hold.key_name,
-        dialect=hold.dialect,
-        model=hold.model,
-        stream=hold.stream,
         held=hold.amount,
         cost=0,
     )

@@ -26,11 +26,12 @@ from streamweir.policy.access import Key
 from streamweir.policy.prices import Quote, cost_of, decode_quote
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import USUAL, Intervals
+from streamweir.server.accounting.request_row import row_of_open
 from streamweir.server.telemetry.log import logger
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.db.errors import Conflict
-from streamweir.store.journal.entries import Row, Settle
+from streamweir.store.journal.entries import Settle
 from streamweir.store.keys import changes as store_directory
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.ledger.orphans import settle_orphans
@@ -244,21 +245,13 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         cost = None
     else:
         cost = quote.hold(usage.prompt_tokens, 0)
-    row = Row(
-        request_id=request.request_id,
-        at_ms=request.at_ms,
-        instance=request.instance,
+    row = row_of_open(
+        request,
+        Verdict.ORPHANED,
         status=0,
-        verdict=Verdict.ORPHANED.value,
         duration_ms=max(0, (request.progress_ms or request.at_ms) - request.at_ms),
         ttft_ms=max(0, request.first_ms - request.at_ms) if request.first_ms is not None else None,
-        workspace_id=request.workspace_id,
-        key_id=request.key_id,
-        key_name=request.key_name,
-        dialect=request.dialect,
-        model=request.model,
         target=request.target,
-        stream=request.stream,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         usage_source=UsageSource.ESTIMATE.value,

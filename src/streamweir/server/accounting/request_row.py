@@ -1,4 +1,4 @@
-"""The facts of a request as its row in the log: the columns, and nothing that a database would not take.
+"""The row of a request in the log, made of its facts: the columns, and nothing that a database would not take.
 
 Pure. What callers chose (model names, ids, the names of dropped members) is made plain and short
 here, the one place where it becomes a row. A key that somebody wrote where none belongs (into his
@@ -7,17 +7,22 @@ the ids in chunks stay to the letter, for requests are counted and found by them
 """
 
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
 from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
-from streamweir.store.journal.entries import LONGEST_NAME, Row, short
+from streamweir.store.db.request_log import LONGEST_NAME, Row
+from streamweir.store.journal.entries import Hold, short
+from streamweir.store.requests.live import OpenRequest
 from streamweir.wire import jsonio
 
 _MOST_DROPPED = 50
+_OPENED = ("request_id", "at_ms", "instance", "workspace_id", "key_id", "key_name", "dialect", "model", "stream")
 
 
 class _Buckets(Struct, omit_defaults=True, kw_only=True):
@@ -79,6 +84,12 @@ def row_of(facts: RequestRecord, instance: str) -> Row:
         settled_ms=round(facts.settled_s * 1000) if facts.settled_s is not None else None,
         strip=_json(read_timeline(facts.strip, facts.arrived_s)) if facts.strip is not None else None,
     )
+
+
+def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> Row:
+    """Of a request whose facts are lost, or never were: what was written down when it was opened, and `more`."""
+    opened = {name: getattr(request, name) for name in _OPENED}
+    return Row(**opened, verdict=verdict.value, **more)
 
 
 def _model(facts: RequestRecord) -> str | None:

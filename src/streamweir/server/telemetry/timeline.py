@@ -11,6 +11,8 @@ from array import array
 
 from msgspec import Struct
 
+from streamweir.store.db.request_log import StripView
+
 SLOTS = 64
 SLOT_MS = 10
 SLOTS_PER_S = 1000.0 / SLOT_MS
@@ -43,16 +45,6 @@ class Timeline(Struct, gc=False, eq=False):
         kind = _SMALL if max(pairs) <= _MOST_SMALL else _LARGE
         self.counts = array(kind, pairs + [0] * (SLOTS // 2))
         self.folds += 1
-
-
-class StripView(Struct, frozen=True, kw_only=True):
-    """As it is kept and shown."""
-
-    start_ms: int
-    """Since the arrival of the request."""
-    slot_ms: int
-    counts: list[int]
-    """Of the slots from there on, up to the last that has a piece."""
 
 
 def timeline_from(now: float) -> Timeline:

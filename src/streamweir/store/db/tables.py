@@ -7,6 +7,8 @@ transaction as the rows that change them. Request ids begin with the time, so th
 the order of arrival.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -21,8 +23,10 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
 from streamweir.policy.latency import BUCKETS
+from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
 metadata = MetaData()
 
@@ -133,6 +137,17 @@ open_requests = Table(
     ),
 )
 
+
+def _log_column(column: DeclaredColumn) -> Column[Any]:
+    if column.about.json is not None:
+        kind: type[TypeEngine[Any]] = Text
+    elif column.type is int:
+        kind = Integer if column.about.is_small else BigInteger
+    else:
+        kind = Boolean if column.type is bool else String
+    return Column(column.name, kind, nullable=column.is_nullable, unique=column.about.is_unique or None)
+
+
 _FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost")
 
 requests = Table(
@@ -140,48 +155,7 @@ requests = Table(
     metadata,
     # Rows come in the order in which requests end; `logs --follow` goes by it, so no number is used twice.
     Column("seq", _Sequence, primary_key=True, autoincrement=True),
-    Column("request_id", String, nullable=False, unique=True),
-    Column("completion_id", String),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("workspace_id", String),
-    Column("key_id", String),
-    Column("key_name", String),
-    Column("dialect", String),
-    Column("model", String),
-    Column("target", String),
-    Column("attempts", Text, nullable=False),  # JSON list of {target, error, start_s, duration_s, resends}
-    Column("stream", Boolean, nullable=False),
-    Column("status", Integer, nullable=False),
-    Column("verdict", String, nullable=False),
-    Column("error", String),
-    Column("finish", String),
-    Column("prompt_tokens", BigInteger),
-    Column("completion_tokens", BigInteger),
-    Column("usage", Text),  # JSON: the buckets of `core.usage.Usage` that were reported
-    Column("usage_source", String),
-    Column("flags", Text),  # JSON list: usage_anomaly, ...
-    Column("held", BigInteger),
-    Column("cost", BigInteger),
-    Column("price_version", String),
-    Column("ttft_ms", Integer),
-    Column("duration_ms", Integer, nullable=False),
-    Column("chunks", Integer),
-    Column("gap_p50_ms", Integer),
-    Column("gap_p99_ms", Integer),
-    Column("gap_max_ms", Integer),
-    Column("bytes_in", BigInteger),  # the request's body
-    Column("bytes_out", BigInteger),
-    Column("peer", String),
-    Column("client", String),  # its user-agent
-    Column("client_id", String),
-    Column("dropped", Text),  # JSON list
-    Column("instance", String, nullable=False),
-    Column("has_content", Boolean, nullable=False),
-    Column("service_tier", String),  # as the provider reported it, else as it was asked for
-    Column("rates", Text),  # JSON: what it was settled by, `policy.prices.Rates`
-    Column("admitted_ms", Integer),  # since its arrival, as the next: its hold was written
-    Column("settled_ms", Integer),
-    Column("strip", Text),  # JSON: when the pieces of its answer went out, `server.telemetry.timeline`
+    *map(_log_column, COLUMNS),
     # Pages, the newest first: of all, of a workspace, of a key. Behind the order each has all that can be filtered by,
     # so a filter is held against the index alone, whatever is combined with what: of a million rows that nothing
     # matches a tenth of a second, by the rows themselves half a second. The three take 400 MB for a million rows, and

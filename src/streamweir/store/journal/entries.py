@@ -9,16 +9,14 @@ import re
 
 from msgspec import Struct
 
+from streamweir.store.db.request_log import LONGEST_NAME, Row
+
 _NOT_PLAIN = re.compile("[\x00\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
     """Without what PostgreSQL or UTF-8 does not take: NUL and lone surrogates become U+FFFD."""
     return _NOT_PLAIN.sub("\ufffd", text)
-
-
-LONGEST_NAME = 256
-"""Of what callers and providers choose: names of models, ids."""
 
 
 def short(text: str) -> str:
@@ -69,53 +67,6 @@ class Progress(Struct, frozen=True, kw_only=True, tag="progress", omit_defaults=
     times: list[tuple[int | None, int | None]] = []
     """Of each of them: when the first token went out, and the last piece. Empty: they are not known, as in a journal
     from before they were told."""
-
-
-class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The terminal row of a request: the columns of `tables.requests`, by their names."""
-
-    request_id: str
-    at_ms: int
-    instance: str
-    status: int
-    verdict: str
-    duration_ms: int
-    completion_id: str | None = None
-    workspace_id: str | None = None
-    key_id: str | None = None
-    key_name: str | None = None
-    dialect: str | None = None
-    model: str | None = None
-    target: str | None = None
-    attempts: str = "[]"
-    stream: bool = False
-    error: str | None = None
-    finish: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    usage: str | None = None
-    usage_source: str | None = None
-    flags: str | None = None
-    held: int | None = None
-    cost: int | None = None
-    price_version: str | None = None
-    ttft_ms: int | None = None
-    chunks: int | None = None
-    gap_p50_ms: int | None = None
-    gap_p99_ms: int | None = None
-    gap_max_ms: int | None = None
-    bytes_in: int | None = None
-    bytes_out: int | None = None
-    peer: str | None = None
-    client: str | None = None
-    client_id: str | None = None
-    dropped: str | None = None
-    has_content: bool = False
-    service_tier: str | None = None
-    rates: str | None = None
-    admitted_ms: int | None = None
-    settled_ms: int | None = None
-    strip: str | None = None
 
 
 class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True):

@@ -22,8 +22,9 @@ from sqlalchemy import Connection
 
 from streamweir.policy.budget import key_accounts, workspace_account
 from streamweir.policy.latency import bucket_of
+from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import SUMS, TTFT
-from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Row, Settle
+from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Settle
 from streamweir.store.ledger import accounts
 from streamweir.store.ledger.accounts import HOUR_MS
 from streamweir.store.ledger.request_state import RequestState, find_logged, find_open, find_posted

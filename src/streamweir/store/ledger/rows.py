@@ -18,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from streamweir.store.db.request_log import Row
 from streamweir.store.db.sql import BatchStatement, inserting
 from streamweir.store.db.tables import (
     SUMS,
@@ -33,7 +34,6 @@ from streamweir.store.db.tables import (
     usage_quarters,
 )
 from streamweir.store.db.upsert import upsert
-from streamweir.store.journal.entries import Row
 
 Rows = list[tuple[Any, ...]]
 

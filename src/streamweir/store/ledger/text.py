@@ -6,20 +6,10 @@ journal of another version perhaps. It changes nothing in an entry that is in or
 
 from msgspec import structs
 
-from streamweir.store.journal.entries import Entry, Progress, Refused, Row, Settle, plain
+from streamweir.store.db.request_log import COLUMNS, LONGEST_NAME, Row
+from streamweir.store.journal.entries import Entry, Progress, Refused, Settle, plain
 
-LONGEST = 256
-"""Characters, where a text is part of an index: PostgreSQL takes no more than 2.7 kB for an entry of one."""
-LONGEST_WORD = 40
-"""As long as none of our own words is: what is longer came from elsewhere."""
-INDEXED = {
-    "completion_id": LONGEST,
-    "model": LONGEST,
-    "target": LONGEST,
-    "dialect": LONGEST_WORD,
-    "verdict": LONGEST_WORD,
-    "error": LONGEST_WORD,
-}
+INDEXED = {column.name: column.about.longest for column in COLUMNS if column.about.longest is not None}
 
 
 def with_plain_text(entry: Entry) -> Entry:
@@ -29,7 +19,7 @@ def with_plain_text(entry: Entry) -> Entry:
     if isinstance(entry, Refused):
         return structs.replace(entry, row=_row(entry.row))
     if isinstance(entry, Progress):
-        rows = [(plain(id), plain(target)[:LONGEST], tokens) for id, target, tokens in entry.rows]
+        rows = [(plain(id), plain(target)[:LONGEST_NAME], tokens) for id, target, tokens in entry.rows]
         return structs.replace(entry, rows=rows)
     return structs.replace(entry, **_texts(entry))
 

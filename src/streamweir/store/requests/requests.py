@@ -16,6 +16,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
 
 from streamweir.core.errors import CallerError
+from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import open_requests, requests
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import names_of
@@ -29,61 +30,37 @@ MOST_LOOKED_AT = 200_000
 SHORTEST_BEGINNING = 12
 """Of a request id: what it says is the minute."""
 _LARGEST = 2**63 - 1
+_LISTS = tuple(column.name for column in COLUMNS if column.about.json == "list")
+_OBJECTS = tuple(column.name for column in COLUMNS if column.about.json == "dict")
+_OWN_RULES = ("target", "stream")
+_EQUAL = tuple(c.name for c in COLUMNS if c.name in c.about.filters and c.name not in _OWN_RULES)
+"""What is filtered by for equality, under its own name."""
 _columns = requests.c
 _Place = tuple[int, int]
 """In the order of pages: the moment and the number of a row."""
 _newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
 
 
-class RequestRow(Struct, frozen=True, kw_only=True):
-    """The columns of `tables.requests`, those of JSON as what they say."""
+class RequestRow(Row, frozen=True, kw_only=True):
+    """A row as it is read: the columns of JSON as what they say, and what the log knows besides."""
 
     seq: int
-    request_id: str
-    completion_id: str | None
-    at_ms: int
-    workspace_id: str | None
-    key_id: str | None
-    key_name: str | None
-    dialect: str | None
-    model: str | None
-    target: str | None
-    attempts: list[Any]
-    stream: bool
-    status: int
-    verdict: str
-    error: str | None
-    finish: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    usage: dict[str, Any] | None
-    usage_source: str | None
-    flags: list[Any]
-    held: int | None
-    cost: int | None
-    price_version: str | None
-    ttft_ms: int | None
-    duration_ms: int
-    chunks: int | None
-    gap_p50_ms: int | None
-    gap_p99_ms: int | None
-    gap_max_ms: int | None
-    bytes_in: int | None
-    bytes_out: int | None
-    peer: str | None
-    client: str | None
-    client_id: str | None
-    dropped: list[Any]
-    instance: str
     node: str | None
     """The name of the node that had it; None: it is forgotten."""
-    has_content: bool
-    service_tier: str | None
-    rates: str | None
-    """JSON: `policy.prices.Rates`, which it was settled by."""
-    admitted_ms: int | None
-    settled_ms: int | None
-    strip: dict[str, Any] | None
+    attempts: list[Any]  # type: ignore[assignment]
+    usage: dict[str, Any] | None  # type: ignore[assignment]
+    flags: list[Any]  # type: ignore[assignment]
+    dropped: list[Any]  # type: ignore[assignment]
+    strip: dict[str, Any] | None  # type: ignore[assignment]
+
+    def members(self) -> dict[str, Any]:
+        """By their names, in the order of the table; the node behind the process."""
+        found: dict[str, Any] = {"seq": self.seq}
+        for column in COLUMNS:
+            found[column.name] = getattr(self, column.name)
+            if column.name == "instance":
+                found["node"] = self.node
+        return found
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
@@ -207,13 +184,7 @@ def _span(wanted: RequestFilter, after: _Place | None, last: _Place | None = Non
 
 
 def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    equal: dict[ColumnElement[Any], str | None] = {
-        _columns.model: wanted.model,
-        _columns.verdict: wanted.verdict,
-        _columns.dialect: wanted.dialect,
-        _columns.error: wanted.error,
-    }
-    found = _equal(equal)
+    found = _equal({_columns[name]: getattr(wanted, name) for name in _EQUAL})
     if wanted.target is not None:
         is_whole = "/" in wanted.target
         found.append(_columns.target == plain(wanted.target) if is_whole else _of_provider(wanted.target))
@@ -278,10 +249,10 @@ def read_rows(conn: Connection, statement: Select[Any]) -> list[RequestRow]:
 
 
 def _read(row: dict[str, Any], node: str | None) -> RequestRow:
-    for name in ("attempts", "flags", "dropped"):
+    for name in _LISTS:
         row[name] = _json(row[name], list) or []
-    row["usage"] = _json(row["usage"], dict)
-    row["strip"] = _json(row["strip"], dict)
+    for name in _OBJECTS:
+        row[name] = _json(row[name], dict)
     return RequestRow(**row, node=node)
 
 

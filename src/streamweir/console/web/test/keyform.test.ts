@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { curlOf, fieldOf, formOf, isAmount, localMoment, NEW_KEY, newKeyBody, patchOf, stateOf } from "../src/lib/keyform";
-import type { Key } from "../src/lib/types";
+import type { KeyView as Key } from "../src/lib/types";
 
 const KEY: Key = {
   id: "key_1",

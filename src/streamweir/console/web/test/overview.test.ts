@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changeOf, colourOf, column, errorRate, groupColumns, groupLabel, pointsOf, shownGroups, snapped, spanName, spanText, stepsOf, sum } from "../src/lib/overview";
-import type { Usage, UsageGroup } from "../src/lib/types";
+import type { UsageView as Usage, NamedGroup } from "../src/lib/types";
 
 const MINUTE = 60_000;
 
@@ -22,7 +22,7 @@ function usage(requests: number, more: Partial<Usage> = {}): Usage {
   };
 }
 
-function group(name: string | null, label: string | null = null): UsageGroup {
+function group(name: string | null, label: string | null = null): NamedGroup {
   return { group: name, name: label, usage: usage(1) };
 }
 

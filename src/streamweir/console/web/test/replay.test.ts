@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { answerAt, readReplay, sideBySide } from "../src/lib/replay";
-import type { Frame } from "../src/lib/types";
+import type { FrameView as Frame } from "../src/lib/types";
 
 const frame = (after_ms: number, text: string): Frame => ({ after_ms, text });
 const chunk = (content: string, finish: string | null = null) =>

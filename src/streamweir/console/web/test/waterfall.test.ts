@@ -1,10 +1,10 @@
 // Where the steps of a request are drawn.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Attempt } from "../src/lib/types";
+import type { AttemptView } from "../src/lib/types";
 import { gapText, layOut, ticksOf, told } from "../src/lib/waterfall";
 
-const attempt = (more: Partial<Attempt> = {}): Attempt => ({ target: "sim/one", error: null, start_s: 0, duration_s: 1, resends: 0, ...more });
+const attempt = (more: Partial<AttemptView> = {}): AttemptView => ({ target: "sim/one", error: null, start_s: 0, duration_s: 1, resends: 0, ...more });
 const NOTHING = { admitted_ms: null, settled_ms: null, attempts: [], ttft_ms: null, duration_ms: 0, strip: null, gap_max_ms: null };
 
 test("a request that was refused at once", () => {

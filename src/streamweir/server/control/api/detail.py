@@ -4,16 +4,16 @@ A row that was written before these were kept, or by somebody else, is shown wit
 shown that does not add up to the cost.
 """
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct, defstruct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.bill import FEMTO, BillLine, bill_of, dollars_of_femto
 from streamweir.policy.prices import decode_rates
-from streamweir.server.control.api.view import RequestView, in_text, shown, usd_or_none
-from streamweir.server.telemetry.timeline import StripView
+from streamweir.server.control.api.view import RequestView, in_text, request_members, usd_or_none, values_of
+from streamweir.store.db.request_log import StripView
 from streamweir.store.requests.requests import RequestRow
 
 T = TypeVar("T")
@@ -28,29 +28,35 @@ class BillLineView(Struct, kw_only=True):
     amount_usd: str
 
 
-class RequestDetail(RequestView, kw_only=True):
-    admitted_ms: int | None
-    """Since its arrival, as the next: what it may cost was held."""
-    settled_ms: int | None
-    """The books were told what it cost."""
-    service_tier: str | None
-    strip: StripView | None
-    """Of a stream: when the pieces of its answer went out."""
-    bill: list[BillLineView] | None
-    """It adds up to the cost. None: there is no cost, or nobody knows any more what it was reckoned by."""
+_FIRST = ("admitted_ms", "settled_ms", "service_tier")
+"""Of what is shown here alone; the others follow in the order of the log's columns."""
+_MEMBERS = dict(request_members("detail"))
+_NAMES = (*_FIRST, *(name for name in _MEMBERS if name not in _FIRST))
+_BILL = "The lines that add up to the cost. Null: there is no cost, or its rates were not kept."
+
+if TYPE_CHECKING:
+
+    class RequestDetail(RequestView):
+        """And those that are shown of one request alone, with its bill."""
+
+else:
+    RequestDetail = defstruct(
+        "RequestDetail",
+        [
+            *((name, _MEMBERS[name]) for name in _NAMES),
+            ("bill", Annotated[list[BillLineView] | None, Meta(description=_BILL)]),
+        ],
+        bases=(RequestView,),
+        kw_only=True,
+    )
 
 
 def view_detail(row: RequestRow) -> RequestDetail:
     bill = _bill(row)
-    return shown(
-        RequestDetail,
-        row,
-        workspace=row.workspace_id,
-        held_usd=usd_or_none(row.held),
-        cost_usd=usd_or_none(row.cost),
-        strip=_read(StripView, row.strip),
-        bill=[_view(line) for line in bill] if bill is not None else None,
-    )
+    members = values_of(row, (*RequestView.__struct_fields__, *_NAMES))
+    members["strip"] = _read(StripView, row.strip)
+    members["bill"] = [_view(line) for line in bill] if bill is not None else None
+    return RequestDetail(**members)
 
 
 def _bill(row: RequestRow) -> list[BillLine] | None:

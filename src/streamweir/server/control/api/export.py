@@ -22,7 +22,7 @@ from streamweir.server.control.api.request import RequestMembers, filter_of
 from streamweir.server.control.api.view import RequestView, view_request
 from streamweir.server.control.app import Access
 from streamweir.server.telemetry.sanitize import clean
-from streamweir.store.journal.entries import LONGEST_NAME
+from streamweir.store.db.request_log import LONGEST_NAME
 from streamweir.store.keys import audit
 from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, RequestRow, list_requests
 from streamweir.wire import jsonio

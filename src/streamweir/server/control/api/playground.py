@@ -27,7 +27,7 @@ from streamweir.server.request.models import model_ids
 from streamweir.server.request.playground import PlaygroundChat
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.errors import quoted
-from streamweir.store.journal.entries import LONGEST_NAME
+from streamweir.store.db.request_log import LONGEST_NAME
 from streamweir.store.keys import audit
 from streamweir.wire.jsonio import decode_body
 

@@ -4,16 +4,18 @@ Text, for a number in JSON is a float to most who read it, and money is not. Wha
 these is never shown: no digest, no address of a provider.
 """
 
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Meta, Struct, defstruct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.budget import dollars_of
 from streamweir.policy.latency import quantile_ms
 from streamweir.policy.prices import cost, decode_quote
+from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.keys.audit import AuditRow
 from streamweir.store.keys.credit import Balance, LedgerRow
 from streamweir.store.keys.keys import KeyRecord
@@ -136,51 +138,46 @@ def view_ledger(row: LedgerRow) -> LedgerView:
     return shown(LedgerView, row, workspace=row.workspace_id, amount_usd=usd(row.amount_nano), cost_usd=cost)
 
 
-class RequestView(Struct, kw_only=True):
-    request_id: str
-    completion_id: str | None
-    at_ms: int
-    workspace: str | None
-    key_id: str | None
-    key_name: str | None
-    dialect: str | None
-    model: str | None
-    target: str | None
-    attempts: list[Any]
-    stream: bool
-    status: int
-    verdict: str
-    error: str | None
-    finish: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    usage: dict[str, Any] | None
-    usage_source: str | None
-    flags: list[Any]
-    held_usd: str | None
-    cost_usd: str | None
-    """None: the model has no price, or nothing was booked."""
-    price_version: str | None
-    ttft_ms: int | None
-    duration_ms: int
-    chunks: int | None
-    gap_p50_ms: int | None
-    gap_p99_ms: int | None
-    gap_max_ms: int | None
-    bytes_in: int | None
-    bytes_out: int | None
-    peer: str | None
-    client: str | None
-    client_id: str | None
-    dropped: list[Any]
-    node: str | None
-    """The name of the node that answered: `server.node`. None: it is older than what is kept of nodes."""
-    has_content: bool
+def request_members(*places: str) -> list[tuple[str, Any]]:
+    """Of the log's columns those that are shown there, by name, with their types."""
+    return [
+        (column.member, Annotated[column.member_type, Meta(description=column.about.about)])
+        for column in COLUMNS
+        if column.about.shown in places
+    ]
+
+
+if TYPE_CHECKING:
+
+    class RequestView(Struct):
+        """The columns of `store.db.request_log` that a list shows. It is made for JSON: read a `RequestRow` instead."""
+
+else:
+    RequestView = defstruct("RequestView", request_members("list"), kw_only=True)
 
 
 def view_request(row: RequestRow) -> RequestView:
-    held, cost = usd_or_none(row.held), usd_or_none(row.cost)
-    return shown(RequestView, row, workspace=row.workspace_id, held_usd=held, cost_usd=cost)
+    return RequestView(**values_of(row, RequestView.__struct_fields__))
+
+
+def values_of(row: RequestRow, names: Iterable[str]) -> dict[str, Any]:
+    """By the names of members."""
+    found = {}
+    for name in names:
+        attribute, is_money = _SOURCES[name]
+        value = getattr(row, attribute)
+        found[name] = usd_or_none(value) if is_money else value
+    return found
+
+
+_SOURCES = {
+    column.member: (
+        column.member if column.member in RequestRow.__struct_fields__ else column.name,
+        column.about.is_money,
+    )
+    for column in COLUMNS
+}
+"""Of each member: where it is in a row, and whether it is an amount."""
 
 
 class LiveView(Struct, kw_only=True):

@@ -1,7 +1,7 @@
 // The one way to the server: the session's cookie goes along by itself, the token against foreign pages is added to
 // whatever changes something. A session that has ended leads to the sign-in page, wherever one is.
 import { signal } from "@preact/signals";
-import type { Session } from "./types";
+import type { SessionView as Session } from "./types";
 
 export const session = signal<Session | null | undefined>(undefined);
 // undefined: not asked yet. null: nobody is signed in.

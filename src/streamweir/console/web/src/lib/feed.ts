@@ -3,10 +3,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { loadSession } from "./api";
 import { backoff } from "./pace";
-import type { LiveSnapshot } from "./types";
+import type { LiveEvent } from "./types";
 
 export interface Feed {
-  snapshot: LiveSnapshot | null;
+  snapshot: LiveEvent | null;
   behindMs: number; // how far the clock of this browser is behind the gateway's
   state: "opening" | "open" | "away" | "lost"; // away: the gateway is there, its database is not
   retryMs: number | null; // when the next try is
@@ -30,7 +30,7 @@ export function useLiveFeed(): Feed {
       source = new EventSource("/api/live/events");
       source.addEventListener("live", (event) => {
         tries.current = 0;
-        const snapshot = JSON.parse((event as MessageEvent<string>).data) as LiveSnapshot;
+        const snapshot = JSON.parse((event as MessageEvent<string>).data) as LiveEvent;
         setFeed({ snapshot, behindMs: snapshot.at_ms - Date.now(), state: "open", retryMs: null });
       });
       source.addEventListener("away", () => setFeed((before) => ({ ...before, state: "away" })));

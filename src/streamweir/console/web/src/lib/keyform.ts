@@ -2,7 +2,7 @@
 // null takes a limit away. The server has the last word on what makes sense.
 import { count } from "./format";
 import { KEY_VARIABLE, quoteForShell, skeleton, snippet } from "./snippet";
-import type { Key } from "./types";
+import type { KeyView as Key } from "./types";
 
 export interface KeyForm {
   name: string;

@@ -1,7 +1,7 @@
 // The sums behind the overview: steps without requests filled in, the dearest groups as lines of their own, and how a
 // figure has changed. Pure.
 import { clock, day, NONE, plural } from "./format";
-import type { Grouping, Overview, Period, Usage, UsageGroup, UsagePoint } from "./types";
+import type { Grouping, Overview, Period, UsageView as Usage, NamedGroup, StepView } from "./types";
 
 export interface Range {
   since: number;
@@ -55,12 +55,12 @@ export function column<T extends number | null>(points: readonly (Usage | null)[
   return points.map((usage) => (usage === null ? otherwise : pick(usage)));
 }
 
-export function groupLabel(group: UsageGroup): string {
+export function groupLabel(group: NamedGroup): string {
   return group.group === null ? "All others" : group.name || group.group || "(none)";
 }
 
 // The first groups have a colour of their own, all others share one.
-export function shownGroups(groups: readonly UsageGroup[]): Shown[] {
+export function shownGroups(groups: readonly NamedGroup[]): Shown[] {
   const own = groups.filter((group) => group.group !== null).slice(0, MOST_LINES);
   const shown: Shown[] = own.map((group, place) => ({ group: group.group, label: groupLabel(group), colour: `c${place + 1}` }));
   if (groups.length > own.length) shown.push({ group: null, label: "All others", colour: REST });
@@ -73,7 +73,7 @@ export function colourOf(shown: readonly Shown[], group: string | null): string 
 
 // A row of figures for each group that is shown.
 export function groupColumns(
-  series: readonly (UsagePoint & { group: string | null })[],
+  series: readonly (StepView & { group: string | null })[],
   starts: readonly number[],
   shown: readonly Shown[],
   pick: (usage: Usage) => number,

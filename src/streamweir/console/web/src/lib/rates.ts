@@ -1,6 +1,6 @@
 // The members of a price beyond input and output, as lines to read. Pure.
 import { count, exactDollars } from "./format";
-import type { Rates } from "./types";
+import type { RatesView as Rates } from "./types";
 
 const OTHERS = [
   ["cache_read_usd", "cached input"],

@@ -2,7 +2,7 @@
 // caller. Pure. A kept frame is a piece of bytes as it went over the wire, which may hold several events or half of one.
 import { fold, NOTHING, readWhole, type Answer } from "./chat";
 import { SseSplitter } from "./sse";
-import type { Frame } from "./types";
+import type { FrameView as Frame } from "./types";
 
 export interface Moment {
   at_ms: number;

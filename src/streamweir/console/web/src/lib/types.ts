@@ -1,14 +1,18 @@
-// What the API says, as docs/api.md has it. Amounts are exact dollars in text, moments Unix milliseconds.
+// The types of the API, made by scripts/generate.py: change the Python types instead.
+// Amounts are exact dollars in text, moments Unix milliseconds.
 
 export type Period = "hour" | "day" | "week" | "month";
 export type Grouping = "model" | "key" | "provider";
+export type TargetState = "well" | "probation" | "away";
+export type Scope = "chat" | "models" | "admin";
+export type BudgetPeriod = "day" | "week" | "month" | "total";
 
 export interface Page<T> {
   data: T[];
   next: string | number | null;
 }
 
-export interface Session {
+export interface SessionView {
   actor: string;
   is_operator: boolean;
   workspace: string | null;
@@ -17,163 +21,33 @@ export interface Session {
   version: string;
 }
 
-export interface Usage {
-  requests: number;
-  errors: number;
-  prompt_tokens: number;
-  cached_tokens: number;
-  completion_tokens: number;
-  reasoning_tokens: number;
-  cost_usd: string;
-  unpriced: number;
-  ttft_p50_ms: number | null;
-  ttft_p95_ms: number | null;
+export interface Login {
+  /** The admin secret, or that of a key. */
+  secret: string;
 }
 
-export interface UsageGroup {
-  group: string | null;
-  name: string | null;
-  usage: Usage;
+export interface Ended {
+  ended: boolean;
 }
 
-export interface UsagePoint {
-  at_ms: number;
-  usage: Usage;
+export interface Workspace {
+  id: string;
+  name: string;
+  prepaid: boolean;
+  created_ms: number;
 }
 
-export interface Overview {
-  period: Period;
-  since_ms: number;
-  until_ms: number;
-  step_ms: number;
-  by: Grouping;
-  total: Usage;
-  before: Usage;
-  groups: UsageGroup[];
-  series: UsagePoint[];
-  group_series: (UsagePoint & { group: string | null })[];
-  open_streams: number;
-  has_requests: boolean;
+export interface NewWorkspace {
+  name: string;
+  prepaid?: boolean;
 }
 
-export interface Live {
-  request_id: string;
-  at_ms: number;
-  workspace: string;
-  key_id: string;
-  key_name: string;
-  dialect: string;
-  model: string;
-  target: string | null;
-  stream: boolean;
-  held_usd: string;
-  prompt_tokens: number;
-  output_tokens: number;
-  progress_ms: number | null;
-  first_ms: number | null;
-  last_ms: number | null;
-  cost_usd: string | null;
-  is_being_stopped: boolean;
-  node: string | null;
+export interface WorkspacePatch {
+  name?: string;
+  prepaid?: boolean;
 }
 
-export interface LiveSnapshot {
-  at_ms: number;
-  total: number;
-  data: Live[];
-}
-
-export interface Attempt {
-  target: string;
-  error: string | null;
-  start_s?: number;
-  duration_s: number;
-  resends: number;
-}
-
-export interface RequestRow {
-  request_id: string;
-  completion_id: string | null;
-  at_ms: number;
-  workspace: string | null;
-  key_id: string | null;
-  key_name: string | null;
-  dialect: string | null;
-  model: string | null;
-  target: string | null;
-  attempts: Attempt[];
-  stream: boolean;
-  status: number;
-  verdict: string;
-  error: string | null;
-  finish: string | null;
-  prompt_tokens: number | null;
-  completion_tokens: number | null;
-  usage: Record<string, number> | null;
-  usage_source: string | null;
-  flags: string[];
-  held_usd: string | null;
-  cost_usd: string | null;
-  price_version: string | null;
-  ttft_ms: number | null;
-  duration_ms: number;
-  chunks: number | null;
-  gap_p50_ms: number | null;
-  gap_p99_ms: number | null;
-  gap_max_ms: number | null;
-  bytes_in: number | null;
-  bytes_out: number | null;
-  peer: string | null;
-  client: string | null;
-  client_id: string | null;
-  dropped: string[];
-  node: string | null;
-  has_content: boolean;
-}
-
-export interface Strip {
-  start_ms: number;
-  slot_ms: number;
-  counts: number[];
-}
-
-export interface BillLine {
-  what: string;
-  tokens: number | null;
-  usd_per_million: string | null;
-  amount_usd: string;
-}
-
-export interface RequestDetail extends RequestRow {
-  admitted_ms: number | null;
-  settled_ms: number | null;
-  service_tier: string | null;
-  strip: Strip | null;
-  bill: BillLine[] | null;
-}
-
-export interface FoundRequest {
-  state: "over" | "running";
-  request: RequestDetail | null;
-  live: Live | null;
-}
-
-export interface Frame {
-  after_ms: number;
-  text: string;
-}
-
-export interface Content {
-  request_id: string;
-  at_ms: number;
-  prompt: string;
-  answer: string;
-  upstream_frames: Frame[];
-  caller_frames: Frame[];
-  is_cut: boolean;
-}
-
-export interface Key {
+export interface KeyView {
   id: string;
   workspace: string;
   name: string;
@@ -196,18 +70,49 @@ export interface Key {
   old_until_ms: number | null;
 }
 
-export interface NewKey extends Key {
+export interface NewKeyView extends KeyView {
   secret: string;
 }
 
-export interface Workspace {
-  id: string;
+export interface NewKey {
   name: string;
-  prepaid: boolean;
-  created_ms: number;
+  workspace?: string | null;
+  scopes?: Scope[];
+  models?: string[] | null;
+  dialect?: string | null;
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
+  budget_usd?: string | number | null;
+  budget_period?: BudgetPeriod | null;
+  log_content?: boolean;
+  expires_ms?: number | null;
 }
 
-export interface Balance {
+export interface KeyPatch {
+  name?: string;
+  scopes?: Scope[];
+  models?: string[] | null;
+  dialect?: string | null;
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
+  budget_usd?: string | number | null;
+  budget_period?: BudgetPeriod | null;
+  log_content?: boolean;
+  expires_ms?: number | null;
+}
+
+export interface Rotation {
+  grace_s?: number;
+}
+
+export interface Erased {
+  requests: number;
+  contents: number;
+}
+
+export interface BalanceView {
   workspace: string;
   name: string;
   prepaid: boolean;
@@ -217,7 +122,15 @@ export interface Balance {
   balance_usd: string;
 }
 
-export interface LedgerRow {
+export interface Credit {
+  /** A workspace, by name or id. */
+  workspace: string;
+  /** Exact US dollars, as text or as a number. */
+  amount_usd: string | number;
+  note?: string;
+}
+
+export interface LedgerView {
   seq: number;
   at_ms: number;
   kind: string;
@@ -229,9 +142,256 @@ export interface LedgerRow {
   note: string | null;
 }
 
-export type TargetState = "well" | "probation" | "away";
+export interface RequestView {
+  /** The answer's `x-request-id`. */
+  request_id: string;
+  /** The id in the chunks of the answer. */
+  completion_id: string | null;
+  /** When it arrived. */
+  at_ms: number;
+  /** The workspace of its key. */
+  workspace: string | null;
+  /** The key that it was sent with. */
+  key_id: string | null;
+  /** The name of that key. */
+  key_name: string | null;
+  /** The dialect that it was answered in. */
+  dialect: string | null;
+  /** The model that was asked for. */
+  model: string | null;
+  /** The target that was tried last: `{provider}/{model}`. */
+  target: string | null;
+  /** Every target that was tried. */
+  attempts: AttemptView[];
+  /** Whether it was streamed. */
+  stream: boolean;
+  /** The HTTP status. 499: the caller left before there was one; 0: the process that served it died. */
+  status: number;
+  /** How it ended, in one word. */
+  verdict: string;
+  /** The code of its error. */
+  error: string | null;
+  /** Why the model stopped. */
+  finish: string | null;
+  /** Tokens of the prompt. */
+  prompt_tokens: number | null;
+  /** Tokens of the answer. */
+  completion_tokens: number | null;
+  /** The token counts that were reported. */
+  usage: Record<string, number> | null;
+  /** Who counted the tokens: `provider`, `tokenizer` or `estimate`. */
+  usage_source: string | null;
+  /** What was unusual: `usage_anomaly`, ... */
+  flags: string[];
+  /** The amount that was held for it. */
+  held_usd: string | null;
+  /** What it cost. Null: the model has no price, or nothing was booked. */
+  cost_usd: string | null;
+  /** The version of the price list. */
+  price_version: string | null;
+  /** From its arrival to the first token. */
+  ttft_ms: number | null;
+  /** From its arrival to its end. */
+  duration_ms: number;
+  /** The number of pieces that the answer was sent in. */
+  chunks: number | null;
+  /** The time between two pieces of the answer: the median. */
+  gap_p50_ms: number | null;
+  /** The time between two pieces of the answer: the 99th percentile. */
+  gap_p99_ms: number | null;
+  /** The longest time between two pieces of the answer. */
+  gap_max_ms: number | null;
+  /** Bytes of the request's body. */
+  bytes_in: number | null;
+  /** Bytes of the answer's body. */
+  bytes_out: number | null;
+  /** The caller's address. */
+  peer: string | null;
+  /** The caller's `user-agent`. */
+  client: string | null;
+  /** The caller's own `x-request-id`. */
+  client_id: string | null;
+  /** Parameters that the provider does not take. */
+  dropped: string[];
+  /** The node that answered: `server.node`. Null: it is older than what is kept of nodes. */
+  node: string | null;
+  /** Whether its prompt and answer are stored. */
+  has_content: boolean;
+}
 
-export interface Target {
+export interface AttemptView {
+  target: string;
+  error: string | null;
+  start_s?: number;
+  duration_s: number;
+  resends: number;
+}
+
+export interface FoundRequest {
+  state: "over" | "running";
+  request: RequestDetail | null;
+  live: LiveView | null;
+}
+
+export interface RequestDetail extends RequestView {
+  /** From its arrival until its amount was held. */
+  admitted_ms: number | null;
+  /** From its arrival until its cost was booked. */
+  settled_ms: number | null;
+  /** The service tier that the provider reported, else the one asked for. */
+  service_tier: string | null;
+  /** Of a stream: when the pieces of its answer went out. */
+  strip: StripView | null;
+  /** The lines that add up to the cost. Null: there is no cost, or its rates were not kept. */
+  bill: BillLineView[] | null;
+}
+
+export interface StripView {
+  start_ms: number;
+  slot_ms: number;
+  counts: number[];
+}
+
+export interface BillLineView {
+  what: string;
+  tokens: number | null;
+  usd_per_million: string | null;
+  amount_usd: string;
+}
+
+export interface LiveView {
+  request_id: string;
+  at_ms: number;
+  workspace: string;
+  key_id: string;
+  key_name: string;
+  dialect: string;
+  model: string;
+  target: string | null;
+  stream: boolean;
+  held_usd: string;
+  prompt_tokens: number;
+  output_tokens: number;
+  cost_usd: string | null;
+  progress_ms: number | null;
+  first_ms: number | null;
+  last_ms: number | null;
+  is_being_stopped: boolean;
+  node: string | null;
+}
+
+export interface ContentView {
+  request_id: string;
+  at_ms: number;
+  prompt: string;
+  answer: string;
+  upstream_frames: FrameView[];
+  caller_frames: FrameView[];
+  is_cut: boolean;
+}
+
+export interface FrameView {
+  after_ms: number;
+  text: string;
+}
+
+export interface Deleted {
+  deleted: boolean;
+}
+
+export interface UsageSeries {
+  since_ms: number;
+  until_ms: number;
+  step: "day" | "hour" | "minute" | "quarter" | "two_hours";
+  by: "key" | "model" | "provider" | "total";
+  total: UsageView;
+  groups: GroupView[];
+  series: PointView[];
+}
+
+export interface UsageView {
+  requests: number;
+  errors: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cost_usd: string;
+  unpriced: number;
+  ttft_p50_ms: number | null;
+  ttft_p95_ms: number | null;
+}
+
+export interface GroupView {
+  group: string | null;
+  usage: UsageView;
+}
+
+export interface PointView extends GroupView {
+  at_ms: number;
+}
+
+export interface Overview {
+  period: Period;
+  since_ms: number;
+  until_ms: number;
+  step_ms: number;
+  by: Grouping;
+  total: UsageView;
+  before: UsageView;
+  groups: NamedGroup[];
+  series: StepView[];
+  group_series: PointView[];
+  open_streams: number;
+  has_requests: boolean;
+}
+
+export interface NamedGroup extends GroupView {
+  name: string | null;
+}
+
+export interface StepView {
+  at_ms: number;
+  usage: UsageView;
+}
+
+export interface LiveEvent {
+  at_ms: number;
+  total: number;
+  data: LiveView[];
+}
+
+export interface PlaygroundView {
+  keys: PlayKeyView[];
+  models: string[];
+  default_model: string | null;
+  dialects: string[];
+}
+
+export interface PlayKeyView {
+  id: string;
+  name: string;
+  workspace: string;
+  models: string[] | null;
+  dialect: string | null;
+  log_content: boolean;
+}
+
+export interface PlayedChat {
+  /** The id of the key to chat as. */
+  key: string;
+  dialect?: string | null;
+  /** As for `/v1/chat/completions`. */
+  body: unknown;
+}
+
+export interface ProviderView {
+  name: string;
+  kind: string;
+  targets: TargetView[];
+}
+
+export interface TargetView {
   model: string;
   is_in_alias: boolean;
   state: TargetState;
@@ -241,13 +401,28 @@ export interface Target {
   ejections: number;
 }
 
-export interface Provider {
-  name: string;
-  kind: string;
-  targets: Target[];
+export interface Models {
+  data: ModelView[];
 }
 
-export interface Rates {
+export interface ModelView {
+  id: string;
+  is_default: boolean;
+  targets: ModelTargetView[];
+  source: "built-in" | "config" | "list";
+  rates: RatesView | null;
+}
+
+export interface ModelTargetView {
+  provider: string;
+  model: string;
+  weight: number | null;
+  state: TargetState;
+  away_for_s: number;
+  ttft_s: number | null;
+}
+
+export interface RatesView {
   input_usd: string;
   output_usd: string;
   cache_read_usd?: string;
@@ -257,51 +432,32 @@ export interface Rates {
   audio_output_usd?: string;
   reasoning_usd?: string;
   per_request_usd?: string;
-  tiers?: { above_prompt_tokens: number; rates: Rates }[];
-  services?: Record<string, Rates>;
+  tiers?: TierView[];
+  services?: Record<string, RatesView>;
 }
 
-export interface Model {
-  id: string;
-  is_default: boolean;
-  targets: {
-    provider: string;
-    model: string;
-    weight: number | null;
-    state: TargetState;
-    away_for_s: number;
-    ttft_s: number | null;
-  }[];
-  source: string;
-  rates: Rates | null;
-}
-
-export interface Price {
-  provider: string;
-  model: string;
-  source: string;
-  context_window: number | null;
-  rates: Rates | null;
+export interface TierView {
+  above_prompt_tokens: number;
+  rates: RatesView;
 }
 
 export interface Prices {
   version: string;
   currency: string;
   unit: string;
-  data: Price[];
+  data: PriceView[];
   next: number | null;
 }
 
-export interface Settings {
-  version: string;
-  started_ms: number;
-  instance: string;
-  file: string | null;
-  store: string;
-  sections: { name: string; entries: { path: string; value: string; is_secret: boolean; is_set: boolean }[] }[];
+export interface PriceView {
+  provider: string;
+  model: string;
+  source: "built-in" | "config" | "list";
+  context_window: number | null;
+  rates: RatesView | null;
 }
 
-export interface AuditRow {
+export interface AuditView {
   seq: number;
   at_ms: number;
   actor: string;
@@ -311,16 +467,42 @@ export interface AuditRow {
   detail: Record<string, unknown>;
 }
 
-export interface PlaygroundChoices {
-  keys: {
-    id: string;
-    name: string;
-    workspace: string;
-    models: string[] | null;
-    dialect: string | null;
-    log_content: boolean;
-  }[];
-  models: string[];
-  default_model: string | null;
-  dialects: string[];
+export interface Verification {
+  is_as_written: boolean;
+  first_broken_seq: number | null;
+}
+
+export interface SumCheck {
+  agrees: boolean;
+  workspaces: number;
+  rows: number;
+  faults: FaultView[];
+}
+
+export interface FaultView {
+  object: string;
+  what: string;
+  kept_usd: string | null;
+  found_usd: string | null;
+}
+
+export interface Settings {
+  version: string;
+  started_ms: number;
+  instance: string;
+  file: string | null;
+  store: string;
+  sections: Section[];
+}
+
+export interface Section {
+  name: string;
+  entries: Setting[];
+}
+
+export interface Setting {
+  path: string;
+  value: string;
+  is_secret: boolean;
+  is_set: boolean;
 }

@@ -1,7 +1,7 @@
 // The way of one request laid out in time: a row for each step, the pieces of its answer, and an axis. Pure; places are
 // shares of the whole from 0 to 1, and whatever the row of the log does not know is not drawn.
 import { duration } from "./format";
-import type { Attempt, RequestDetail, Strip } from "./types";
+import type { AttemptView, RequestDetail, StripView } from "./types";
 
 export type StepKind = "admission" | "attempt" | "first" | "answer" | "finish" | "settlement";
 
@@ -81,13 +81,13 @@ export function layOut(way: Way): Waterfall {
   return { span_ms, ticks: ticksOf(span_ms), steps, slots, gap: gapOf(slots, way.gap_max_ms, place) };
 }
 
-function noteOf(attempt: Attempt): string {
+function noteOf(attempt: AttemptView): string {
   const resent = attempt.resends === 1 ? "sent again once" : attempt.resends > 1 ? `sent again ${attempt.resends} times` : null;
   return [attempt.target, resent].filter(Boolean).join(" · ");
 }
 
 // Rows of older versions do not say when an attempt began: one follows the other then.
-function placed(attempts: readonly Attempt[], begin_ms: number): { attempt: Attempt; from_ms: number; to_ms: number }[] {
+function placed(attempts: readonly AttemptView[], begin_ms: number): { attempt: AttemptView; from_ms: number; to_ms: number }[] {
   let end_ms = begin_ms;
   return attempts.map((attempt) => {
     const from_ms = attempt.start_s === undefined || attempt.start_s === null ? end_ms : attempt.start_s * 1000;
@@ -99,7 +99,7 @@ function placed(attempts: readonly Attempt[], begin_ms: number): { attempt: Atte
 const FAINTEST = 0.22;
 
 // The slots are all alike, so the last may reach beyond the end: it is drawn up to there.
-function slotsOf(strip: Strip, end_ms: number, place: (ms: number) => number): Slot[] {
+function slotsOf(strip: StripView, end_ms: number, place: (ms: number) => number): Slot[] {
   const most = Math.max(1, ...strip.counts);
   return strip.counts.map((count, index) => {
     const from_ms = strip.start_ms + index * strip.slot_ms;

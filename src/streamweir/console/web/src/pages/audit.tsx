@@ -6,7 +6,7 @@ import { readDetail } from "../lib/audit";
 import { plural } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { AuditRow, Page as Rows } from "../lib/types";
+import type { AuditView, Page as Rows } from "../lib/types";
 import { At, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect, type Workspaces } from "../ui/workspaces";
@@ -22,7 +22,7 @@ export function Audit() {
   const asked = query.value;
   const workspace = asked.get("workspace");
   const before = asked.get("before");
-  const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<AuditRow>>("/api/audit", { workspace, before, limit: LIMIT }, abort), [workspace, before]);
+  const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<AuditView>>("/api/audit", { workspace, before, limit: LIMIT }, abort), [workspace, before]);
   const isOperator = session.value?.is_operator === true;
   const workspaces = useWorkspaces();
   const choose = (chosen: string) => adjust({ workspace: chosen || null, before: null }, false);
@@ -38,7 +38,7 @@ export function Audit() {
   );
 }
 
-function Log(props: { page: Rows<AuditRow>; workspaces: Workspaces; isOlder: boolean; isLoading: boolean }) {
+function Log(props: { page: Rows<AuditView>; workspaces: Workspaces; isOlder: boolean; isLoading: boolean }) {
   const [text, setText] = useState("");
   const { data, next } = props.page;
   const rows = data.filter((row) => isMeant(row, text));
@@ -83,13 +83,13 @@ function Log(props: { page: Rows<AuditRow>; workspaces: Workspaces; isOlder: boo
   );
 }
 
-function isMeant(row: AuditRow, text: string): boolean {
+function isMeant(row: AuditView, text: string): boolean {
   const wanted = text.trim().toLowerCase();
   return !wanted || [row.actor, row.action, row.object, row.workspace ?? "", JSON.stringify(row.detail)].some((each) => each.toLowerCase().includes(wanted));
 }
 
 // A request is found on a page of its own.
-function What(props: { row: AuditRow }) {
+function What(props: { row: AuditView }) {
   const { action, object } = props.row;
   const isRequest = action === "request.cancel" || action === "content.read" || action === "content.delete";
   const text = (

@@ -5,7 +5,7 @@ import { get, session } from "../lib/api";
 import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { Key, NewKey, Page as Rows } from "../lib/types";
+import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
 import { Button, Choice, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";

@@ -7,7 +7,7 @@ import { clock, count, dollars, duration, exactDollars, moment, plural, short } 
 import { asError, useNow } from "../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
-import type { Live as Stream, LiveSnapshot } from "../lib/types";
+import type { LiveView as Stream, LiveEvent } from "../lib/types";
 import { Badge, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -76,7 +76,7 @@ function Connection(props: { feed: Feed }) {
   );
 }
 
-function Streams(props: { snapshot: LiveSnapshot; isStale: boolean; now: number; stopping: ReadonlySet<string>; onStop: (id: string) => void }) {
+function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; stopping: ReadonlySet<string>; onStop: (id: string) => void }) {
   const { snapshot, stopping } = props;
   const now = props.isStale ? snapshot.at_ms : props.now;
   const { data, total } = snapshot;

@@ -2,7 +2,7 @@
 // does is what the process that answers has seen; it is asked again every few seconds while somebody looks.
 import { get } from "../lib/api";
 import { useLoad, useRefresh } from "../lib/load";
-import type { Model, Page as Rows, Provider } from "../lib/types";
+import type { ModelView as Model, Page as Rows, ProviderView as Provider } from "../lib/types";
 import { Page, Problem, Waiting } from "../ui/parts";
 import { ModelList } from "./models/list";
 import { PriceList } from "./models/prices";

@@ -5,7 +5,7 @@ import { get, session } from "../lib/api";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { PlaygroundChoices } from "../lib/types";
+import type { PlaygroundView } from "../lib/types";
 import { Button, Empty, Field, Page, Panel, Problem, Select, Waiting } from "../ui/parts";
 import { useWorkspaces } from "../ui/workspaces";
 import { AnswerView } from "./playground/answer";
@@ -16,7 +16,7 @@ import { useRun, type Running } from "./playground/run";
 const FIRST_PROMPT = "Say hello, and tell me in two sentences what a weir is.";
 
 export function Playground() {
-  const loaded = useLoad((abort) => get<PlaygroundChoices>("/api/playground", {}, abort), []);
+  const loaded = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const choices = loaded.data;
   return (
     <Page title="Playground">
@@ -67,7 +67,7 @@ interface Side {
 }
 
 // What is asked of whom, by the address. The second is another model, where there is one.
-function sidesOf(asked: URLSearchParams, choices: PlaygroundChoices): [Side, Side] {
+function sidesOf(asked: URLSearchParams, choices: PlaygroundView): [Side, Side] {
   const model = asked.get("model") ?? choices.default_model ?? choices.models[0] ?? "";
   const other = asked.get("model2") ?? choices.models.find((each) => each !== model) ?? model;
   return [
@@ -76,7 +76,7 @@ function sidesOf(asked: URLSearchParams, choices: PlaygroundChoices): [Side, Sid
   ];
 }
 
-function Bench(props: { choices: PlaygroundChoices }) {
+function Bench(props: { choices: PlaygroundView }) {
   const { choices } = props;
   const { nameOf } = useWorkspaces();
   const asked = query.value;
@@ -245,7 +245,7 @@ function SideFields(props: {
   place: number;
   isAlone: boolean;
   side: Side;
-  choices: PlaygroundChoices;
+  choices: PlaygroundView;
   models: string[] | null; // of the key
   usualDialect: string | null;
   onChange: (side: Side) => void;

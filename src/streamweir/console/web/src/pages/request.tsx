@@ -6,7 +6,7 @@ import { count, dollars, duration, exactDollars, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
-import type { Content, FoundRequest, RequestDetail } from "../lib/types";
+import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
 import { At, CopyButton, Empty, Page, Problem, Verdict, Waiting } from "../ui/parts";
 import { Cost, UsageTable } from "./request/bill";
 import { FactsPanel, Outcome } from "./request/facts";

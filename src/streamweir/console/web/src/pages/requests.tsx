@@ -5,7 +5,7 @@ import { asked, CURSORS, isWholeRequestId, readCursors, readFilters, withFilters
 import { clock, count, day, dollars, duration, exactDollars, plural, preciseMoment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { Key, Page as Rows, RequestRow, Workspace } from "../lib/types";
+import type { KeyView as Key, Page as Rows, RequestView, Workspace } from "../lib/types";
 import { Button, Empty, Page, Panel, Problem, Verdict, Waiting } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { Chips, FilterBar, name, nothingSeen, see, type Changes } from "./requests/filters";
@@ -20,7 +20,7 @@ export function Requests() {
   const { data, error, isLoading, reload } = useLoad(
     async (abort) => ({
       question,
-      page: await get<Rows<RequestRow>>("/api/requests", { ...asked(filters, Date.now()), cursor, limit: LIMIT }, abort),
+      page: await get<Rows<RequestView>>("/api/requests", { ...asked(filters, Date.now()), cursor, limit: LIMIT }, abort),
     }),
     [question],
   );
@@ -69,7 +69,7 @@ async function namesOf(abort: AbortSignal): Promise<[Key[], Workspace[]]> {
 }
 
 // One match is what was looked for. None, of a whole id: it may run still, which its own page knows.
-function foundById(filters: Filters, cursor: string | undefined, page: Rows<RequestRow>): string | null {
+function foundById(filters: Filters, cursor: string | undefined, page: Rows<RequestView>): string | null {
   if (!filters.id || cursor !== undefined || page.next !== null) return null;
   if (page.data.length === 0) return isWholeRequestId(filters.id) ? filters.id : null;
   return page.data.length === 1 ? (page.data[0]?.request_id ?? null) : null;
@@ -90,10 +90,10 @@ function Exports(props: { filters: Filters }) {
   );
 }
 
-function RequestTable(props: { rows: readonly RequestRow[]; filters: Filters }) {
+function RequestTable(props: { rows: readonly RequestView[]; filters: Filters }) {
   const today = day(Date.now());
   const filterLink = (changes: Changes) => href("/requests", withFilters(props.filters, changes));
-  const columns: Column<RequestRow>[] = [
+  const columns: Column<RequestView>[] = [
     {
       name: "Time",
       class: "nowrap",
@@ -168,7 +168,7 @@ function RequestTable(props: { rows: readonly RequestRow[]; filters: Filters }) 
 }
 
 // `openai/gpt-4o` for `gpt-4o` is told in one line.
-function isOfProvider(row: RequestRow): boolean {
+function isOfProvider(row: RequestView): boolean {
   const { model, target } = row;
   return model !== null && target !== null && target !== model && target.endsWith(`/${model}`) && target.indexOf("/") === target.length - model.length - 1;
 }
@@ -178,7 +178,7 @@ function shortId(id: string): string {
   return id.length > 14 ? `…${id.slice(-8)}` : id;
 }
 
-function tokens(row: RequestRow, value: number | null) {
+function tokens(row: RequestView, value: number | null) {
   const isCounted = value !== null && row.usage_source !== null && row.usage_source !== "provider";
   return (
     <span title={isCounted ? `${count(value)}, counted by the gateway` : count(value)}>
@@ -236,7 +236,7 @@ function NoRows(props: { isFiltered: boolean; isFirst: boolean; id: string | und
   );
 }
 
-function Pager(props: { cursors: readonly string[]; page: Rows<RequestRow>; onTurn: (cursors: readonly string[]) => void; onReload: () => void }) {
+function Pager(props: { cursors: readonly string[]; page: Rows<RequestView>; onTurn: (cursors: readonly string[]) => void; onReload: () => void }) {
   const { cursors, page } = props;
   const to = props.onTurn;
   const isNewest = cursors.length === 0;

@@ -4,7 +4,7 @@ import { get, session } from "../lib/api";
 import { dollars, exactDollars } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
-import type { Balance, Page as Rows } from "../lib/types";
+import type { BalanceView as Balance, Page as Rows } from "../lib/types";
 import { Badge, Button, Empty, Meter, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces } from "../ui/workspaces";

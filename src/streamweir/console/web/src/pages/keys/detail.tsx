@@ -5,7 +5,7 @@ import { get, post, remove, session, type ApiError } from "../../lib/api";
 import { count, moment, plural } from "../../lib/format";
 import { asError, useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
-import type { Key, NewKey } from "../../lib/types";
+import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { At, Button, Confirm, Dialog, Facts, Field, Problem, Select, Waiting } from "../../ui/parts";
 import { Spend, State } from "./show";
 

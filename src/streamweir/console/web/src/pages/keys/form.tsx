@@ -5,7 +5,7 @@ import { patch, post, session, type ApiError } from "../../lib/api";
 import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
 import { DIALECTS } from "../../lib/filters";
 import { asError } from "../../lib/load";
-import type { Key, NewKey } from "../../lib/types";
+import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 

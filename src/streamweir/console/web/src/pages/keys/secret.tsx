@@ -2,12 +2,12 @@
 import { get } from "../../lib/api";
 import { curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
-import type { NewKey, PlaygroundChoices } from "../../lib/types";
+import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
 import { Button, CopyButton, Dialog } from "../../ui/parts";
 
 export function Secret(props: { made: NewKey; onClose: () => void }) {
   const { made } = props;
-  const { data } = useLoad((abort) => get<PlaygroundChoices>("/api/playground", {}, abort), []);
+  const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const own = made.models?.find((each) => !each.endsWith("*"));
   const model = own ?? data?.default_model ?? data?.models[0] ?? "MODEL";
   const lines = curlOf(location.origin, made.secret, model);

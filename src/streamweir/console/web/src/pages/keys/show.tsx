@@ -2,7 +2,7 @@
 import { dollars, exactDollars, moment } from "../../lib/format";
 import { stateOf } from "../../lib/keyform";
 import { useNow } from "../../lib/load";
-import type { Key } from "../../lib/types";
+import type { KeyView as Key } from "../../lib/types";
 import { Badge, Meter } from "../../ui/parts";
 
 const PER: Record<string, string> = { day: "today", week: "this week", month: "this month", total: "in total" };

@@ -1,7 +1,7 @@
 // The models by name: each with its targets in the order they are tried, and its price.
 import { count, exactDollars, plural } from "../../lib/format";
 import { go, href, query } from "../../lib/route";
-import type { Model, Provider, Rates } from "../../lib/types";
+import type { ModelView as Model, ProviderView as Provider, RatesView as Rates } from "../../lib/types";
 import { Badge, Button, Empty, Panel } from "../../ui/parts";
 import { Latency, State } from "./health";
 import { OtherRates } from "./prices";

@@ -5,7 +5,7 @@ import { count, exactDollars, NONE, short } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { otherRates } from "../../lib/rates";
 import { go, query } from "../../lib/route";
-import type { Price, Prices, Rates } from "../../lib/types";
+import type { PriceView as Price, Prices, RatesView as Rates } from "../../lib/types";
 import { Badge, Button, Empty, Panel, Problem, Waiting } from "../../ui/parts";
 import { Table } from "../../ui/table";
 

@@ -1,7 +1,7 @@
 // The providers, and those of their targets that aliases name or that have failed.
 import { count } from "../../lib/format";
 import { href } from "../../lib/route";
-import type { Provider, Target } from "../../lib/types";
+import type { ProviderView as Provider, TargetView as Target } from "../../lib/types";
 import { Badge, Empty, Panel } from "../../ui/parts";
 import { Latency, State } from "./health";
 

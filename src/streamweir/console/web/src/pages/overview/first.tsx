@@ -3,11 +3,11 @@ import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
 import { skeleton, snippet } from "../../lib/snippet";
-import type { PlaygroundChoices } from "../../lib/types";
+import type { PlaygroundView } from "../../lib/types";
 import { CopyButton, Panel } from "../../ui/parts";
 
 export function First() {
-  const { data } = useLoad((abort) => get<PlaygroundChoices>("/api/playground", {}, abort), []);
+  const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const model = data?.default_model ?? data?.models[0] ?? null;
   const hasKey = data === null || data.keys.length > 0;
   const line = snippet("curl", { origin: location.origin, dialect: null, body: skeleton(model, true) });

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { count, dollars, duration, percent, short } from "../../lib/format";
 import { colourOf, GROUPINGS, groupLabel, shownGroups } from "../../lib/overview";
 import { href } from "../../lib/route";
-import type { Overview, Usage, UsageGroup } from "../../lib/types";
+import type { Overview, UsageView as Usage, NamedGroup } from "../../lib/types";
 import { Button, Empty, Panel } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import { adjust, type Narrowing } from "./address";
@@ -13,7 +13,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
   const { by, groups, total, since_ms, until_ms } = view;
   const title = GROUPINGS.find(([name]) => name === by)?.[1] ?? by;
   const shown = shownGroups(groups);
-  const link = (group: UsageGroup, text: ComponentChildren, more: Record<string, boolean> = {}) =>
+  const link = (group: NamedGroup, text: ComponentChildren, more: Record<string, boolean> = {}) =>
     group.group ? <a href={href("/requests", { ...within, [by]: group.group, since_ms, until_ms, ...more })}>{text}</a> : text; // there is no filter for what has no name
   if (!groups.length) {
     return (

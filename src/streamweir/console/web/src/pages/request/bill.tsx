@@ -1,7 +1,7 @@
 // What was used and what it cost, with the arithmetic: the lines are the server's, which add up to the cost exactly.
 import { explainSource, nameOfBucket } from "../../lib/explain";
 import { count, exactDollars } from "../../lib/format";
-import type { BillLine, RequestDetail } from "../../lib/types";
+import type { BillLineView, RequestDetail } from "../../lib/types";
 import { Badge, Panel } from "../../ui/parts";
 
 // What was not used is not worth a line, but for these.
@@ -71,7 +71,7 @@ export function Cost(props: { row: RequestDetail }) {
   );
 }
 
-function Bill(props: { lines: readonly BillLine[]; cost: string }) {
+function Bill(props: { lines: readonly BillLineView[]; cost: string }) {
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Cost calculation">
       <table class="bill">

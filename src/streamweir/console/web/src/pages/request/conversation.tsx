@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { Answer } from "../../lib/chat";
 import { readable, readConversation, type Call, type Message } from "../../lib/conversation";
 import { plural } from "../../lib/format";
-import type { Content } from "../../lib/types";
+import type { ContentView as Content } from "../../lib/types";
 
 export function ConversationView(props: { content: Content; answer: Answer | null }) {
   const { content } = props;

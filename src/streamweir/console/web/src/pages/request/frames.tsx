@@ -4,7 +4,7 @@ import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count } from "../../lib/format";
 import { sideBySide } from "../../lib/replay";
-import type { Content, Frame } from "../../lib/types";
+import type { ContentView as Content, FrameView as Frame } from "../../lib/types";
 import { Button, CopyButton } from "../../ui/parts";
 
 const AT_ONCE = 100;

@@ -5,7 +5,7 @@ import { count, dollars, duration, exactDollars } from "../../lib/format";
 import { asError, useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
 import { href } from "../../lib/route";
-import type { Live } from "../../lib/types";
+import type { LiveView as Live } from "../../lib/types";
 import { At, Badge, Button, CopyButton, Facts, Page, Panel, Problem } from "../../ui/parts";
 import { useWorkspaces } from "../../ui/workspaces";
 

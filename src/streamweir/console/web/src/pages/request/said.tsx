@@ -4,7 +4,7 @@ import { get, remove, type ApiError } from "../../lib/api";
 import { asError } from "../../lib/load";
 import { readReplay } from "../../lib/replay";
 import { go, href, path, query } from "../../lib/route";
-import type { Content, RequestDetail } from "../../lib/types";
+import type { ContentView as Content, RequestDetail } from "../../lib/types";
 import { Button, Choice, Confirm, Panel, Problem } from "../../ui/parts";
 import { ConversationView } from "./conversation";
 import { Frames } from "./frames";

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { href } from "../../lib/route";
 import { KEY_VARIABLE, readBody, skeleton, snippet, type Language } from "../../lib/snippet";
-import type { Content, RequestDetail } from "../../lib/types";
+import type { ContentView as Content, RequestDetail } from "../../lib/types";
 import { Choice, CopyButton, Panel } from "../../ui/parts";
 
 const LANGUAGES: readonly (readonly [Language, string])[] = [

@@ -15,7 +15,7 @@ import {
   type Filters,
 } from "../../lib/filters";
 import { words } from "../../lib/format";
-import type { Key, RequestRow, Workspace } from "../../lib/types";
+import type { KeyView as Key, RequestView, Workspace } from "../../lib/types";
 import { Select } from "../../ui/parts";
 
 export type Changes = Partial<Record<FilterName, string | null>>;
@@ -34,7 +34,7 @@ export function nothingSeen(): Seen {
   return { keys: new Map(), models: new Set(), targets: new Set(), errors: new Set(), workspaces: new Map() };
 }
 
-export function see(seen: Seen, rows: readonly RequestRow[]): void {
+export function see(seen: Seen, rows: readonly RequestView[]): void {
   for (const row of rows) {
     if (row.key_id) seen.keys.set(row.key_id, row.key_name ?? row.key_id);
     if (row.model) seen.models.add(row.model);

@@ -4,7 +4,7 @@ import { patch, post, type ApiError } from "../../lib/api";
 import { exactDollars } from "../../lib/format";
 import { fieldOf, isAmount } from "../../lib/keyform";
 import { asError } from "../../lib/load";
-import type { Balance } from "../../lib/types";
+import type { BalanceView as Balance } from "../../lib/types";
 import { Button, Dialog, Field, Problem } from "../../ui/parts";
 
 interface Sending {

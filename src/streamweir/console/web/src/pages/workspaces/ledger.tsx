@@ -3,7 +3,7 @@ import { get, session } from "../../lib/api";
 import { exactDollars } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { go, href, query } from "../../lib/route";
-import type { LedgerRow, Page as Rows } from "../../lib/types";
+import type { LedgerView, Page as Rows } from "../../lib/types";
 import { At, Badge, Button, Empty, Panel, Problem, Waiting, type Tone } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
@@ -19,7 +19,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
   const workspace = query.value.get("workspace");
   const before = query.value.get("before");
   const { data, error, isLoading, reload } = useLoad(
-    (abort) => get<Rows<LedgerRow>>("/api/ledger", { workspace, before, limit: LIMIT }, abort),
+    (abort) => get<Rows<LedgerView>>("/api/ledger", { workspace, before, limit: LIMIT }, abort),
     [workspace, before, props.turn],
   );
   const choice = session.value?.is_operator && (
@@ -33,7 +33,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
       ) : !data.data.length ? (
         <Empty title={before === null ? "No ledger rows yet" : "No older rows"}>Each request reserves an amount when it is admitted, and is settled when it ends. Credit is listed here, too.</Empty>
       ) : (
-        <Table<LedgerRow>
+        <Table<LedgerView>
           label="Ledger"
           rows={data.data}
           keyOf={(row) => row.seq}
@@ -41,7 +41,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
             { name: "No.", isNumber: true, show: (row) => row.seq },
             { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
             { name: "What", show: (row) => <Kind kind={row.kind} /> },
-            session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (row: LedgerRow) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
+            session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
             { name: "Amount", isNumber: true, show: (row) => <Amount usd={row.amount_usd} /> },
             { name: "Cost", isNumber: true, show: (row) => (row.cost_usd === null ? <span class="muted">–</span> : exactDollars(row.cost_usd)) },
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },

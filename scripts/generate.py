@@ -1,0 +1,198 @@
+"""What is written down twice, made from its one declaration: types for the console, tables for the pages.
+
+    python -m scripts.generate
+
+The console's types are those of the API's operations (`server.control.api.table`), under the names that the OpenAPI
+document gives them. A table of a page stands between two comments, `<!-- NAME: made by scripts/generate.py -->` and
+`<!-- /NAME -->`. tests/test_generated.py holds the files to this.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import get_args, get_origin
+
+from msgspec import NODEFAULT, Struct, inspect, structs
+from msgspec.inspect import Metadata, StructType, Type, UnionType
+
+from streamweir.server.control.api import fields, overview, provider
+from streamweir.server.control.api.operation import Nothing, Page
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
+
+ROOT = Path(__file__).parents[1]
+TYPES = "src/streamweir/console/web/src/lib/types.ts"
+API = "docs/api.md"
+_NAMED = {
+    "Period": overview.Period,
+    "Grouping": overview.By,
+    "TargetState": provider.Word,
+    "Scope": fields.Scope,
+    "BudgetPeriod": fields.Period,
+}
+"""Choices that the console speaks of by name."""
+_CHOICES = {frozenset(get_args(kind)): name for name, kind in _NAMED.items()}
+_PLAIN: dict[type[Type], str] = {
+    inspect.StrType: "string",
+    inspect.IntType: "number",
+    inspect.FloatType: "number",
+    inspect.BoolType: "boolean",
+    inspect.NoneType: "null",
+    inspect.AnyType: "unknown",
+    inspect.RawType: "unknown",
+    inspect.DecimalType: "string | number",
+}
+
+
+class T(Struct):
+    """Stands for what a page is made of."""
+
+
+def types() -> str:
+    """The console's types."""
+    found: dict[str, str] = {}
+    for operation in OPERATIONS:
+        if get_origin(operation.answer) is Page:
+            _add(found, inspect.type_info(get_args(operation.answer)[0]), is_sent=False)
+        elif operation.answer is not str:
+            _add(found, inspect.type_info(operation.answer), is_sent=False)
+        if operation.body is not Nothing:
+            _add(found, inspect.type_info(operation.body), is_sent=True)
+    page = _interface("Page<T>", inspect.type_info(Page[T]), is_sent=False)
+    choices = (f"export type {name} = {_choice(get_args(kind))};" for name, kind in _NAMED.items())
+    head = (
+        "// The types of the API, made by scripts/generate.py: change the Python types instead.\n"
+        "// Amounts are exact dollars in text, moments Unix milliseconds."
+    )
+    return "\n\n".join([head, "\n".join(choices), page, *found.values()]) + "\n"
+
+
+def _add(found: dict[str, str], kind: Type, *, is_sent: bool) -> None:
+    """An interface for each struct that `kind` is made of."""
+    if isinstance(kind, StructType):
+        name = kind.cls.__name__
+        if name in found:
+            return
+        found[name] = ""  # it may be made of itself
+        found[name] = _interface(name, kind, is_sent=is_sent)
+        base = kind.cls.__bases__[0]
+        for each in (
+            *([inspect.type_info(base)] if base is not Struct else []),
+            *(field.type for field in kind.fields),
+        ):
+            _add(found, each, is_sent=is_sent)
+        return
+    for part in _parts(kind):
+        _add(found, part, is_sent=is_sent)
+
+
+def _parts(kind: Type) -> Iterator[Type]:
+    if isinstance(kind, Metadata):
+        yield kind.type
+    elif isinstance(kind, UnionType):
+        yield from kind.types
+    elif isinstance(kind, inspect.DictType):
+        yield kind.value_type
+    elif isinstance(kind, inspect.ListType | inspect.VarTupleType):
+        yield kind.item_type
+
+
+def _interface(name: str, kind: Type, *, is_sent: bool) -> str:
+    assert isinstance(kind, StructType)  # noqa: S101
+    cls: type[Struct] = get_origin(kind.cls) or kind.cls
+    leaves_out, base = cls.__struct_config__.omit_defaults, cls.__bases__[0]
+    is_derived = issubclass(base, Struct) and base is not Struct
+    inherited = {field.name for field in structs.fields(base)} if is_derived else set()
+    lines = [f"export interface {name}{f' extends {base.__name__}' if is_derived else ''} {{"]
+    for field in kind.fields:
+        if field.name in inherited:
+            continue
+        about = field.type.extra_json_schema if isinstance(field.type, Metadata) else None
+        if about and "description" in about:
+            lines.append(f"  /** {about['description']} */")
+        may_lack = not field.required and (is_sent or leaves_out or _is_unset(field))
+        shown = field.type
+        if may_lack and not is_sent and field.default is None:
+            shown = _without_null(shown)
+        lines.append(f"  {field.encode_name}{'?' if may_lack else ''}: {_text(shown)};")
+    return "\n".join([*lines, "}"])
+
+
+def _is_unset(field: inspect.Field) -> bool:
+    """It need not be given, and has no default that would be given for it."""
+    return field.default is NODEFAULT and field.default_factory is NODEFAULT
+
+
+def _without_null(kind: Type) -> Type:
+    """Left out is how it says that."""
+    if not isinstance(kind, UnionType):
+        return kind
+    return structs.replace(kind, types=tuple(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+
+
+def _text(kind: Type) -> str:
+    if type(kind) in _PLAIN:
+        return _PLAIN[type(kind)]
+    if isinstance(kind, Metadata):
+        return _text(kind.type)
+    if isinstance(kind, StructType):
+        return kind.cls.__name__
+    if isinstance(kind, inspect.LiteralType):
+        return _CHOICES.get(frozenset(kind.values)) or _choice(kind.values)
+    if isinstance(kind, UnionType):
+        texts = [_text(each) for each in kind.types]
+        return " | ".join(sorted(texts, key=lambda text: text == "null"))
+    if isinstance(kind, inspect.DictType):
+        return f"Record<string, {_text(kind.value_type)}>"
+    if isinstance(kind, inspect.ListType | inspect.VarTupleType):
+        item = _text(kind.item_type)
+        return f"({item})[]" if " " in item else f"{item}[]"
+    raise TypeError(f"no type of TypeScript for {kind}")
+
+
+def _choice(values: Iterable[object]) -> str:
+    return " | ".join(f'"{value}"' for value in values)
+
+
+def request_columns() -> str:
+    """The table of docs/api.md."""
+    rows = [_row(column) for column in COLUMNS if column.about.shown != "nowhere"]
+    return "\n".join(["| member | shown | filters | meaning |", "|---|---|---|---|", *rows])
+
+
+def _row(column: DeclaredColumn) -> str:
+    where = "everywhere" if column.about.shown == "list" else "`GET /api/requests/{id}`"
+    filters = ", ".join(f"`{name}`" for name in column.about.filters)
+    return f"| `{column.member}` | {where} | {filters} | {column.about.about} |"
+
+
+TABLES = {API: {"requests": request_columns}}
+
+
+def with_tables(page: str, path: str) -> str:
+    """A page with its tables as they are now."""
+    for name, make in TABLES[path].items():
+        first, last = f"<!-- {name}: made by scripts/generate.py -->", f"<!-- /{name} -->"
+        between = re.compile(f"{re.escape(first)}.*?{re.escape(last)}", re.DOTALL)
+        if len(between.findall(page)) != 1:
+            raise ValueError(f"{path} has no place for the table {name}")
+        table = f"{first}\n{make()}\n{last}"
+        page = between.sub(lambda _, table=table: table, page)  # type: ignore[misc]
+    return page
+
+
+def files() -> dict[str, str]:
+    """What each of the files should be."""
+    return {TYPES: types()} | {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
+
+
+def main() -> None:
+    for path, text in files().items():
+        if (ROOT / path).read_text() != text:
+            (ROOT / path).write_text(text)
+            sys.stdout.write(f"wrote {path}\n")
+
+
+if __name__ == "__main__":
+    main()

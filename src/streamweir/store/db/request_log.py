@@ -1,0 +1,242 @@
+"""The log of requests: its columns, each declared once.
+
+A field of `Row` is a column: its type, whether it may be NULL, and, in its `LogColumn`, what it means and where it is
+shown. Everything else is derived from this: the table (`store.db.tables`), the row that is read
+(`store.requests.requests.RequestRow`), the API's members with their schema and the export's columns
+(`server.control.api.view`), the table in docs/api.md and the console's types (`scripts/generate.py`). A new column is a
+field here, its value in `server.accounting.request_row`, and a migration. The order is that of the table.
+
+Money is in integer nano-dollars, moments in Unix milliseconds, JSON in text that only this program reads.
+"""
+
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from msgspec import UNSET, Struct, UnsetType
+
+LONGEST_NAME = 256
+"""Characters of what callers and providers choose: names of models, ids. PostgreSQL takes no more than 2.7 kB for an
+entry of an index."""
+LONGEST_WORD = 40
+"""As long as none of our own words is: what is longer came from elsewhere."""
+
+
+class AttemptView(Struct, kw_only=True):
+    target: str
+    error: str | None
+    start_s: float | UnsetType = UNSET
+    """Since the arrival of the request. Rows from before it was kept have none."""
+    duration_s: float
+    resends: int
+
+
+class StripView(Struct, frozen=True, kw_only=True):
+    """As it is kept and shown."""
+
+    start_ms: int
+    """Since the arrival of the request."""
+    slot_ms: int
+    counts: list[int]
+    """Of the slots from there on, up to the last that has a piece."""
+
+
+class LogColumn(Struct, frozen=True, kw_only=True):
+    """What a column is besides its type."""
+
+    about: str
+    shown: Literal["list", "detail", "nowhere"] = "list"
+    """By the API. `list`: in pages, in exports and of one request; `detail`: of one request alone."""
+    member: str = ""
+    """Its name in the API, where it is another one."""
+    log: str = ""
+    """Its name in the line of the log. Empty: it is not in it."""
+    filters: tuple[str, ...] = ()
+    """What the API filters by it with. One that has the column's own name is for equality."""
+    api: Any = None
+    """The type that the API shows, where it is not the column's."""
+    json: Literal["list", "dict", "text"] | None = None
+    """The column is JSON, which says a list or an object; `text`: whoever reads the row decodes it."""
+    is_money: bool = False
+    is_small: bool = False
+    """An integer of 32 bits is enough."""
+    is_unique: bool = False
+    longest: int | None = None
+    """Characters: it is in an index, and not one of our own ids."""
+
+
+class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The terminal row of a request, as it is written."""
+
+    request_id: Annotated[
+        str, LogColumn(about="The answer's `x-request-id`.", log="id", filters=("id",), is_unique=True)
+    ]
+    completion_id: Annotated[
+        str | None,
+        LogColumn(
+            about="The id in the chunks of the answer.", log="completion_id", filters=("id",), longest=LONGEST_NAME
+        ),
+    ] = None
+    at_ms: Annotated[int, LogColumn(about="When it arrived.", filters=("since_ms", "until_ms"))]
+    workspace_id: Annotated[
+        str | None, LogColumn(about="The workspace of its key.", member="workspace", filters=("workspace",))
+    ] = None
+    key_id: Annotated[str | None, LogColumn(about="The key that it was sent with.", filters=("key",))] = None
+    key_name: Annotated[str | None, LogColumn(about="The name of that key.", log="key")] = None
+    dialect: Annotated[
+        str | None,
+        LogColumn(
+            about="The dialect that it was answered in.", log="dialect", filters=("dialect",), longest=LONGEST_WORD
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        LogColumn(about="The model that was asked for.", log="model", filters=("model",), longest=LONGEST_NAME),
+    ] = None
+    target: Annotated[
+        str | None,
+        LogColumn(
+            about="The target that was tried last: `{provider}/{model}`.",
+            log="target",
+            filters=("target", "provider"),
+            longest=LONGEST_NAME,
+        ),
+    ] = None
+    attempts: Annotated[
+        str, LogColumn(about="Every target that was tried.", log="attempts", json="list", api=list[AttemptView])
+    ] = "[]"
+    stream: Annotated[bool, LogColumn(about="Whether it was streamed.", log="stream", filters=("stream",))] = False
+    status: Annotated[
+        int,
+        LogColumn(
+            about="The HTTP status. 499: the caller left before there was one; 0: the process that served it died.",
+            log="status",
+            filters=("status_class",),
+            is_small=True,
+        ),
+    ]
+    verdict: Annotated[
+        str,
+        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), longest=LONGEST_WORD),
+    ]
+    error: Annotated[
+        str | None,
+        LogColumn(about="The code of its error.", log="error", filters=("error", "failed"), longest=LONGEST_WORD),
+    ] = None
+    finish: Annotated[str | None, LogColumn(about="Why the model stopped.", log="finish")] = None
+    prompt_tokens: Annotated[int | None, LogColumn(about="Tokens of the prompt.", log="usage")] = None
+    completion_tokens: Annotated[int | None, LogColumn(about="Tokens of the answer.", log="usage")] = None
+    usage: Annotated[
+        str | None,
+        LogColumn(about="The token counts that were reported.", log="usage", json="dict", api=dict[str, int] | None),
+    ] = None
+    usage_source: Annotated[
+        str | None,
+        LogColumn(about="Who counted the tokens: `provider`, `tokenizer` or `estimate`.", log="usage_source"),
+    ] = None
+    flags: Annotated[
+        str | None, LogColumn(about="What was unusual: `usage_anomaly`, ...", json="list", api=list[str])
+    ] = None
+    held: Annotated[int | None, LogColumn(about="The amount that was held for it.", is_money=True)] = None
+    cost: Annotated[
+        int | None,
+        LogColumn(
+            about="What it cost. Null: the model has no price, or nothing was booked.",
+            filters=("min_cost_usd", "max_cost_usd"),
+            is_money=True,
+        ),
+    ] = None
+    price_version: Annotated[str | None, LogColumn(about="The version of the price list.")] = None
+    ttft_ms: Annotated[
+        int | None, LogColumn(about="From its arrival to the first token.", log="ttft_s", is_small=True)
+    ] = None
+    duration_ms: Annotated[int, LogColumn(about="From its arrival to its end.", log="duration_s", is_small=True)]
+    chunks: Annotated[
+        int | None, LogColumn(about="The number of pieces that the answer was sent in.", is_small=True)
+    ] = None
+    gap_p50_ms: Annotated[
+        int | None, LogColumn(about="The time between two pieces of the answer: the median.", is_small=True)
+    ] = None
+    gap_p99_ms: Annotated[
+        int | None, LogColumn(about="The time between two pieces of the answer: the 99th percentile.", is_small=True)
+    ] = None
+    gap_max_ms: Annotated[
+        int | None, LogColumn(about="The longest time between two pieces of the answer.", is_small=True)
+    ] = None
+    bytes_in: Annotated[int | None, LogColumn(about="Bytes of the request's body.")] = None
+    bytes_out: Annotated[int | None, LogColumn(about="Bytes of the answer's body.", log="bytes_out")] = None
+    peer: Annotated[str | None, LogColumn(about="The caller's address.", log="peer")] = None
+    client: Annotated[str | None, LogColumn(about="The caller's `user-agent`.")] = None
+    client_id: Annotated[str | None, LogColumn(about="The caller's own `x-request-id`.", log="client_id")] = None
+    dropped: Annotated[
+        str | None,
+        LogColumn(about="Parameters that the provider does not take.", log="dropped", json="list", api=list[str]),
+    ] = None
+    instance: Annotated[
+        str,
+        LogColumn(
+            about="The node that answered: `server.node`. Null: it is older than what is kept of nodes.",
+            member="node",
+            log="node",
+            api=str | None,
+        ),
+    ]
+    has_content: Annotated[bool, LogColumn(about="Whether its prompt and answer are stored.")] = False
+    service_tier: Annotated[
+        str | None,
+        LogColumn(about="The service tier that the provider reported, else the one asked for.", shown="detail"),
+    ] = None
+    rates: Annotated[
+        str | None,
+        LogColumn(about="What its cost was reckoned by: `policy.prices.Rates`.", shown="nowhere", json="text"),
+    ] = None
+    admitted_ms: Annotated[
+        int | None,
+        LogColumn(about="From its arrival until its amount was held.", shown="detail", is_small=True),
+    ] = None
+    settled_ms: Annotated[
+        int | None,
+        LogColumn(about="From its arrival until its cost was booked.", shown="detail", is_small=True),
+    ] = None
+    strip: Annotated[
+        str | None,
+        LogColumn(
+            about="Of a stream: when the pieces of its answer went out.",
+            shown="detail",
+            json="dict",
+            api=StripView | None,
+        ),
+    ] = None
+
+
+class DeclaredColumn(Struct, frozen=True, kw_only=True):
+    """A field of `Row`, taken apart."""
+
+    name: str
+    type: type
+    """str, int or bool."""
+    is_nullable: bool
+    about: LogColumn
+
+    @property
+    def member(self) -> str:
+        """Its name in the API."""
+        return self.about.member or (f"{self.name}_usd" if self.about.is_money else self.name)
+
+    @property
+    def member_type(self) -> Any:
+        """Its type in the API: dollars are exact, so they are text."""
+        if self.about.api is not None:
+            return self.about.api
+        plain = str if self.about.is_money else self.type
+        return plain | None if self.is_nullable else plain
+
+
+def _columns() -> tuple[DeclaredColumn, ...]:
+    found = []
+    for name, hint in get_type_hints(Row, include_extras=True).items():
+        type_hint, about = get_args(hint)
+        kinds = get_args(type_hint) or (type_hint,)
+        found.append(DeclaredColumn(name=name, type=kinds[0], is_nullable=type(None) in kinds, about=about))
+    return tuple(found)
+
+
+COLUMNS = _columns()
