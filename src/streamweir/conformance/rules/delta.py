@@ -27,7 +27,7 @@ def _parts(reading: Reading, _: Dialect) -> str | None:
     "choices",
     "Every chunk has choices",
     text="`choices` is a list of objects, on every chunk.",
-    why="Clients go through it without asking; where it is missing they raise.",
+    why="Clients iterate over it; without it they raise an error.",
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
@@ -42,7 +42,7 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "empty-choices",
     "Only the usage chunk has no choice",
     text="`choices` is empty on the chunk that carries the usage that is due, and on no other chunk.",
-    why="Clients that read `choices[0]` raise; those that asked for usage know of that one chunk.",
+    why="Clients that read `choices[0]` raise an error; clients that requested usage expect that one chunk.",
     source="docs/spec/dialects.md D13",
     needs=_chunks,
 )
@@ -61,7 +61,7 @@ def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     "index",
     "Every choice has its index",
     text="`index` of a choice is an integer, 0 or more.",
-    why="Deltas are joined by it; without it the choices of one answer run together.",
+    why="Deltas are joined by it; without it the choices of one answer are mixed.",
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
@@ -81,7 +81,7 @@ def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
 
 @DELTA.rule(
     "index-range",
-    "No choice that was not asked for",
+    "No choice that was not requested",
     text="`index` is below the number of choices that were asked for; bitseek has choice 0 alone.",
     why="Clients keep a list of that many choices, and fail at another.",
     source="docs/spec/dialects.md A12, D29",
@@ -102,7 +102,7 @@ def index_range(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     "object",
     "Every choice has a delta",
     text="`delta` of a choice is an object.",
-    why="Clients read members of it without asking.",
+    why="Clients read its members without a check.",
     source="docs/spec/dialects.md A4",
     needs=_chunks,
 )
@@ -131,7 +131,7 @@ def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
 
 @DELTA.rule(
     "finish-reason-stands",
-    "The finish reason always stands",
+    "The finish reason is always present",
     text="`finish_reason` is on every choice of every chunk: null until the end.",
     why="Clients that ask whether it is not null take a missing one for a finish.",
     source="docs/spec/dialects.md A4; docs/spec/quirks.md W4",
@@ -185,7 +185,7 @@ def _nullable(dialect: Dialect) -> set[str]:
     "only-new",
     "A delta carries only what is new",
     text="`content` of a delta is a new piece, never the whole text so far.",
-    why="Clients append: the answer stands on the screen many times over.",
+    why="Clients append it: the text is shown many times.",
     source="docs/spec/dialects.md A5",
     needs=_parts,
 )
@@ -206,7 +206,7 @@ def only_new(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "no-message",
     "No message beside the delta",
     text="A choice of a chunk has no `message`.",
-    why="It repeats the text so far on every chunk; a client that prefers it shows the text again and again.",
+    why="It repeats the text so far on every chunk; a client that prefers it shows the text repeatedly.",
     source="docs/spec/dialects.md A5",
     severity=Severity.ODD,
     needs=_chunks,

@@ -50,7 +50,7 @@ def _missing(error: dict[str, Any], dialect: Dialect) -> list[str]:
     "members",
     "An error has its members",
     text="`error` has the members of the dialect.",
-    why="Clients choose by type and code whether to try again.",
+    why="Clients decide by type and code whether to retry.",
     source="docs/spec/dialects.md D22",
     value=_members_value,
     needs=_errors,
@@ -66,7 +66,7 @@ def members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     "message",
     "An error says what happened",
     text="`message` and `type` of an error are strings that are not empty.",
-    why="It is all that a user is shown.",
+    why="It is all that a user sees.",
     source="docs/spec/dialects.md D22",
     needs=_errors,
 )
@@ -85,7 +85,7 @@ def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Violat
     "code",
     "The code is a word or null",
     text="`code` of an error is a string or null.",
-    why="Clients compare it with words; a number is none of them.",
+    why="Clients compare it with strings; a number never matches.",
     source="docs/spec/dialects.md D22",
     holds_for=lambda dialect: "code" in dialect.error_members,
     needs=_errors,
@@ -101,7 +101,7 @@ def code(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "type-word",
     "The type is the dialect's word",
     text="`type` of an error inside a stream is always the same word.",
-    why="Clients tell a broken stream from other errors by it.",
+    why="Clients distinguish a broken stream from other errors by it.",
     source="docs/spec/dialects.md D23",
     severity=Severity.ODD,
     holds_for=lambda dialect: dialect.stream_error_always,
@@ -120,7 +120,7 @@ def type_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
 
 @ERROR.rule(
     "alone",
-    "An error frame is no chunk",
+    "An error frame is not a chunk",
     text="An error frame has no `choices`.",
     why="Clients that look for choices first never see the error.",
     source="docs/spec/dialects.md D24",
@@ -156,7 +156,7 @@ def in_chunk(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "last",
     "Nothing follows an error",
     text="After an error frame comes the end, and nothing else.",
-    why="Clients raise at the error: what follows is lost, and was made for nobody.",
+    why="Clients stop at the error: what follows is lost.",
     source="docs/spec/dialects.md A8",
     needs=_errors,
 )
@@ -168,7 +168,7 @@ def last(reading: Reading, _: Dialect) -> Iterator[Violation]:
 
 @ERROR.rule(
     "no-event",
-    "An error is no named event",
+    "An error is not a named event",
     text="An error is a `data:` frame; there is no `event: error` line.",
     why="Readers of data lines do not see the name, and SDKs raise something else than the error.",
     source="docs/spec/dialects.md D24",
@@ -193,7 +193,7 @@ def _failure_of(reading: Reading) -> dict[str, Any] | None:
     "json",
     "A failure is JSON",
     text="The body of a failed answer is a JSON object with a member `error`, itself an object.",
-    why="SDKs read the message from there; of a page of HTML a user sees the status alone.",
+    why="SDKs read the message from there; with an HTML page a user sees the status only.",
     source="docs/spec/dialects.md D22",
 )
 def failure_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
@@ -207,7 +207,7 @@ def failure_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "members",
     "A failure has its members",
     text="`error` has the members of the dialect.",
-    why="Clients choose by type and code whether to try again.",
+    why="Clients decide by type and code whether to retry.",
     source="docs/spec/dialects.md D22",
     value=_members_value,
 )
@@ -221,7 +221,7 @@ def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     "message",
     "A failure says what happened",
     text="`message` and `type` of `error` are strings that are not empty.",
-    why="It is all that a user is shown.",
+    why="It is all that a user sees.",
     source="docs/spec/dialects.md D22",
 )
 def failure_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
@@ -235,7 +235,7 @@ def failure_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "code",
     "The code is a word or null",
     text="`code` of `error` is a string or null.",
-    why="Clients compare it with words; a number is none of them.",
+    why="Clients compare it with strings; a number never matches.",
     source="docs/spec/dialects.md D22",
     holds_for=lambda dialect: "code" in dialect.error_members,
 )
@@ -247,9 +247,9 @@ def failure_code(reading: Reading, _: Dialect) -> Iterator[Violation]:
 
 @FAILURE.rule(
     "status",
-    "A failure has a status of its own",
+    "A failure has an error status",
     text="A failed answer has a status of 400 or more.",
-    why="SDKs raise by the status; with 200 they take the error for an answer.",
+    why="SDKs raise errors by the status; with 200 they read the error as an answer.",
     source="docs/spec/dialects.md E1 to E17",
     needs=lambda reading, _: "the status was not recorded" if reading.recording.status is None else None,
 )

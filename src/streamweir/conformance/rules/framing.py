@@ -124,7 +124,7 @@ def spare_blank_lines(reading: Reading, _: Dialect) -> Iterator[Violation]:
 @FRAMING.rule(
     "one-line",
     "One line per frame",
-    text="A frame's JSON stands on one `data:` line.",
+    text="A frame's JSON is on one `data:` line.",
     why="Readers that take each line for a document fail on its parts.",
     source="docs/spec/dialects.md A1",
     needs=_frames,
@@ -240,7 +240,7 @@ def is_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "unique-members",
     "No member twice",
     text="No object of a document has the same member twice.",
-    why="Two readers may believe two different values.",
+    why="Two readers may use two different values.",
     source="docs/spec/quirks.md W13; RFC 8259 section 4",
     severity=Severity.ODD,
     needs=_frames,
