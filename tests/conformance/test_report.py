@@ -59,7 +59,7 @@ def test_a_rule_that_does_not_hold_is_explained() -> None:
         "broken   usage.sum",
         "rule    `total_tokens` is `prompt_tokens` and `completion_tokens` together.",
         "why     What is billed depends",
-        "source  openai-chat-streaming-structure, Usage Object",
+        "source  docs/spec/dialects.md A11",
         f"found   hello, frame 5, byte {finding.offset}: 9 and 12 are not 22",
         '"total_tokens":22}}',
     ):
