@@ -10,10 +10,10 @@ export interface Explanation {
 }
 
 export const WHOSE: Record<Exclude<Whose, null>, string> = {
-  caller: "Caller",
-  provider: "Provider",
-  gateway: "Gateway",
-  operator: "Operator",
+  caller: "Cause: the caller",
+  provider: "Cause: the provider",
+  gateway: "Cause: the gateway",
+  operator: "Cause: the operator",
 };
 
 type Entry = readonly [what: string, whose: Whose, todo?: string];

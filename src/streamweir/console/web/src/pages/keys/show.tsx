@@ -36,7 +36,7 @@ export function Spend(props: { apiKey: Key }) {
       <Meter used={spent} held={held} most={most} label={exact} />
       <div class="small">
         {dollars(spent)}
-        {held > 0 && <span class="muted"> + {dollars(held)} held</span>}
+        {held > 0 && <span class="muted"> + {dollars(held)} reserved</span>}
         <span class="muted">
           {" "}
           of {dollars(most)} {PER[key.budget_period ?? "total"] ?? key.budget_period}
