@@ -84,7 +84,7 @@ def test_what_is_pure_is_let_pass(source: str) -> None:
 LONGEST = 450
 """Lines of a module."""
 LONGER = {
-    "server/relay/relay.py": (760, "one attempt is one state machine: cut in two, neither half can be read alone"),
+    "server/relay/relay.py": (850, "one attempt is one state machine: cut in two, neither half can be read alone"),
 }
 """Modules that may have more, how many, and why."""
 

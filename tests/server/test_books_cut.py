@@ -369,7 +369,7 @@ async def test_one_that_has_not_begun_is_told_by_its_status(
 
 def _has_head(desk: Desk) -> bool:
     (conversation,) = desk.gate.gateway._conversations._tasks
-    return conversation._relay is not None and conversation._relay._source.status == 200
+    return conversation._relay is not None and conversation._relay._upstream.status == 200
 
 
 @pytest.mark.parametrize("code", ENDINGS)

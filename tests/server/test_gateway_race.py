@@ -262,7 +262,7 @@ async def reach(stage: str, client: RawClient, captured: Capture) -> None:
         await client.read_until(b'" from"')
     else:
         size = 20 if stage == "buffered" else 0
-        await until(lambda: captured.relay is not None and captured.relay._source.status == 200)
+        await until(lambda: captured.relay is not None and captured.relay._upstream.status == 200)
         await until(lambda: captured.relay is not None and captured.relay.bytes_in == size)
 
 

@@ -28,7 +28,7 @@ def held(relay: Relay) -> None:
 
 async def has_ended(run: Run) -> None:
     """The answer is whole, and waits."""
-    await run.until(lambda: run.relay._last is not None)
+    await run.until(lambda: run.relay.is_complete)
     assert run.written == b""
 
 
@@ -114,9 +114,9 @@ async def test_what_is_kept_is_bounded() -> None:
         await up.stalled()
         kept = run.relay.held_bytes
         assert 0 < kept < 2 << 20
-        assert run.relay._look().is_paused
+        assert run.relay._snapshot().is_paused
         run.relay.resume_output()
-        assert not run.relay._look().is_paused
+        assert not run.relay._snapshot().is_paused
         await run.until(lambda: run.relay.bytes_in > 4 * kept)
         run.relay.stop(UNAVAILABLE)
         await run.over()
@@ -124,7 +124,7 @@ async def test_what_is_kept_is_bounded() -> None:
 
 async def test_the_head_alone_is_held_back_as_well() -> None:
     async with attempt([Head(), Send(FRAMES[0]), Hang()], prepare=held, commit_at=0.01) as (run, _):
-        await run.until(lambda: run.relay._look().is_committed)
+        await run.until(lambda: run.relay._snapshot().is_committed)
         assert run.written == b""
         run.relay.resume_output()
         assert run.status == 200
@@ -138,7 +138,7 @@ def begun(run: Run) -> bool:
 
 
 def ended(run: Run) -> bool:
-    return run.relay._last is not None
+    return run.relay.is_complete
 
 
 @pytest.mark.parametrize("way", ["stop", "cut"])
@@ -286,7 +286,7 @@ async def test_a_caller_that_does_not_read_is_still_waited_for_afterwards() -> N
         run.response.on_full()
         run.relay.pause_output()
         run.relay.resume_output()
-        assert run.relay._look().is_paused
+        assert run.relay._snapshot().is_paused
         go_on.set()
         run.line.is_full = False
         assert run.response.on_drained is not None

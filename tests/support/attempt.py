@@ -12,7 +12,7 @@ may be open any more.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import structs
 
 from streamweir.core.errors import StreamweirError
+from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import EVENT_STREAM, Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
@@ -176,39 +177,59 @@ async def attempt(
     **timing: float,
 ) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
     """`prepare` is called with the relay before it runs. `timing`: members of `TIMING`."""
+    provider, run = provider_named(kind), prepared(kind, dialect, stream, mode, meter, places, recording, timing)
+    run.relay.abort_stops_billing = not bills_on
+    prepare(run.relay)
+    async with ScriptedUpstream(script) as up:
+        upstream = Http1Upstream(Endpoint(base_url=up.base_url))
+        request = provider.build_request(chat_of(dialect, stream), Target(model="m"))
+        run.task = asyncio.get_running_loop().create_task(run.relay.run(upstream, request))
+        try:
+            yield run, up
+            await run.over()
+            assert (run.watch.places, run.watch.faults) == (places, [])
+        finally:
+            run.task.cancel()
+            await asyncio.wait([run.task])
+            await upstream.close()
+            run.watch.clock.stop()
+
+
+def prepared(
+    kind: str = "openai",
+    dialect: str = "openai",
+    stream: bool = True,
+    mode: Mode | None = None,
+    meter: Meter | None = None,
+    places: int = 1,
+    recording: Capture | None = None,
+    timing: Mapping[str, float] = {},
+    make_relay: Callable[[AttemptParts], Relay] = Relay,
+) -> Run:
+    """An attempt that nobody runs yet."""
     frontend, provider, watch, line = FRONTENDS.by_name[dialect], provider_named(kind), Attended(places), Line()
-    members = {"model": "m", "messages": MESSAGES, "stream": stream}
-    chat = frontend.parse(members | ({"stream_options": {"include_usage": True}} if stream else {}), {})
     reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
     meter = meter or Meter(3)
     make = Exchange if stream else WholeExchange
     exchange = make(provider, frontend, reply, mode or plan(native_wire(kind), frontend, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
     parts = AttemptParts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
-    relay = Relay(parts) if recording is None else CapturedRelay(recording, parts)
-    relay.abort_stops_billing = not bills_on
-    prepare(relay)
+    relay = make_relay(parts) if recording is None else CapturedRelay(recording, parts)
     run = Run(relay, meter, response, watch, line)
-    async with ScriptedUpstream(script) as up:
-        upstream = Http1Upstream(Endpoint(base_url=up.base_url))
-        request = provider.build_request(chat, Target(model="m"))
-        run.task = asyncio.get_running_loop().create_task(relay.run(upstream, request))
-        try:
-            yield run, up
-            await run.over()
-            assert (watch.places, watch.faults) == (places, [])
-        finally:
-            run.task.cancel()
-            await asyncio.wait([run.task])
-            await upstream.close()
-            watch.clock.stop()
+    return run
+
+
+def chat_of(dialect: str, stream: bool) -> ChatRequest:
+    members = {"model": "m", "messages": MESSAGES, "stream": stream}
+    options = {"stream_options": {"include_usage": True}} if stream else {}
+    return FRONTENDS.by_name[dialect].parse(members | options, {})
 
 
 def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
     return EVENT_STREAM if stream else ()
 
 
-def _timing(changes: dict[str, float]) -> AttemptTimeouts:
+def _timing(changes: Mapping[str, float]) -> AttemptTimeouts:
     now = time.monotonic()
     timing = structs.replace(TIMING, **changes)
     return structs.replace(timing, commit_at=now + timing.commit_at, total_at=now + timing.total_at)

@@ -9,7 +9,7 @@ have a plain `Relay`.
 from codecs import getincrementaldecoder
 
 from streamweir.server.http.message import Headers, Response
-from streamweir.server.relay.downstream import Downstream
+from streamweir.server.relay.downstream import Downstream, Output
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.store.requests.content import MOST_BYTES, Content
 
@@ -81,12 +81,12 @@ class CapturedDownstream(Downstream):
         self._tape = tape
 
     def write(self, out: bytes, now: float) -> bool:
-        if not self._is_mute:
+        if self.output is Output.OPEN:
             self._tape.add(out, now)
         return super().write(out, now)
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
-        if not self._is_mute:
+        if self.output is Output.OPEN:
             self._tape.add(comment, now)
         return super().keep_alive(comment, now)
 
@@ -102,10 +102,10 @@ class CapturedRelay(Relay):
     def __init__(self, recording: Capture, parts: AttemptParts) -> None:
         super().__init__(parts)
         self._recording = recording
-        self._outlet = CapturedDownstream(
+        self._downstream = CapturedDownstream(
             recording.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
         )
-        self._put = self._outlet.write
+        self._write_out = self._downstream.write
 
     @property
     def held_bytes(self) -> int:

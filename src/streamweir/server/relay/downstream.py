@@ -1,25 +1,39 @@
-"""The caller's side of an attempt: where the bytes of an answer go out, are held back, or end.
+"""The caller's side of an attempt: where the bytes of an answer go out, are kept back, or end.
 
-It knows the response and nothing of the upstream. Held back, it keeps what it is given, the head
-included, and writes it in one go when it is let go on; who gives is told to stop meanwhile, so that
-what is kept stays small. Muted, it takes everything and writes nothing: the caller has gone, or has
-been told the end. When its pieces went out is kept in a strip. `write` is called for every chunk.
+It knows the response and nothing of the upstream. Paused, it keeps what it is given, the head
+included, and writes it in one go when it is resumed; who gives is told to stop meanwhile, so that
+what is kept stays small. Closed, it takes everything and writes nothing: the caller has gone, or an
+error is answered elsewhere. When its pieces went out is kept in a strip. `write` is called for every chunk.
+
+    OPEN <-> PAUSED        OPEN, PAUSED -> ENDED: all was written        OPEN, PAUSED -> CLOSED: nothing more will be
 """
+
+from enum import Enum, auto
 
 from streamweir.frontends.base import JSON
 from streamweir.server.http.message import Answer, Headers, Response
 from streamweir.server.telemetry.timeline import SLOTS_PER_S, Timeline, timeline_from
 
 
+class Output(Enum):
+    OPEN = auto()
+    PAUSED = auto()
+    CLOSED = auto()
+    ENDED = auto()
+
+
+_OPEN, _PAUSED = Output.OPEN, Output.PAUSED
+
+
 class Downstream:
     __slots__ = (
         "_headers",
-        "_is_mute",
         "_is_stream",
         "_kept",
+        "_pauses",
         "_response",
         "bytes_out",
-        "is_held",
+        "output",
         "spoke_at",
         "strip",
         "wrote_at",
@@ -30,12 +44,12 @@ class Downstream:
         """A piece of the answer, and a sign of life in place of one."""
         self.strip: Timeline | None = None
         self.bytes_out = 0
-        self.is_held = False
+        self.output = _OPEN
+        """Looked at for every chunk, in the place of all that keeps it from being written."""
         self._response = response
         self._headers = headers
         self._is_stream = is_stream
-        self._is_mute = not is_stream
-        """Looked at for every chunk, in the place of all that keeps it from being written."""
+        self._pauses = 0
         self._kept: list[bytes] = []
 
     @property
@@ -44,7 +58,7 @@ class Downstream:
 
     def write(self, out: bytes, now: float) -> bool:
         """True: give no more for now."""
-        if self._is_mute:
+        if self.output is not _OPEN:
             return self._keep(out)
         self.wrote_at = now
         self.bytes_out += len(out)
@@ -70,7 +84,7 @@ class Downstream:
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
         """What is no piece of the answer, within one that has begun. True: give no more for now."""
-        if self._is_mute:
+        if self.output is not _OPEN:
             return self._keep(comment)
         self.spoke_at = now
         self.bytes_out += len(comment)
@@ -78,12 +92,13 @@ class Downstream:
         return self._response.full
 
     def finish(self, out: bytes, now: float) -> None:
-        """The last of it: of a whole answer, all."""
+        """The last of it, behind what was kept: of a whole answer, all."""
         response, last = self._response, b"".join([*self.take(), out])
         self.wrote_at = now
         self.bytes_out += len(last)
         if not self._is_stream:
             response.send(Answer(status=200, headers=JSON + self._headers, body=last))
+            self.output = Output.ENDED
             return
         if last and self.strip is not None:
             self.strip.add(now)
@@ -94,26 +109,39 @@ class Downstream:
         else:
             response.start(200, self._headers, last)
             response.end()
+        self.output = Output.ENDED
 
-    def pause_output(self) -> None:
-        self.is_held = self._is_mute = True
+    def pause(self) -> bool:
+        """True: now, and not already before. Paused twice, it must be resumed twice."""
+        self._pauses += 1
+        if self.output is not _OPEN:
+            return False
+        self.output = _PAUSED
+        return True
+
+    def may_resume(self) -> bool:
+        """It is to be resumed. True: it may be now, by `take` or `finish`."""
+        self._pauses = max(self._pauses - 1, 0)
+        return self.output is _PAUSED and not self._pauses
 
     def take(self) -> list[bytes]:
-        """What was kept. It is not held back any more."""
+        """What was kept. It is open again."""
         kept, self._kept = self._kept, []
-        self.is_held, self._is_mute = False, not self._is_stream
+        self.output, self._pauses = _OPEN, 0
         return kept
 
     def drop(self) -> None:
         """What was kept will never be written."""
         self._kept.clear()
 
-    def mute(self) -> None:
+    def close(self) -> None:
         """Nothing is written any more, and what was kept will never be."""
         self._kept.clear()
-        self.is_held, self._is_mute = False, True
+        if self.output is not Output.ENDED:
+            self.output = Output.CLOSED
 
     def _keep(self, out: bytes) -> bool:
-        if self.is_held and self._is_stream:
-            self._kept.append(out)  # an empty one too: the head is due
-        return self.is_held
+        if self.output is not _PAUSED:
+            return False
+        self._kept.append(out)  # an empty one too: the head is due
+        return True

@@ -16,7 +16,7 @@ _READABLE = ("text/event-stream", "application/json", "application/x-ndjson", "t
 
 
 class AttemptUpstream:
-    __slots__ = ("_call", "_head", "_provider", "_refusal", "is_paused", "is_sent", "resends", "status")
+    __slots__ = ("_call", "_head", "_provider", "_refusal", "is_billable", "is_paused", "resends", "status")
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
@@ -25,30 +25,23 @@ class AttemptUpstream:
         self._refusal: bytearray | None = None
         self.status = 0
         self.is_paused = False
-        self.is_sent = False
+        self.is_billable = False
+        """The upstream was asked, and has not refused."""
         self.resends = 0
 
-    @property
-    def is_open(self) -> bool:
-        return self._call is not None
-
-    @property
-    def has_refused(self) -> bool:
-        return self._refusal is not None
-
     def take_call(self, call: Call) -> None:
-        self.is_sent = True
+        self.is_billable = True
         self._call = call
         if self.is_paused:
             call.pause()
 
     def take_head(self, status: int, headers: Mapping[str, str]) -> StreamweirError | None:
-        """What is wrong with it, where that can be said without a body."""
+        """What is wrong with it, where that can be said without a body. An error status makes it not billable."""
         self.status = status
         if 300 <= status < 400:
             return self._provider.read_error(status, headers, b"")
         if not 200 <= status < 300:
-            self._refusal, self._head = bytearray(), headers
+            self.is_billable, self._head, self._refusal = False, headers, bytearray()
         elif headers.get("content-encoding", "identity").lower() != "identity":
             return UpstreamError("upstream_bad_encoding", "The provider compressed its answer without being asked to.")
         elif not _is_readable(headers.get("content-type", "")):
@@ -63,11 +56,9 @@ class AttemptUpstream:
                 return self._provider.read_error(self.status, self._head, b"")
         return None
 
-    def refusal(self) -> StreamweirError | None:
+    def refusal(self) -> StreamweirError:
         """By as much of its body as came."""
-        if self._refusal is None:
-            return None
-        return self._provider.read_error(self.status, self._head, bytes(self._refusal))
+        return self._provider.read_error(self.status, self._head, bytes(self._refusal or b""))
 
     def pause(self) -> None:
         self.is_paused = True
