@@ -141,6 +141,39 @@ class BrokenUpstream:
         await self.inner.close()
 
 
+@dataclass
+class LawlessUpstream:
+    """Tells of every head twice, or of none: against `upstream.base`."""
+
+    inner: Upstream
+    heads: int
+
+    async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> Call:
+        return await self.inner.open(request, LawlessReceiver(receiver, self.heads))
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+@dataclass
+class LawlessReceiver:
+    inner: Receiver
+    heads: int
+
+    def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
+        for _ in range(self.heads):
+            self.inner.head_received(status, headers)
+
+    def body_received(self, data: bytes, /) -> None:
+        self.inner.body_received(data)
+
+    def body_ended(self) -> None:
+        self.inner.body_ended()
+
+    def call_failed(self, error: StreamweirError, /) -> None:
+        self.inner.call_failed(error)
+
+
 @asynccontextmanager
 async def broken(
     script: Script,
@@ -177,7 +210,9 @@ async def broken(
     faults = [each for each in map(json.loads, log.getvalue().splitlines()) if each["event"] == "internal error"]
     assert faults, "the operator is told"
     assert {each["id"] for each in faults} == {request["id"]}
-    assert all("test_gateway_fault.py" in each["exception"] for each in faults)
+    assert all(
+        "test_gateway_fault.py" in each["exception"] or "UnexpectedInput" in each["exception"] for each in faults
+    )
     assert "sk-canary-1234567890abcdef" not in log.getvalue()
 
 
@@ -303,6 +338,15 @@ async def test_g5_a_bug_when_the_upstream_is_let_go_and_nothing_was_sent() -> No
     async with broken(whole(openai_whole()), upstream=lambda inner: BrokenUpstream(inner, "let_go")) as (gate, _):
         assert_refused_by_us(await gate.ask(model="up/m"), "internal_error")
         await assert_record(gate, 500)
+
+
+@pytest.mark.parametrize("heads", [0, 2])
+async def test_g5_an_upstream_that_breaks_its_contract_is_a_fault_with_a_name(heads: int) -> None:
+    async with broken(STREAM, upstream=lambda inner: LawlessUpstream(inner, heads)) as (gate, up):
+        assert_refused_by_us(await gate.ask(model="up/m", stream=True), "internal_error")
+        await assert_record(gate, 500)
+        assert b'streamweir_faults_total{fault="UnexpectedInput"} 1.0' in gate.gateway.metrics_text()
+        await up.aborted(1)
 
 
 async def test_g5_a_bug_while_frames_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,8 +200,7 @@ class Walk:
             if told is not None:
                 told()
         elif act in ("tick", "late"):
-            self._elapsed_s += TICK_S if act == "tick" else LONG_S
-            relay.wake()
+            self.pass_time(TICK_S if act == "tick" else LONG_S)
         elif act == "cancel":
             assert run.task is not None
             run.task.cancel()
@@ -216,6 +215,10 @@ class Walk:
         if act in ("open", "no way", "cancel"):
             for _ in range(3):
                 await asyncio.sleep(0)
+
+    def pass_time(self, seconds: float) -> None:
+        self._elapsed_s += seconds
+        self.relay.wake()
 
     def _heads(self) -> dict[str, tuple[int, dict[str, str]]]:
         fine = STREAM_HEAD if self._is_stream else WHOLE_HEAD
@@ -365,6 +368,24 @@ async def follow_everything(stream: bool, bills_on: bool, rows: set[tuple[State,
                 assert_nothing_happens(walk)
 
 
+@pytest.mark.usefixtures("no_parser")
+@pytest.mark.parametrize("state", [State.HELD, State.PARSING], ids=lambda state: state.name)
+async def test_an_upstream_that_has_sent_all_is_not_idle(state: State) -> None:
+    """Though output was resumed, or the caller's connection drained, since."""
+    stream, path = PATHS[state]
+    async with walking(stream, bills_on=True) as walk:
+        for act in ("pause", *path):
+            await walk.do(act)
+        if state is State.PARSING:
+            walk.relay.body_received(LARGE)
+            walk.relay.body_ended()
+        walk.relay.resume_output()
+        walk.relay.caller_ready()
+        walk.pass_time(TIMING["idle_s"] + 1)
+        assert (walk.relay.state, walk.relay.failure) == (state, None)
+        await walk.do("stop")
+
+
 @given(
     acts=st.lists(st.sampled_from([*ACTS, *(4 * GENTLE)]), min_size=20, max_size=100),
     stream=st.booleans(),
@@ -447,3 +468,19 @@ async def test_what_is_not_in_the_table_is_a_fault_and_ends_the_attempt(state: S
                 assert b'"finish_reason":"stop"' not in run.written
             run.watch.faults.clear()
             assert_nothing_happens(walk)
+
+
+async def test_a_fault_after_the_end_is_reported_and_changes_nothing() -> None:
+    """The response may be another attempt's by then."""
+    async with walking(stream=True, bills_on=False) as walk:
+        for act in ("open", "head", "error head"):
+            await walk.do(act)
+        walk.run.watch.faults.clear()
+        relay = walk.relay
+        assert (relay.state, relay.failure is not None) == (State.DONE, True)
+        walk.run.response.start(200, (), b"of another attempt")
+        failure, written = relay.failure, walk.run.written
+        for what in [each for each in Input if each not in TABLE[State.DONE]]:
+            Relay._take(relay, what)
+            assert isinstance(walk.run.watch.faults.pop(), UnexpectedInput)
+        assert (relay.failure, walk.run.written, walk.run.line.is_cut) == (failure, written, False)

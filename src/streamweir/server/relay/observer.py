@@ -17,7 +17,7 @@ class AttemptObserver(Protocol):
         ...
 
     def fault(self, reason: BaseException, request_id: str, /) -> None:
-        """A bug came to light; it is written to the log with its traceback."""
+        """A bug came to light: it is counted, and written to the log with its traceback."""
         ...
 
     def may_abandon(self) -> bool:
@@ -47,6 +47,7 @@ class GatewayObserver:
         self.chunk_gap = metrics.chunk_gap.observe
 
     def fault(self, reason: BaseException, request_id: str, /) -> None:
+        self._metrics.fault(type(reason).__name__)
         log_fault(reason, request_id)
 
     def may_abandon(self) -> bool:

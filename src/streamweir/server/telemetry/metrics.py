@@ -136,6 +136,7 @@ class Metrics:
         self._tally_of: dict[_Kind, _Tally] = {}
         self._attempts: dict[tuple[str, ...], float] = {}
         self._ejections: dict[tuple[str, ...], float] = {}
+        self._faults: dict[tuple[str, ...], float] = {}
         self._first_tokens: dict[str, Histogram] = {}
         self._durations: dict[str, Histogram] = {}
         self._registry = CollectorRegistry(auto_describe=False)
@@ -160,6 +161,10 @@ class Metrics:
 
     def ejected(self, target: str) -> None:
         _add(self._ejections, self._target_label(target, has_answered=False))
+
+    def fault(self, kind: str) -> None:
+        """`kind`: the class of an exception, of which a program has only so many."""
+        _add(self._faults, kind)
 
     def request_ended(self, facts: RequestRecord) -> None:
         attempts, usage = facts.attempts, facts.usage
@@ -281,6 +286,7 @@ class Metrics:
             yield from _book_families(self._books())
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
         yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
+        yield _counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)
         yield _counter(
             "log_lines_dropped",
             "Log lines dropped because the log reader is too slow.",
