@@ -11,6 +11,10 @@ already answered is still delivered. So that it can go on, who sends more than `
 further requests meanwhile has the rest thrown away, and is told so after the answer. A long body in
 small chunks is parsed in parts, one in each turn of the loop, and not read on until that is done.
 How HTTP is read and written is told by `head`, `body` and `response`; what is answered, by the application.
+
+All of its deadlines have one timer. A caller that takes nothing for `write_stall_s` is dropped, however little waits;
+whoever writes is told when to stop, never from inside a write. It ends in one of three ways: `_linger` (answered; the
+other side may still be sending), `_close` (what waits is delivered), `_lose` (at once).
 """
 
 import asyncio
@@ -18,44 +22,123 @@ import re
 import socket
 import struct
 from collections.abc import Callable
+from enum import Enum, auto
 from math import inf
+from typing import Protocol, cast
 
-from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.http.body import Body, ChunkedBody, SizedBody, too_large
-from streamweir.server.http.connection_io import ConnectionIO, Phase
 from streamweir.server.http.head import Head, HeadReader
 from streamweir.server.http.ids import new_id
-from streamweir.server.http.message import UNREAD, BodyHold, Request
+from streamweir.server.http.limits import HttpLimits
+from streamweir.server.http.message import UNREAD, Application, BodyHold, Request
+from streamweir.server.http.pressure import come_back_s
+from streamweir.server.http.read_budget import ReadBudget
 from streamweir.server.http.response import HttpResponse
-from streamweir.server.http.server_interface import ServerInterface, too_many, too_much_at_once
+from streamweir.server.http.timers import SLACK_S, DeadlineTimer, TimerQueue, WriteStall
 
 _BLANK_LINES = re.compile(rb"(?:\r\n)*")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TURN = 16
 """How many pipelined requests are begun before other connections have their turn."""
 
+_STALL_LOOKS = 4
+"""How often the waiting bytes are looked at within `write_stall_s`."""
 
-class Connection(ConnectionIO):
+
+class Phase(Enum):
+    IDLE = auto()
+    HEAD = auto()
+    UNREAD = auto()
+    """The head is with the application. The body stays in the kernel until it is wanted."""
+    BODY = auto()
+    SERVING = auto()
+    LINGERING = auto()
+    CLOSED = auto()
+
+
+class EarlyRefusal(Protocol):
+    """See `server.request.overload`."""
+
+    def __call__(self, data: bytes, /, *, closes: bool) -> bytes | None:
+        """A whole answer to a request of which these are all the bytes; None: it must be read."""
+        ...
+
+
+class ServerInterface(Protocol):
+    """The server, as far as a connection knows it."""
+
+    @property
+    def app(self) -> Application: ...
+
+    @property
+    def limits(self) -> HttpLimits: ...
+
+    @property
+    def clock(self) -> TimerQueue: ...
+
+    @property
+    def turns(self) -> ReadBudget: ...
+
+    @property
+    def is_admitting(self) -> bool: ...
+
+    @property
+    def keeps_alive(self) -> bool: ...
+
+    def opened(self, connection: "Connection", /) -> None: ...
+
+    @property
+    def early(self) -> EarlyRefusal | None: ...
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """How the paths begin that are served though there are too many connections."""
+        ...
+
+    def may_linger(self, connection: "Connection", /) -> bool:
+        """Whether there is room for its gentle end."""
+        ...
+
+    def closed(self, connection: "Connection", /) -> None: ...
+
+
+class Connection(asyncio.Protocol):
     """See `server.http.response.ResponseTransport`."""
 
     __slots__ = (
         "_app",
         "_body",
         "_closes",
+        "_deadline",
+        "_discarded",
+        "_flow_is_reported",
         "_hold",
         "_is_advancing",
         "_is_due",
         "_is_fresh",
+        "_is_paused",
+        "_limits",
+        "_loop",
         "_on_body",
         "_overran",
         "_owner",
+        "_peer",
+        "_phase",
         "_reader",
         "_request",
         "_response",
         "_rest",
+        "_sent",
+        "_stall",
+        "_timer",
+        "_transport",
         "_unread",
+        "is_full",
         "is_surplus",
     )
+
+    _transport: asyncio.Transport
 
     def __init__(
         self,
@@ -67,7 +150,20 @@ class Connection(ConnectionIO):
         is_fresh: bool = True,
     ) -> None:
         """`first`: what was read of it already, and not answered. `is_fresh`: False where something was answered."""
-        super().__init__(owner.limits, loop, owner.clock)
+        self._limits = owner.limits
+        self._loop = loop
+        self._peer = ""
+        self._phase = Phase.IDLE
+        self._deadline = inf
+        """Of the phase."""
+        self._timer = DeadlineTimer(owner.clock, self)
+        self._stall = WriteStall()
+        self._sent = 0
+        """All that was handed to the transport, but for the answer that is under way."""
+        self._is_paused = False
+        self._discarded = 0
+        self.is_full = False
+        self._flow_is_reported = True
         self._owner = owner
         self._app = owner.app
         self._is_fresh = is_fresh
@@ -96,11 +192,14 @@ class Connection(ConnectionIO):
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of asyncio's class
+        self._transport.set_write_buffer_limits(high=self._limits.high_water)
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer[0]) if isinstance(peer, tuple) else ""
         self._owner.opened(self)
         wait_s = self._limits.header_s if self._is_fresh else self._limits.keep_s
         self._deadline = self._loop.time() + (min(wait_s, self._limits.linger_s) if self.is_surplus else wait_s)
-        self._alarm.by(self._deadline)
+        self._timer.by(self._deadline)
         if self._rest:
             self._advance_soon()
 
@@ -140,9 +239,28 @@ class Connection(ConnectionIO):
         else:
             self._close()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (whatever it was, the caller has gone)
         self._owner.closed(self)
-        super().connection_lost(exc)
+        self._timer.end()
+        self._lose()
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        self._report_flow_soon()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._report_flow_soon()
+
+    def _report_flow_soon(self) -> None:
+        if self._flow_is_reported:
+            self._flow_is_reported = False
+            self._loop.call_soon(self._report_flow)
+
+    def _report_flow(self) -> None:
+        """Also where it has changed back meanwhile: who looked for himself in between must not wait for ever."""
+        self._flow_is_reported = True
+        self._flow_changed()
 
     # What the server asks.
 
@@ -192,7 +310,7 @@ class Connection(ConnectionIO):
         self._phase = Phase.IDLE
         self._deadline = self._loop.time() + self._limits.keep_s
         if not self._is_advancing:
-            self._alarm.by(self._deadline)
+            self._timer.by(self._deadline)
             if self._rest:
                 self._advance_soon()
 
@@ -243,7 +361,7 @@ class Connection(ConnectionIO):
             self._overrun()
             has_room = True
         self._read_on(has_room and not self._is_due and phase is not Phase.UNREAD)
-        self._alarm.by(self._deadline)
+        self._timer.by(self._deadline)
 
     def _overrun(self) -> None:
         self._rest = b""
@@ -414,7 +532,7 @@ class Connection(ConnectionIO):
     def _respond(self, request_id: str, *, is_head: bool, is_1_1: bool) -> HttpResponse:
         return HttpResponse(self, self._transport.write, request_id, is_head=is_head, is_1_1=is_1_1)
 
-    # What the line asks.
+    # What deadlines and the transport lead to.
 
     def _expire(self, now: float) -> None:
         phase = self._phase
@@ -448,3 +566,76 @@ class Connection(ConnectionIO):
         self._forget_request()
         if response is not None:
             response.lose()
+
+    # Reading.
+
+    def _read_on(self, does: bool) -> None:
+        if does is not self._is_paused or self._transport.is_closing():
+            return
+        self._is_paused = not does
+        if does:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _discard(self, count: int) -> None:
+        """Bytes that nobody will read. Past the limit the connection ends, also within an answer: not to read on would
+        be not to notice that the caller has gone."""
+        self._discarded += count
+        if self._discarded > self._limits.linger_bytes:
+            self._lose()
+
+    # Time.
+
+    def _watch_writing(self) -> None:
+        self._timer.by(self._loop.time() + self._limits.write_stall_s / _STALL_LOOKS)
+
+    def wake(self) -> None:
+        now = self._loop.time()
+        if now >= self._deadline - SLACK_S:
+            self._deadline = inf
+            self._expire(now)
+        waiting = self._transport.get_write_buffer_size()
+        under_way = self._under_way()
+        if self._stall.lasts_s(self._sent + (under_way or 0), waiting, now) >= (self._limits.write_stall_s - SLACK_S):
+            self._lose()
+            return
+        if waiting or under_way is not None:
+            self._watch_writing()
+        self._timer.by(self._deadline)
+
+    # The end.
+
+    def _linger(self) -> None:
+        """End our side and wait for the other, lest a reset destroy the answer before it is read."""
+        if not self._transport.can_write_eof():  # TLS has a farewell of its own
+            self._close()
+            return
+        self._phase = Phase.LINGERING
+        self._deadline = self._loop.time() + self._limits.linger_s
+        self._read_on(True)
+        self._transport.write_eof()
+        self._timer.by(self._deadline)
+
+    def _close(self) -> None:
+        """What waits is still delivered, if the other side takes it."""
+        self._phase = Phase.CLOSED
+        self._deadline = inf
+        self._transport.close()
+        self._watch_writing()
+
+    def _lose(self) -> None:
+        """At once, whatever waits."""
+        self._phase = Phase.CLOSED
+        self._deadline = inf
+        self._transport.abort()
+        self._lost()
+
+
+def too_much_at_once(most: int) -> CallerError:
+    message = f"More than {most} bytes of further requests came before this one's answer. Wait for each answer."
+    return CallerError("invalid_value", message)
+
+
+def too_many() -> GatewayFault:
+    return GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())

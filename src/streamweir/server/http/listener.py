@@ -23,11 +23,10 @@ from math import inf
 from ssl import SSLContext, SSLError
 
 from streamweir.server.http.acceptor import BATCH, Acceptor, AcceptResult
-from streamweir.server.http.connection import Connection
+from streamweir.server.http.connection import Connection, EarlyRefusal
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import Application
 from streamweir.server.http.read_budget import ReadBudget
-from streamweir.server.http.server_interface import EarlyRefusal
 from streamweir.server.http.timers import TimerQueue
 
 __all__ = ["HttpLimits", "HttpServer"]
@@ -51,7 +50,7 @@ _NOT_SENT_LOW_WATER = 16 * 1024
 
 
 class HttpServer:
-    """See `server.http.server_interface.ServerInterface`."""
+    """See `server.http.connection.ServerInterface`."""
 
     def __init__(
         self, app: Application, limits: HttpLimits, *, reserved: tuple[str, ...] = (), batch: int = BATCH
