@@ -133,7 +133,7 @@ class Record(Struct):
         return self.delivered.tell() + self.reasoned.tell()
 
     @property
-    def is_told(self) -> bool:
+    def usage_is_final(self) -> bool:
         """The usage that was reported is that of all that came."""
         if self.usage is None or self.is_interim:
             return False
@@ -194,7 +194,7 @@ class Meter:
             self.record.completed = True
             if not self._is_detached:
                 is_cut = self._judge()
-                if self._is_half_told():
+                if self._has_interim_usage():
                     return (UsageReported(self.count_usage()), event)
                 if is_cut and self.record.usage is not None:
                     return (UsageReported(self.record.usage), event)
@@ -256,7 +256,7 @@ class Meter:
             error=record.error,
             flags=record.flags(),
         )
-        return Pending(settlement, None if self._shown is not None or record.is_told else self._words())
+        return Pending(settlement, None if self._shown is not None or record.usage_is_final else self._words())
 
     def _words(self) -> CountableText:
         record = self.record
@@ -278,7 +278,7 @@ class Meter:
             record.usage, record.is_cut = usage, True
         return record.is_cut
 
-    def _is_half_told(self) -> bool:
+    def _has_interim_usage(self) -> bool:
         return self.record.usage is not None and self.record.is_interim
 
     def _size_so_far(self) -> int:

@@ -57,6 +57,7 @@ class RequestHandler:
         "_body_digest",
         "_books",
         "_chat",
+        "_error_status_sent",
         "_frontend",
         "_headers",
         "_idempotency",
@@ -73,7 +74,6 @@ class RequestHandler:
         "_setup",
         "_stop_reason",
         "_task",
-        "_told",
         "_vocabularies",
         "_watch",
         "booking",
@@ -116,7 +116,7 @@ class RequestHandler:
         """For a count of it, when it is over."""
         self._is_cut = False
         """The caller's answer was cut, though the upstream may be read on."""
-        self._told: int | None = None
+        self._error_status_sent: int | None = None
         """The status of the error that the caller got for it, where he had nothing yet."""
         self.key = key
         self.booking: Reservation | None = None
@@ -395,7 +395,7 @@ class RequestHandler:
     def _tell_cut(self, error: StreamweirError) -> None:
         """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
         answer = answers.failure_answer(error, self._frontend, self._headers)
-        self._told = answer.status
+        self._error_status_sent = answer.status
         self._response.send(answer)
 
     def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: AttemptRecord) -> None:
@@ -420,7 +420,7 @@ class RequestHandler:
         if error is not None and verdict is None:
             if not self._is_cut:
                 raise error
-            if self._told is None and not self._response.started:
+            if self._error_status_sent is None and not self._response.started:
                 self._tell_cut(error)
         if verdict is Verdict.CLIENT_GONE and not relay.is_billable:
             self._settle_early(verdict, 499)
@@ -429,7 +429,7 @@ class RequestHandler:
         settlement = pending.settlement
         facts.verdict = settlement.verdict
         facts.error = settlement.error.code if settlement.error is not None else None
-        facts.status = self._told or (200 if verdict is None or self._response.started else 499)
+        facts.status = self._error_status_sent or (200 if verdict is None or self._response.started else 499)
         facts.completion_id = settlement.completion_id
         facts.service_tier = meter.record.service_tier
         facts.flags += settlement.flags
