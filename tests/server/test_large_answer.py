@@ -24,8 +24,9 @@ from streamweir.server.relay import large_answer
 from streamweir.server.relay.large_answer import read_large
 from streamweir.server.relay.large_answer_process import SIZE
 from support.answers import openai_stream
+from support.attempt import attempt
 from support.gateway import chat_request, gateway_to, until
-from support.script import Hang, Head, Send, Step, stream, whole
+from support.script import End, Hang, Head, Send, Step, Wait, stream, whole
 
 TEXT = "wört " * 300_000
 ORIGIN_SENT = SIZE.pack(len(ORIGIN.encode(Origin("openai", 1)))) + ORIGIN.encode(Origin("openai", 1))
@@ -203,6 +204,22 @@ async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyP
             await until(lambda: any("_read_large" in str(task.get_coro()) for task in asyncio.all_tasks()))
         (facts,) = await gate.settled()
         assert facts.verdict == "client_gone"
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_its_target_has_answered(leaves: bool) -> None:
+    """Also where nobody gets it: it was read on for its usage."""
+    body, go_on = openai(), asyncio.Event()
+    script: list[Step] = [Head(200, "application/json", framing=len(body)), Send(body[:100]), Wait(go_on)]
+    async with attempt([*script, Send(body[100:]), End()], stream=False) as (run, _):
+        await run.until(lambda: run.relay.bytes_in > 0)
+        if leaves:
+            run.leave()
+        go_on.set()
+        await run.over()
+        assert run.relay.first_token_at is not None
+        assert (run.relay.failure, run.relay.is_delivered) == (None, not leaves)
+        assert run.meter.record.completed
 
 
 async def test_a_stream_in_the_place_of_a_whole_answer_has_a_length_that_can_be_written_at_once() -> None:

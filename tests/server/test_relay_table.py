@@ -95,7 +95,7 @@ STREAMING
     READ_ON        drain               DRAINING
     CUT_OFF        cut_short           DONE
 PARSING
-    PARSED         conclude            PARSING
+    PARSED         take_parsed         PARSING
     CALLER_GONE    lose_caller         PARSING
     CALLER_SLOW    ignore              PARSING
     CALLER_READY   ignore              PARSING
@@ -128,7 +128,7 @@ DRAINING
     PIECE          drain_piece         DRAINING
     END            end_body            DRAINING
     RESET          fail_drain          DONE
-    PARSED         conclude            DRAINING
+    PARSED         take_parsed         DRAINING
     CALLER_GONE    ignore              DRAINING
     CALLER_SLOW    ignore              DRAINING
     CALLER_READY   ignore              DRAINING

@@ -397,7 +397,8 @@ class Relay:
         self.bytes_in += len(data)
         out = self._feed(data)
         if self._exchange.ended:
-            self._note_first_token(now)
+            if self._stream is None:
+                self._note_first_token(now)
             self._conclude(out)
         elif self.bytes_in > self._timing.most_bytes:
             self._take(Input.FAILED, too_large())
@@ -467,6 +468,10 @@ class Relay:
         else:
             self._parsing = None
             self._take(Input.PARSED, out)
+
+    def _take_parsed(self, out: bytes) -> None:
+        self._note_first_token(self._time())
+        self._conclude(out)
 
     def _pause_upstream(self) -> None:
         self._upstream.pause()

@@ -109,8 +109,7 @@ class Action(StrEnum):
     END_BODY = auto()
     PARSE = auto()
     KEEP_END = auto()
-    CONCLUDE = auto()
-    """Finds out how the exchange has ended."""
+    TAKE_PARSED = auto()
     CHECK_DEADLINES = auto()
     CHECK_STREAM = auto()
     """The deadlines, and whether a stream that has finished may end in silence."""
@@ -159,7 +158,7 @@ FINDINGS: dict[Action, tuple[Input, ...]] = {
     _A.END_STREAM: _HOW_IT_ENDED,
     _A.END_BODY: (_I.LARGE_BODY, *_HOW_IT_ENDED),
     _A.PARSE: (_I.FAILED,),
-    _A.CONCLUDE: _HOW_IT_ENDED,
+    _A.TAKE_PARSED: _HOW_IT_ENDED,
     _A.CHECK_DEADLINES: (_I.FAILED,),
     _A.CHECK_STREAM: (*_HOW_IT_ENDED, _I.FAILED),
     _A.CHECK_DRAIN: (*_HOW_IT_ENDED, _I.CANCEL),
@@ -246,7 +245,7 @@ TABLE: dict[State, dict[Input, Row]] = {
     | _readable(_S.PARSING)
     | _ENDS
     | {
-        _I.PARSED: Row(_A.CONCLUDE, _S.PARSING),
+        _I.PARSED: Row(_A.TAKE_PARSED, _S.PARSING),
         _I.CALLER_SLOW: Row(_A.IGNORE, _S.PARSING),
         _I.CALLER_READY: Row(_A.IGNORE, _S.PARSING),
     },
@@ -266,7 +265,7 @@ TABLE: dict[State, dict[Input, Row]] = {
         _I.PIECE: Row(_A.DRAIN_PIECE, _S.DRAINING),
         _I.END: Row(_A.END_BODY, _S.DRAINING),
         _I.LARGE_BODY: Row(_A.PARSE, _S.DRAINING),
-        _I.PARSED: Row(_A.CONCLUDE, _S.DRAINING),
+        _I.PARSED: Row(_A.TAKE_PARSED, _S.DRAINING),
         _I.ANSWER_ENDED: Row(_A.NOTHING, _S.DONE),
         _I.ANSWER_HELD: Row(_A.NOTHING, _S.DONE),
         _I.ANSWER_FAILED: Row(_A.NOTHING, _S.DONE),
