@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.store.db.deadline import Deadline, time_limit
+from streamweir.store.db.clock import Deadline, time_limit
 from streamweir.store.db.engine import StoreUnavailable, open_store
 from streamweir.store.db.tables import accounts
 from streamweir.store.journal.journal import Journal
-from streamweir.store.ledger.admission_queue import AdmissionQueue
+from streamweir.store.ledger.admissions import AdmissionQueue
 from support.entries import hold
 from support.standstill import run_on_it, the_loop
 from support.stores import each_database, migrated_url

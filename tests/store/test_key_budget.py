@@ -13,7 +13,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Entry
 from streamweir.store.keys.keys import KeyRecord, budget_sums
 from streamweir.store.ledger.accounts import Sums
-from streamweir.store.ledger.admission import arbitrate
+from streamweir.store.ledger.admissions import arbitrate
 from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.directory import NOW, new_key

@@ -12,7 +12,7 @@ from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.tables import accounts, ledger, open_requests
 from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.accounts import balance_of, credit, forget_accounts, span_of, used_of
-from streamweir.store.ledger.admission import arbitrate
+from streamweir.store.ledger.admissions import arbitrate
 from streamweir.store.ledger.posting import apply
 from support.entries import (
     DAY,

@@ -13,7 +13,7 @@ from streamweir.store.db.engine import Store
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
-from streamweir.store.ledger.admission import arbitrate, extend_if_fits
+from streamweir.store.ledger.admissions import arbitrate, extend_if_fits
 from streamweir.store.ledger.posting import apply, lock_for
 from support.entries import (
     DAY,

@@ -33,9 +33,9 @@ from streamweir.store.db.errors import Conflict
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
 from streamweir.store.ledger.accounts import credit, forget_accounts, used_of
-from streamweir.store.ledger.admission import arbitrate
-from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.admissions import arbitrate
 from streamweir.store.ledger.posting import apply
+from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests.live import OpenRequest
 from support.entries import (
     NOW_MS,

@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from streamweir.store.db.engine import Store
 from streamweir.store.journal.entries import Entry
-from streamweir.store.ledger.orphans import settle_orphans
 from streamweir.store.ledger.posting import apply
+from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
 from streamweir.store.requests.live import LiveInstances, cancel, cancelled, count_open, open_of
 from support.entries import (

@@ -17,9 +17,9 @@ from streamweir.policy.claim import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
-from streamweir.store.ledger.admission import arbitrate, extend_if_fits
-from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.admissions import arbitrate, extend_if_fits
 from streamweir.store.ledger.posting import Applied, apply, lock_for
+from streamweir.store.ledger.recovery import settle_orphans
 from support.entries import (
     DAY,
     NOW_MS,

@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Hold
-from streamweir.store.ledger import admission_queue
+from streamweir.store.ledger import admissions
 from support.entries import DAY, assert_sound, books_on, extend, hold, key_draw, ledger_rows, open_ids, settle
 from support.flakystore import FlakyStore
 from support.patience import PATIENCE_S
@@ -151,7 +151,7 @@ async def test_who_goes_on_by_the_journal_keeps_his_hold(tmp_path: Path) -> None
 async def test_a_decision_whose_commit_was_lost_is_looked_for(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
-    monkeypatch.setattr(admission_queue, "LOOK_S", 0.0)
+    monkeypatch.setattr(admissions, "LOOK_S", 0.0)
     async with books_on(database, tmp_path) as store:
         flaky = FlakyStore(store)
         async with desk_on(flaky, tmp_path / "journal") as desk:
@@ -173,8 +173,8 @@ async def test_a_decision_whose_commit_was_lost_is_looked_for(
 async def test_a_lost_decision_that_was_never_made_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_queue, "LOOK_S", 0.0)
-    monkeypatch.setattr(admission_queue, "DOUBT_S", 0.0)
+    monkeypatch.setattr(admissions, "LOOK_S", 0.0)
+    monkeypatch.setattr(admissions, "DOUBT_S", 0.0)
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with desk_on(flaky, tmp_path / "journal") as desk:

@@ -34,7 +34,7 @@ from streamweir.store.db.errors import Conflict
 from streamweir.store.journal.entries import Settle
 from streamweir.store.keys import changes as store_directory
 from streamweir.store.keys.file_keys import put_file_keys
-from streamweir.store.ledger.orphans import settle_orphans
+from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests import retention
 from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
 from streamweir.store.requests.live import OpenRequest, cancelled

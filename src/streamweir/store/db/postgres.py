@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable, T
-from streamweir.store.db.deadline import Deadline, time_limit
+from streamweir.store.db.clock import Deadline, time_limit
 
 _CONNECT_S = 5.0
 _CLOSE_S = 3.0

@@ -4,6 +4,8 @@ A statement is written in SQLAlchemy Core, with bound parameters, and compiled o
 rows are tuples in the order of its parameters and go to the driver as they are. That leaves out what
 SQLAlchemy does per row (10 us for a row of the request log, where SQLite itself takes 8), so values
 must be what both drivers take: str, int, bool, bytes, None. Of tables and money nothing is known here.
+
+An insert that may find its row there already, on either database: the one place that asks which it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -12,6 +14,7 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, ClauseElement, Connection, Insert, Row, Select, String, Table, bindparam, insert
 from sqlalchemy import column as plain_column
 from sqlalchemy import table as plain_table
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
 _MOST_AT_ONCE = 512
@@ -76,3 +79,8 @@ def inserting(table: Table, names: Collection[str]) -> Insert:
 def _compiled(statement: ClauseElement, conn: Connection) -> tuple[str, list[str]]:
     compiled = cast("SQLCompiler", statement.compile(dialect=conn.dialect))
     return compiled.string, list(compiled.positiontup or ())
+
+
+def upsert(conn: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """To be followed by `on_conflict_do_nothing` or `on_conflict_do_update`, which both know alike."""
+    return postgresql.insert(table) if conn.dialect.name == "postgresql" else sqlite.insert(table)

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, T, wait_for_disk
-from streamweir.store.db.deadline import time_limit
+from streamweir.store.db.clock import time_limit
 from streamweir.store.db.sqlite_workers import Operation, OperationAbandoned, SqliteWorkers, make_engine, primary_code
 
 _READERS = 2

@@ -17,7 +17,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from streamweir.store.db.deadline import Deadline
+from streamweir.store.db.clock import Deadline
 
 _GRACE = 4
 """The part of a limit that is added when it has passed by the clock, in which the event loop must run: a report that

@@ -19,8 +19,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import RANDOM_BYTES, make_admin_secret, make_session_token
 from streamweir.store.db import tables
+from streamweir.store.db.sql import upsert
 from streamweir.store.db.tables import keys, sessions
-from streamweir.store.db.upsert import upsert
 from streamweir.store.keys import audit
 
 IDLE_MS = 12 * 3_600_000

@@ -22,9 +22,8 @@ from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, del
 
 from streamweir.policy.budget import MOST_NANO, workspace_account
 from streamweir.store.db.errors import Conflict, Invalid
-from streamweir.store.db.sql import BatchStatement, LookupByIds
+from streamweir.store.db.sql import BatchStatement, LookupByIds, upsert
 from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours
-from streamweir.store.db.upsert import upsert
 from streamweir.store.journal.entries import plain
 
 HOUR_MS = 3_600_000

@@ -5,16 +5,25 @@ killed at any point, the rest is found and repeated, to the same effect. Entries
 by the dead process itself, so every batch is applied with care. As long as the database is away it
 waits. A segment with a part that cannot be read is not removed but set aside, and told of. The last
 one goes when all else is done that must be done for the dead process: it tells that it is dead.
+
+Requests that were open when their process died: settled once, by whoever comes first.
+
+What one costs is said by a function that the server gives. If its own process settles it after all,
+or another node does so at the same time, the ledger has one settlement and the later changes nothing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from sqlalchemy import Connection
 
 from streamweir.store.db.engine import StoreUnavailable
-from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.entries import Entry, Settle
 from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment
 from streamweir.store.journal.journal import Tell
 from streamweir.store.ledger.batch import MOST_AT_ONCE, Batcher, retry_s
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.live import OpenRequest, opened_by
 
 Bury = Callable[[], Awaitable[None]]
 
@@ -86,3 +95,21 @@ async def _wait(reason: StoreUnavailable, failures: int, tell: Tell) -> None:
         raise reason
     tell("replay_waits", {"reason": str(reason), "failures": failures})
     await asyncio.sleep(retry_s(failures))
+
+
+MOST_ORPHANS = 200
+
+
+def settle_orphans(
+    conn: Connection,
+    instances: Collection[str],
+    now_ms: int,
+    settle: Callable[[OpenRequest, int], Settle],
+    limit: int = MOST_ORPHANS,
+) -> int:
+    """How many it settled: with `limit` there may be more, with 0 there are none that another does not settle.
+
+    With care: a process that dies while a refusal is being undone leaves a row of the log besides.
+    """
+    found = opened_by(conn, instances, limit) if instances else []
+    return apply(conn, [settle(request, now_ms) for request in found], careful=True).settled

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from streamweir.store.db.request_log import Row
-from streamweir.store.db.sql import BatchStatement, inserting
+from streamweir.store.db.sql import BatchStatement, inserting, upsert
 from streamweir.store.db.tables import (
     SUMS,
     TTFT,
@@ -33,7 +33,6 @@ from streamweir.store.db.tables import (
     usage_minutes,
     usage_quarters,
 )
-from streamweir.store.db.upsert import upsert
 
 Rows = list[tuple[Any, ...]]
 

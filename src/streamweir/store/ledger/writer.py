@@ -17,17 +17,16 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.policy.claim import BudgetCharge
-from streamweir.store.db.deadline import time_limit
+from streamweir.store.db.clock import time_limit
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
 from streamweir.store.journal.handle import Group, State
 from streamweir.store.journal.journal import Journal, JournalUnavailable, OrphanedJournal, Tell, WriteHandle
 from streamweir.store.ledger import posting
-from streamweir.store.ledger.admission_queue import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
-from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, is_about_rows, reason_of, retry_s
-from streamweir.store.ledger.quarantine import Quarantine
+from streamweir.store.ledger.admissions import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
+from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, Quarantine, is_about_rows, reason_of, retry_s
+from streamweir.store.ledger.posting import find_open
 from streamweir.store.ledger.recovery import Bury, replay
-from streamweir.store.ledger.request_state import find_open
 
 DECISION_S = 2.0
 _JOURNAL_S = 0.5

@@ -15,8 +15,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select, update
 
 from streamweir.policy.redact import Frame, Redactor
+from streamweir.store.db.sql import upsert
 from streamweir.store.db.tables import contents, counters, keys, requests
-from streamweir.store.db.upsert import upsert
 from streamweir.store.journal.entries import plain
 
 MOST_BYTES = 1 << 20

@@ -10,8 +10,8 @@ from collections.abc import Collection
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, cast, func, or_, select, true, update
 
+from streamweir.store.db.sql import upsert
 from streamweir.store.db.tables import instances, open_requests
-from streamweir.store.db.upsert import upsert
 from streamweir.store.journal.entries import plain
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
 from streamweir.store.db.base import Store, StoreUnavailable
-from streamweir.store.db.lease import release_lease, take_lease
+from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
     contents,
     idempotency,
