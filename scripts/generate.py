@@ -16,6 +16,7 @@ from typing import get_args, get_origin
 from msgspec import NODEFAULT, Struct, inspect, structs
 from msgspec.inspect import Metadata, StructType, Type, UnionType
 
+from streamweir.policy.key_limits import KINDS
 from streamweir.server.control.api import fields, overview, provider
 from streamweir.server.control.api.operation import Nothing, Page
 from streamweir.server.control.api.table import OPERATIONS
@@ -23,6 +24,7 @@ from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
 ROOT = Path(__file__).parents[1]
 TYPES = "src/streamweir/console/web/src/lib/types.ts"
+LIMITS = "src/streamweir/console/web/src/lib/limits.ts"
 API = "docs/api.md"
 _NAMED = {
     "Period": overview.Period,
@@ -76,12 +78,8 @@ def _add(found: dict[str, str], kind: Type, *, is_sent: bool) -> None:
             return
         found[name] = ""  # it may be made of itself
         found[name] = _interface(name, kind, is_sent=is_sent)
-        base = kind.cls.__bases__[0]
-        for each in (
-            *([inspect.type_info(base)] if base is not Struct else []),
-            *(field.type for field in kind.fields),
-        ):
-            _add(found, each, is_sent=is_sent)
+        for field in kind.fields:
+            _add(found, field.type, is_sent=is_sent)
         return
     for part in _parts(kind):
         _add(found, part, is_sent=is_sent)
@@ -102,7 +100,7 @@ def _interface(name: str, kind: Type, *, is_sent: bool) -> str:
     assert isinstance(kind, StructType)  # noqa: S101
     cls: type[Struct] = get_origin(kind.cls) or kind.cls
     leaves_out, base = cls.__struct_config__.omit_defaults, cls.__bases__[0]
-    is_derived = issubclass(base, Struct) and base is not Struct
+    is_derived = base.__name__.endswith("View")  # it is shown by itself too
     inherited = {field.name for field in structs.fields(base)} if is_derived else set()
     lines = [f"export interface {name}{f' extends {base.__name__}' if is_derived else ''} {{"]
     for field in kind.fields:
@@ -155,6 +153,26 @@ def _choice(values: Iterable[object]) -> str:
     return " | ".join(f'"{value}"' for value in values)
 
 
+def limits() -> str:
+    """The kinds of limits, for the console."""
+    lines = (
+        f'  {{ name: "{kind.name}", label: "{kind.label.capitalize()}", brief: "{kind.brief}", most: {kind.most:_} }},'
+        for kind in KINDS
+    )
+    return "\n".join(
+        [
+            "// The kinds of limits of a key, made by scripts/generate.py from src/streamweir/policy/key_limits.py.",
+            "export const LIMITS = [",
+            *lines,
+            "] as const;",
+            "",
+            "export type Limit = (typeof LIMITS)[number];",
+            'export type LimitName = Limit["name"];',
+            "",
+        ]
+    )
+
+
 def request_columns() -> str:
     """The table of docs/api.md."""
     rows = [_row(column) for column in COLUMNS if column.about.shown != "nowhere"]
@@ -184,7 +202,7 @@ def with_tables(page: str, path: str) -> str:
 
 def files() -> dict[str, str]:
     """What each of the files should be."""
-    return {TYPES: types()} | {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
+    return {TYPES: types(), LIMITS: limits()} | {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
 
 
 def main() -> None:

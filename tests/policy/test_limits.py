@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from math import inf
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamweir.policy.access import Key
 from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
+from streamweir.policy.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
 from streamweir.policy.limits import LocalLimits
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 
@@ -87,7 +90,7 @@ def test_tokens_are_claimed_as_estimated_and_put_right_afterwards() -> None:
     asker.limits.settle("r1", 10, None, 2.0)
     assert asker.ask(2.0, tokens=90).tokens == Window(100, 0, 60.5)
     asker.limits.settle("r3", 500, None, 30.0)
-    assert asker.limits.peek("a", None, 100, None, 30.0).tokens == Window(100, 0, 32.5)
+    assert asker.limits.peek("a", KeyLimits(tpm=100), 30.0).tokens == Window(100, 0, 32.5)
     assert asker.ask(62.5, tokens=100).is_allowed, "they belong to the moment of their request"
 
 
@@ -156,7 +159,7 @@ def test_a_refused_request_takes_nothing_of_anything() -> None:
     asker.limits.seed(BUDGET.account, 0)
     asker.limits.seed(CREDIT.account, 0)
     assert asker.ask(0.0).refusal == "insufficient_quota"
-    assert asker.limits.peek("a", 10, 100, 1, 0.0) == Decision(
+    assert asker.limits.peek("a", KeyLimits(rpm=10, tpm=100, max_streams=1), 0.0) == Decision(
         requests=Window(10, 10, 0.0), tokens=Window(100, 100, 0.0)
     )
     assert asker.limits.used(BUDGET.account) == 0
@@ -217,8 +220,8 @@ def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
     for name in ("r1", "r2"):
         limits.reserve(claim(name, max_streams=2, amount=50, draws=(BUDGET,)), 0.0)
     limits.renew(["r2", "unknown"], 5.0)
-    assert not limits.peek("a", None, None, 2, 9.9).is_allowed
-    assert limits.peek("a", None, None, 2, 10.0).is_allowed
+    assert not limits.peek("a", KeyLimits(max_streams=2), 9.9).is_allowed
+    assert limits.peek("a", KeyLimits(max_streams=2), 10.0).is_allowed
     assert limits.used(BUDGET.account) == 50
     assert limits.reserve(claim("r3", max_streams=2, amount=50, draws=(BUDGET,)), 10.0).is_allowed
     limits.renew(["r1"], 11.0)
@@ -228,13 +231,13 @@ def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
     assert limits.used(BUDGET.account) == 7
     assert limits.extend("r2", 1) is None
     assert limits.used(BUDGET.account) == 58
-    assert not limits.peek("a", None, None, 1, 30.0).is_allowed
+    assert not limits.peek("a", KeyLimits(max_streams=1), 30.0).is_allowed
 
 
 def test_no_lease_ends_where_nothing_else_is_said() -> None:
     limits = LocalLimits()
     limits.reserve(claim(max_streams=1), 0.0)
-    assert not limits.peek("a", None, None, 1, 1e9).is_allowed
+    assert not limits.peek("a", KeyLimits(max_streams=1), 1e9).is_allowed
 
 
 def test_the_number_of_keys_is_bounded() -> None:
@@ -252,7 +255,7 @@ def test_what_is_reserved_is_never_forgotten() -> None:
         limits.seed(f"key:{name}", 0)
         draws = (BudgetCharge(f"key:{name}", 10, "budget_exceeded"),)
         assert limits.reserve(claim(name, name, max_streams=1, amount=10, draws=draws), 0.0).is_allowed
-    assert all(not limits.peek(name, None, None, 1, 0.0).is_allowed for name in "abcd")
+    assert all(not limits.peek(name, KeyLimits(max_streams=1), 0.0).is_allowed for name in "abcd")
     assert all(limits.used(f"key:{name}") == 10 for name in "abcd")
     for name in "abcd":
         limits.settle(name, 0, 0, 0.0)
@@ -275,19 +278,19 @@ def test_the_number_of_lapsed_leases_is_bounded() -> None:
 def test_a_lapsed_lease_outlives_what_is_known_of_its_key() -> None:
     limits = LocalLimits(lease_s=1.0, most_keys=1)
     limits.reserve(claim("r1", "a", max_streams=1), 0.0)
-    limits.peek("a", None, None, None, 1.0)
+    limits.peek("a", KeyLimits(), 1.0)
     limits.reserve(claim("r2", "b"), 1.0)
     limits.settle("r2", 0, 0, 1.0)
     limits.reserve(claim("r3", "c"), 1.0)
     limits.renew(["r1"], 1.5)
-    assert not limits.peek("a", None, None, 1, 1.5).is_allowed
+    assert not limits.peek("a", KeyLimits(max_streams=1), 1.5).is_allowed
 
 
 def test_a_lapsed_lease_whose_account_was_forgotten_cannot_be_extended() -> None:
     limits = LocalLimits(lease_s=1.0, most_accounts=1)
     limits.seed(BUDGET.account, 0)
     limits.reserve(claim("r1", amount=1, draws=(BUDGET,)), 0.0)
-    limits.peek("a", None, None, None, 1.0)
+    limits.peek("a", KeyLimits(), 1.0)
     limits.seed(CREDIT.account, 0)
     assert limits.extend("r1", 1) == "budget_exceeded"
     limits.settle("r1", 0, 1, 1.0)
@@ -394,3 +397,23 @@ def test_an_extension_goes_by_the_limits_of_its_moment() -> None:
     assert limits.extend("r", 20) == "insufficient_quota"
     assert limits.extend("r", 20, (BudgetCharge("ws:w", 60, "insufficient_quota"),)) is None
     assert limits.used("ws:w") == 60
+
+
+def test_every_kind_of_limit_is_declared_in_whole() -> None:
+    assert NAMES == KeyLimits.__struct_fields__ == LimitChanges.__struct_fields__
+    assert len(BY_COUNT) == len(KINDS)
+    for kind in KINDS:
+        too_many = {kind.name: kind.most + 1}
+        with pytest.raises(msgspec.ValidationError, match=f"<= {kind.most}"):
+            msgspec.convert(too_many, KeyLimits)
+        assert "7" in kind.refusal.format(7)
+
+
+def test_a_key_knows_whether_it_has_limits() -> None:
+    key = Key(name="ci", digest=b"")
+    assert not key.has_limits
+    for name in NAMES:
+        limited = msgspec.structs.replace(key, **{name: 1})
+        assert limited.has_limits
+        assert has_limits(limited)
+        assert not msgspec.structs.replace(limited, **{name: None}).has_limits

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from streamweir.policy.claim import BudgetCharge, LimitRequest
+from streamweir.policy.key_limits import KeyLimits
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.limits.shared import SharedLimits, SharedUnavailable, script
 from streamweir.store.limits.valkey import Valkey
@@ -19,7 +20,10 @@ from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, 
 from support.valkey import ValkeyServer
 
 PATIENT_S = 30.0
-LOOKS = (("a", 1000, 1000, 2), ("b", 1000, 1000, 1))
+LOOKS = (
+    ("a", KeyLimits(rpm=1000, tpm=1000, max_streams=2)),
+    ("b", KeyLimits(rpm=1000, tpm=1000, max_streams=1)),
+)
 """What is looked at after every step: all counts, and whether there are that many streams."""
 BUDGET = BudgetCharge("key:a:total", 100, "budget_exceeded")
 _prefixes = itertools.count()
@@ -227,8 +231,8 @@ async def test_many_leases_lapse_in_bounded_steps(valkey: Valkey) -> None:
     clock.now += LEASE_S - 1
     await shared.renew(f"r{number}" for number in range(290, 300))
     clock.now += 1
-    assert (await shared.peek("a", None, None, 11)).is_allowed, "streams are free at once"
-    await shared.peek("a", None, None, None)
+    assert (await shared.peek("a", KeyLimits(max_streams=11))).is_allowed, "streams are free at once"
+    await shared.peek("a", KeyLimits())
     assert await shared.used("ws:w") == 10
 
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from streamweir.policy.claim import BudgetCharge, LimitRequest
+from streamweir.policy.key_limits import KeyLimits
 from streamweir.store.limits.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
@@ -111,12 +112,14 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
         server.kill()
         async with limits_of(server.url, clock=clock, timeout_s=PATIENT_S) as shared:
             for _ in range(5):
-                await refused(shared.peek("a", 1, 1, 1))
+                await refused(shared.peek("a", KeyLimits(rpm=1, tpm=1, max_streams=1)))
             clock.now = 60.0
-            reasons = await asyncio.gather(*(refused(shared.peek("a", 1, 1, 1)) for _ in range(10)))
+            reasons = await asyncio.gather(
+                *(refused(shared.peek("a", KeyLimits(rpm=1, tpm=1, max_streams=1))) for _ in range(10))
+            )
             assert reasons.count("cannot connect to Valkey") == 1
             clock.now = 119.9
-            assert "not used for a while" in await refused(shared.peek("a", 1, 1, 1))
+            assert "not used for a while" in await refused(shared.peek("a", KeyLimits(rpm=1, tpm=1, max_streams=1)))
 
 
 async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
@@ -174,7 +177,7 @@ async def test_what_a_frozen_one_takes_when_nobody_waits_any_more_is_given_back(
             server.resume()
             await recovered(shared, clock)
             await until(lambda: is_settled(shared, 0))
-            decision = await shared.peek("a", 1000, None, 1)
+            decision = await shared.peek("a", KeyLimits(rpm=1000, max_streams=1))
             assert decision.is_allowed
 
 
@@ -252,7 +255,7 @@ async def test_who_is_cancelled_leaves_no_answer_to_others_and_no_reservation() 
                         assert task.result().is_allowed
                         await shared.settle(f"r{round_number}.{number}", 1, 0)
             await until(lambda: is_settled(shared, 0))
-            assert (await shared.peek("a", None, None, 1)).is_allowed
+            assert (await shared.peek("a", KeyLimits(max_streams=1))).is_allowed
             connections = server.execute("CLIENT", "LIST", "TYPE", "NORMAL").count(b"id=")
             assert connections == 2, "ours, and the one that asks"
 
@@ -302,7 +305,7 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
             )
             for _ in range(6):
                 answers = await asyncio.gather(
-                    shared.peek("a", 1, None, None),
+                    shared.peek("a", KeyLimits(rpm=1)),
                     shared.seed("ws:bad", 0),
                     shared.reserve(bad),
                     return_exceptions=True,
@@ -333,7 +336,7 @@ async def test_a_rude_answer_is_told_in_our_words(answer: bytes, reason: str) ->
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with limits_of(f"redis://127.0.0.1:{port}/0", timeout_s=PATIENT_S) as shared:
-            assert await refused(shared.peek("a", 1, None, None)) == reason
+            assert await refused(shared.peek("a", KeyLimits(rpm=1))) == reason
 
 
 async def test_a_wrong_password_is_told_without_it() -> None:
@@ -355,7 +358,7 @@ async def test_one_that_takes_connections_and_says_nothing_is_left_alone_at_once
     async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with limits_of(f"redis://user:{CANARY}@127.0.0.1:{port}/0", clock=clock, timeout_s=0.01) as shared:
-            assert await refused(shared.peek("a", 1, None, None)) == "Valkey does not answer in time"
+            assert await refused(shared.peek("a", KeyLimits(rpm=1))) == "Valkey does not answer in time"
             await until(lambda: is_away(shared))
         for writer in held:
             writer.close()

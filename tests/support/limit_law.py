@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest, Window
+from streamweir.policy.key_limits import KeyLimits, limits_of
 
 LEASE_S = 45.0
 EIGHTHS = st.sampled_from([0, 0, 0, 0, 1, 3, 4, 120, 240, 359, 360, 361, 479, 480, 483, 484, -1, -120, -8000])
@@ -70,13 +71,13 @@ COMMANDS = st.one_of(
     _commands("release", REQUEST_IDS),
     _commands("renew", st.lists(REQUEST_IDS, max_size=4).map(tuple)),
     _commands("extend", REQUEST_IDS, AMOUNTS),
-    _commands("peek", KEY_IDS, LIMITS, TOKEN_LIMITS, LIMITS),
+    _commands("peek", KEY_IDS, st.builds(KeyLimits, rpm=LIMITS, tpm=TOKEN_LIMITS, max_streams=LIMITS)),
     _commands("seed", ACCOUNTS, AMOUNTS),
     _commands("correct", ACCOUNTS, AMOUNTS),
 )
 HISTORIES = st.lists(COMMANDS, min_size=8, max_size=40).map(
     lambda history: [
-        Command(0, "peek", ("a", None, None, None)),  # all clocks begin at the same moment
+        Command(0, "peek", ("a", KeyLimits())),  # all clocks begin at the same moment
         Command(0, "seed", ("key:a:total", 0)),
         Command(0, "seed", ("ws:w", 1)),
         *history,
@@ -138,8 +139,8 @@ class LimitModel:
         self._change(taken, claim.amount)
         return self._decision(claim)
 
-    def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
-        claim = LimitRequest(request_id="", key_id=key_id, rpm=rpm, tpm=tpm, max_streams=max_streams)
+    def peek(self, key_id: str, limits: KeyLimits) -> Decision:
+        claim = LimitRequest(request_id="", key_id=key_id, **limits_of(limits))
         return self._rates_refusal(claim) or self._decision(claim)
 
     def extend(self, request_id: str, amount: int) -> str | None:

@@ -13,6 +13,7 @@ import click
 from streamweir.cli.argument import DOLLARS, LENGTH, NOTHING, OrNothing, moment_type
 from streamweir.cli.database import ACTOR, Place, json_option, store_options
 from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.policy.key_limits import KINDS
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
@@ -30,6 +31,18 @@ def _repeated(name: str, metavar: str, help: str) -> Callable[[Callable[..., Non
     return click.option(f"--{name}", f"{name}s", multiple=True, metavar=metavar, help=help)
 
 
+def _limit_options(kind: click.ParamType[Any], metavar: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """One for each kind of limit."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        for each in reversed(KINDS):
+            name = f"--{each.name.replace('_', '-')}"
+            function = click.option(name, type=kind, metavar=metavar, help=f"Maximum {each.label}.")(function)
+        return function
+
+    return add
+
+
 @click.group("keys", short_help="Create, list, show, change, revoke and rotate API keys.")
 def command() -> None:
     """Create and change API keys. A running server applies a change within two seconds."""
@@ -42,9 +55,7 @@ def command() -> None:
 )
 @_repeated("scope", "SCOPE", "chat, models or admin; may be repeated.  [default: chat, models]")
 @_repeated("model", "MODEL", "An allowed model, or a prefix followed by *; may be repeated.  [default: every model]")
-@click.option("--rpm", type=_LIMIT, metavar="N", help="Maximum requests per minute.")
-@click.option("--tpm", type=_LIMIT, metavar="N", help="Maximum tokens per minute.")
-@click.option("--max-streams", type=_LIMIT, metavar="N", help="Maximum concurrent requests.")
+@_limit_options(_LIMIT, "N")
 @click.option("--budget", "budget_nano", type=DOLLARS, help="Maximum spend in US dollars per --period.")
 @click.option("--period", "budget_period", type=_PERIODS, help="Budget period (UTC).  [default: total]")
 @click.option("--dialect", metavar="D", help="Dialect of the answers.  [default: the server's]")
@@ -130,9 +141,7 @@ def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
 @_repeated("scope", "SCOPE", "New scopes; may be repeated.")
 @_repeated("model", "MODEL", "New allowed models; may be repeated.")
 @click.option("--all-models", is_flag=True, help="Allow every model.")
-@click.option("--rpm", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum requests per minute.")
-@click.option("--tpm", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum tokens per minute.")
-@click.option("--max-streams", type=OrNothing(_LIMIT), metavar="N|none", help="Maximum concurrent requests.")
+@_limit_options(OrNothing(_LIMIT), "N|none")
 @click.option(
     "--budget",
     "budget_nano",
@@ -254,9 +263,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("scopes", ", ".join(key.scopes)),
         ("models", _models(key)),
         ("dialect", key.dialect or "the server's"),
-        ("rpm", number(key.rpm)),
-        ("tpm", number(key.tpm)),
-        ("max streams", number(key.max_streams)),
+        *((kind.name.replace("_", " "), number(getattr(key, kind.name))) for kind in KINDS),
         ("budget", _budget(key)),
         ("content", "may be logged" if key.log_content else "is not logged"),
         ("created", moment(key.created_ms)),
@@ -282,8 +289,8 @@ def _models(key: "KeyRecord") -> str:
 
 
 def _limits(key: "KeyRecord") -> str:
-    limits = (("rpm", key.rpm), ("tpm", key.tpm), ("streams", key.max_streams))
-    told = [f"{value:,} {name}" for name, value in limits if value is not None]
+    limits = ((kind.unit, getattr(key, kind.name)) for kind in KINDS)
+    told = [f"{value:,} {unit}" for unit, value in limits if value is not None]
     return ", ".join([*told, _budget(key)] if key.budget_nano is not None else told) or NONE
 
 

@@ -23,6 +23,7 @@ from streamweir.config.error import Complaint, ConfigError, entry, member
 from streamweir.config.guess import SHORTEST, is_easy_to_guess
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.frontends.table import FRONTENDS
+from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import LONGEST_NAME
 from streamweir.providers.registry import provider_names
 
@@ -82,9 +83,8 @@ def check_workers(config: Config, workers: int) -> None:
     """Several processes keep a limit together only through what they share."""
     if workers == 1 or config.shared is not None:
         return
-    limits = ("rpm", "tpm", "max_streams", "budget_usd")
     for key in config.keys:
-        for name in limits:
+        for name in (*NAMES, "budget_usd"):
             if getattr(key, name) is not None:
                 reason = f"a limit with {workers} workers needs [shared] (Valkey or Redis)"
                 raise ConfigError(f"{member('keys', key.name)}.{name}", reason)

@@ -7,9 +7,11 @@ what of a configuration is not known here.
 """
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, structs
+
+from streamweir.policy.key_limits import KeyLimits, with_limits
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
@@ -18,7 +20,6 @@ Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
-PerMinute = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class Secret(str):
@@ -181,7 +182,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price: Price | None = None
 
 
-class Key(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _KeyNames(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("key",)
 
     name: Name
@@ -190,12 +191,20 @@ class Key(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[str, ...] | None = None
     scopes: tuple[Literal["chat", "models", "admin"], ...] = ("chat", "models")
     expires: datetime | None = None
-    rpm: PerMinute | None = None
-    tpm: PerMinute | None = None
+
+
+if TYPE_CHECKING:
+
+    class _NamesAndLimits(_KeyNames, KeyLimits, frozen=True): ...
+
+else:
+    _NamesAndLimits = with_limits(_KeyNames)
+
+
+class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_usd: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
     budget_period: Literal["day", "week", "month", "total"] | None = None
     workspace: Name | None = None
-    max_streams: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     log_content: bool = False
 
 

@@ -10,14 +10,15 @@ import hashlib
 import hmac
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import structs
 
 from streamweir.core.errors import CallerError
+from streamweir.policy.key_limits import KeyLimits, has_limits
 
 DEFAULT_WORKSPACE = "default"
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class Key(KeyLimits, frozen=True, kw_only=True):
     name: str
     digest: bytes
     last4: str = ""
@@ -27,9 +28,6 @@ class Key(Struct, frozen=True, kw_only=True):
     scopes: Collection[str] = ("chat", "models")
     expires_at: float | None = None
     """Unix seconds: from then on it is no longer good."""
-    rpm: int | None = None
-    tpm: int | None = None
-    max_streams: int | None = None
     budget_nano: int | None = None
     """What it may spend in a period, nano-dollars. None: no limit."""
     budget_period: str = "total"
@@ -39,6 +37,11 @@ class Key(Struct, frozen=True, kw_only=True):
     workspace_id: str = DEFAULT_WORKSPACE
     log_content: bool = False
     revoked_at: float | None = None
+    has_limits: bool = False
+    """Of those in `KeyLimits`. Follows from them."""
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "has_limits", has_limits(self))
 
     def may_use(self, model_id: str) -> bool:
         if self.models is None:

@@ -6,7 +6,8 @@ both say the same of the same. Holds no state.
 
 from msgspec import Struct, structs
 
-RATE, STREAMS = "rate_limit_exceeded", "concurrency_limit_exceeded"
+from streamweir.policy.key_limits import KeyLimits, has_limits, limits_of
+
 UNKNOWN = "budget_exceeded"
 """What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
 
@@ -20,16 +21,13 @@ class BudgetCharge(Struct, frozen=True, gc=False):
     """`budget_exceeded` or `insufficient_quota`."""
 
 
-class LimitRequest(Struct, frozen=True, kw_only=True):
+class LimitRequest(KeyLimits, frozen=True, kw_only=True):
     """What a request needs. A limit that is None does not hold."""
 
     request_id: str
     key_id: str
-    rpm: int | None = None
-    tpm: int | None = None
     tokens: int = 0
     """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
-    max_streams: int | None = None
     amount: int = 0
     """Nano-dollars, of every draw."""
     draws: tuple[BudgetCharge, ...] = ()
@@ -38,7 +36,7 @@ class LimitRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def is_limited(self) -> bool:
-        return bool(self.draws) or not (self.rpm is None and self.tpm is None and self.max_streams is None)
+        return bool(self.draws) or has_limits(self)
 
     @property
     def needed_tokens(self) -> int:
@@ -47,15 +45,8 @@ class LimitRequest(Struct, frozen=True, kw_only=True):
 
     def divided_by(self, nodes: int) -> "LimitRequest":
         """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
-        return structs.replace(
-            self,
-            rpm=share_of(self.rpm, nodes),
-            tpm=share_of(self.tpm, nodes),
-            max_streams=share_of(self.max_streams, nodes),
-            amount=0,
-            draws=(),
-            tallies=(),
-        )
+        shares = {name: share_of(limit, nodes) for name, limit in limits_of(self).items()}
+        return structs.replace(self, **shares, amount=0, draws=(), tallies=())
 
 
 class Window(Struct, frozen=True, gc=False):

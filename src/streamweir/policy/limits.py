@@ -19,7 +19,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from streamweir.policy.claim import RATE, STREAMS, UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
+from streamweir.policy.claim import UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
+from streamweir.policy.key_limits import RATE, STREAMS, KeyLimits
 from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse, until_out_s
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class LocalLimits:
             self._renew(request_id, at)
             return Decision(requests=_window(use, REQUESTS, rpm, at), tokens=_window(use, TOKENS, tpm, at))
         needed = claim.needed_tokens
-        refused = _refusal(key, rpm, tpm, claim.max_streams, needed, at)
+        refused = _refusal(key, claim, needed, at)
         if refused is None and claim.draws:
             refused = self._money_refusal(claim, use, at)
         if refused is not None:
@@ -110,26 +111,25 @@ class LocalLimits:
             tokens=None if tpm is None else Window(tpm, max(0, tpm - use.totals[TOKENS]), reset_s),
         )
 
-    def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None, now: float) -> Decision:
+    def peek(self, key_id: str, limits: KeyLimits, now: float) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
         at = self._steady(now)
         key = self._keys.get(key_id) or _Key(MinuteUse())
         key.use.forget_before(at)
-        refused = _refusal(key, rpm, tpm, max_streams, 1, at)
+        refused = _refusal(key, limits, 1, at)
         if refused is not None:
             return refused
-        return Decision(requests=_window(key.use, REQUESTS, rpm, at), tokens=_window(key.use, TOKENS, tpm, at))
+        use = key.use
+        return Decision(requests=_window(use, REQUESTS, limits.rpm, at), tokens=_window(use, TOKENS, limits.tpm, at))
 
-    def refuses(
-        self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None, now: float
-    ) -> Decision | None:
+    def refuses(self, key_id: str, limits: KeyLimits, now: float) -> Decision | None:
         """As `peek`, where only a refusal is of interest."""
         at = self._steady(now)
         key = self._keys.get(key_id)
         if key is None:
             return None
         key.use.forget_before(at)
-        return _refusal(key, rpm, tpm, max_streams, 1, at)
+        return _refusal(key, limits, 1, at)
 
     def extend(self, request_id: str, amount: int, draws: tuple[BudgetCharge, ...] | None = None) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
@@ -282,11 +282,9 @@ class LocalLimits:
         reservation.key.use.add(reservation.tick, 0 if took_place else -1, change)
 
 
-def _refusal(
-    key: _Key, rpm: int | None, tpm: int | None, max_streams: int | None, tokens: int, at: float
-) -> Decision | None:
+def _refusal(key: _Key, limits: KeyLimits, tokens: int, at: float) -> Decision | None:
     """Of requests, tokens and streams. Too few of both: after the longer wait."""
-    use = key.use
+    use, rpm, tpm, max_streams = key.use, limits.rpm, limits.tpm, limits.max_streams
     excess_requests = 0 if rpm is None else use.totals[REQUESTS] + 1 - rpm
     excess_tokens = 0 if tpm is None else use.totals[TOKENS] + tokens - tpm
     if excess_requests > 0 or excess_tokens > 0:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
 from streamweir.policy.claim import BudgetCharge
+from streamweir.policy.key_limits import limits_of
 from streamweir.server.accounting.keys import Workspace
 from streamweir.store.ledger.accounts import period_of_account, span_of
 
@@ -21,6 +22,8 @@ class AccountLimits(Struct, frozen=True):
     """Made anew when the key, its workspace or the hour is another. A period begins with an hour."""
 
     key: Key
+    limits: dict[str, int | None]
+    """Of the key, by their names."""
     workspace: Workspace
     hour: int
     draws: tuple[BudgetCharge, ...]
@@ -63,9 +66,10 @@ class AccountLimitsCache:
         drawn = [draw.account for draw in draws]
         accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
         tallies = tuple(account for account in accounts if account not in drawn)
-        is_limited = bool(draws) or key.rpm is not None or key.tpm is not None or key.max_streams is not None
         latest_hour = hour if before is None else max(hour, before.latest_hour)
-        terms = self._terms[key.id] = AccountLimits(key, workspace, hour, draws, tallies, is_limited, latest_hour)
+        terms = self._terms[key.id] = AccountLimits(
+            key, limits_of(key), workspace, hour, draws, tallies, bool(draws) or key.has_limits, latest_hour
+        )
         return terms
 
     def _is_new(self, account: str, before: AccountLimits | None) -> bool:

@@ -20,6 +20,7 @@ from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import LONGEST_TOKEN
 from streamweir.policy.access import Key
 from streamweir.policy.claim import Decision, LimitRequest, headers_of
+from streamweir.policy.key_limits import BY_COUNT
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, draws_of
@@ -106,7 +107,7 @@ class Accounting:
 
     def peek(self, key: Key) -> None:
         """Refuses by the head alone what cannot be let in. Raises `Refusal`."""
-        if key.rpm is None and key.tpm is None and key.max_streams is None:
+        if not key.has_limits:
             return
         decision = self._arbiter.peek(key)
         if decision is not None and decision.refusal is not None:
@@ -332,13 +333,11 @@ class Accounting:
         claim = LimitRequest(
             request_id=asked.request_id,
             key_id=key.id,
-            rpm=key.rpm,
-            tpm=key.tpm,
             tokens=asked.prompt_tokens + min(usual, output_tokens),
-            max_streams=key.max_streams,
             amount=hold.amount,
             draws=draws,
             tallies=terms.tallies,
+            **terms.limits,
         )
         booking = Reservation(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
         if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
@@ -408,13 +407,8 @@ def abandoned(hold: Hold) -> Settle:
 
 
 def _error_of(code: str, decision: Decision, key: Key) -> CallerError:
-    if code == "rate_limit_exceeded":
-        what = f"{key.tpm} tokens" if decision.because == "tokens" else f"{key.rpm} requests"
-        message = f"Rate limit reached: {what} per minute."
-    elif code == "concurrency_limit_exceeded":
-        message = f"Concurrency limit reached: {key.max_streams} requests at the same time."
-    else:
-        message = _MESSAGES[code]
+    kind = BY_COUNT.get(decision.because) if decision.because is not None else None
+    message = kind.refusal.format(getattr(key, kind.name)) if kind is not None else _MESSAGES[code]
     return CallerError(code, message, retry_after_s=decision.retry_after_s or None)
 
 

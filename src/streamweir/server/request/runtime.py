@@ -21,6 +21,7 @@ from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
+from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Rates, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
@@ -241,9 +242,7 @@ def _key(key: KeyConfig) -> Key:
         models=key.models,
         scopes=frozenset(key.scopes),
         expires_at=key.expires.timestamp() if key.expires is not None else None,
-        rpm=key.rpm,
-        tpm=key.tpm,
-        max_streams=key.max_streams,
+        **limits_of(key),
         budget_nano=nano_of(key.budget_usd) if key.budget_usd is not None else None,
         budget_period=key.budget_period or "total",
         id=f"file:{key.name}",

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from streamweir.policy.key_limits import NAMES
 from streamweir.policy.latency import BUCKETS
 from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
@@ -55,9 +56,7 @@ keys = Table(
     Column("scopes", Text, nullable=False),  # JSON list
     Column("models", Text),  # JSON list; NULL: every model
     Column("dialect", String),
-    Column("rpm", BigInteger),
-    Column("tpm", BigInteger),
-    Column("max_streams", BigInteger),
+    *(Column(name, BigInteger) for name in NAMES),
     Column("budget_nano", BigInteger),
     Column("budget_period", String),  # day | week | month | total
     Column("log_content", Boolean, nullable=False),

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, RowMapping, or_, select
 
 from streamweir.policy.access import Key
 from streamweir.policy.budget import workspace_account
+from streamweir.policy.key_limits import NAMES, limits_of
 from streamweir.store.db.counter import CHANGES, current
 from streamweir.store.db.tables import accounts, keys, workspaces
 from streamweir.store.keys.file_keys import put_file_keys
@@ -64,7 +65,7 @@ def changes_since(conn: Connection, version: int) -> Changes:
 
 def find_limited(conn: Connection) -> str | None:
     """The name of something that is made here, is in force and has a limit; None: there is nothing."""
-    limits = (keys.c.rpm, keys.c.tpm, keys.c.max_streams, keys.c.budget_nano)
+    limits = (*(keys.c[name] for name in NAMES), keys.c.budget_nano)
     limited = select(keys.c.name).where(
         keys.c.origin == STORE, keys.c.revoked_ms.is_(None), or_(*(limit.is_not(None) for limit in limits))
     )
@@ -86,9 +87,7 @@ def _state(row: RowMapping) -> KeyState:
         scopes=frozenset(record.scopes),
         models=record.models,
         dialect=record.dialect,
-        rpm=record.rpm,
-        tpm=record.tpm,
-        max_streams=record.max_streams,
+        **limits_of(record),
         budget_nano=record.budget_nano,
         budget_period=record.budget_period or "total",
         log_content=record.log_content,

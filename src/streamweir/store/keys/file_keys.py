@@ -14,6 +14,7 @@ from msgspec import structs
 from sqlalchemy import Connection, RowMapping, bindparam, insert, or_, select, update
 
 from streamweir.policy.access import Key
+from streamweir.policy.key_limits import limits_of
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, NotFound, quoted
 from streamweir.store.db.tables import keys
@@ -140,9 +141,7 @@ def _spec(key: Key) -> KeySpec:
         scopes=tuple(scope for scope in SCOPES if scope in key.scopes),
         models=key.models,
         dialect=key.dialect,
-        rpm=key.rpm,
-        tpm=key.tpm,
-        max_streams=key.max_streams,
+        **limits_of(key),
         budget_nano=key.budget_nano,
         budget_period=key.budget_period if key.budget_nano is not None else None,
         log_content=key.log_content,

@@ -8,7 +8,7 @@ were not there. Keys of the operator's file are shown, and changed in that file 
 
 from collections.abc import Mapping, Sequence
 from secrets import token_bytes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, RowMapping, insert, or_, select, tuple_, upda
 
 from streamweir.policy.access import digest_of
 from streamweir.policy.budget import key_account, period_of
+from streamweir.policy.key_limits import KeyLimits, with_limits
 from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, last4, make_id, make_key
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
@@ -35,9 +36,7 @@ _MOST_NAMESAKES = 5
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-class KeyRecord(Struct, frozen=True, kw_only=True):
-    """What may be shown of a key."""
-
+class _KeyNames(Struct, frozen=True, kw_only=True):
     id: str
     workspace_id: str
     name: str
@@ -46,9 +45,19 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     models: tuple[str, ...] | None
     dialect: str | None
-    rpm: int | None
-    tpm: int | None
-    max_streams: int | None
+
+
+if TYPE_CHECKING:
+
+    class _NamesAndLimits(_KeyNames, KeyLimits, frozen=True): ...
+
+else:
+    _NamesAndLimits = with_limits(_KeyNames, is_shown=True)
+
+
+class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
+    """What may be shown of a key."""
+
     budget_nano: int | None
     budget_period: str | None
     log_content: bool

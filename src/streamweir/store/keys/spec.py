@@ -7,20 +7,19 @@ away. Neither holds a secret, an id or a workspace, so none of those can be chos
 
 from collections.abc import Mapping
 from json import dumps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.budget import PERIODS
+from streamweir.policy.key_limits import KINDS, KeyLimits, LimitChanges, with_limits
 from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
 from streamweir.store.db.errors import Invalid
 from streamweir.store.keys.workspaces import check_name
 
 SCOPES = ("chat", "models", "admin")
 
-MOST_PER_MINUTE = 1_000_000_000
-MOST_STREAMS = 1_000_000
 MOST_BUDGET_NANO = 10**18
 """A thousand million dollars."""
 MOST_MODELS = 1000
@@ -28,15 +27,23 @@ LAST_MS = 253_402_300_799_999
 """The end of the year 9999, which is as far as dates go."""
 
 
-class KeySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _KeyNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     scopes: tuple[str, ...] = ("chat", "models")
     models: tuple[str, ...] | None = None
     """Ids, or beginnings of ids with a `*` after them. None: every model."""
     dialect: str | None = None
-    rpm: int | None = None
-    tpm: int | None = None
-    max_streams: int | None = None
+
+
+if TYPE_CHECKING:
+
+    class _NamesAndLimits(_KeyNames, KeyLimits, frozen=True): ...
+
+else:
+    _NamesAndLimits = with_limits(_KeyNames)
+
+
+class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_nano: int | None = None
     budget_period: str | None = None
     """Of a budget; `total` where none is said."""
@@ -44,14 +51,11 @@ class KeySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires_ms: int | None = None
 
 
-class KeyChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str | UnsetType = UNSET
     scopes: tuple[str, ...] | UnsetType = UNSET
     models: tuple[str, ...] | None | UnsetType = UNSET
     dialect: str | None | UnsetType = UNSET
-    rpm: int | None | UnsetType = UNSET
-    tpm: int | None | UnsetType = UNSET
-    max_streams: int | None | UnsetType = UNSET
     budget_nano: int | None | UnsetType = UNSET
     budget_period: str | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET
@@ -76,10 +80,10 @@ def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
     _check_models(spec.models)
     if spec.dialect is not None and spec.dialect not in (names := FRONTENDS.dialects):
         raise Invalid(f"unknown dialect {dumps(spec.dialect[:40])}: expected {', '.join(names)}", "dialect")
-    for name, most in (("rpm", MOST_PER_MINUTE), ("tpm", MOST_PER_MINUTE), ("max_streams", MOST_STREAMS)):
-        value = getattr(spec, name)
-        if value is not None and not 1 <= value <= most:
-            raise Invalid(f"{name} must be between 1 and {most}", name)
+    for kind in KINDS:
+        value = getattr(spec, kind.name)
+        if value is not None and not 1 <= value <= kind.most:
+            raise Invalid(f"{kind.name} must be between 1 and {kind.most}", kind.name)
     _check_budget(spec)
     if spec.expires_ms is not None and (old is None or spec.expires_ms != old.expires_ms):
         if spec.expires_ms <= at_ms:

@@ -32,6 +32,10 @@ local LEASES, ALIVE = P .. ':leases', P .. ':alive'
 -- So long after it was made, a draw is in the books or pinned: a decision takes two seconds at most.
 local BOOKED_S = 5
 
+-- What refuses: a kind of limit, by its place in policy/key_limits.py, or the money.
+local BY_REQUESTS, BY_TOKENS, BY_STREAMS, LIMITS = 1, 2, 3, 3
+local MISSING, NO_MONEY = -1, -2
+
 -- Places in a reservation.
 local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, DRAWS = 1, 2, 3, 4, 5, 6
 
@@ -209,8 +213,8 @@ local function renew(id, reservation, now)
     lease(id, reservation, now)
 end
 
--- What a key is told: kind (0 allowed, 1 requests, 2 tokens, 3 streams, 4 missing, 5 money), wait in
--- microseconds, requests and tokens used and the time until none are, and for 4 and 5 which draws.
+-- What a key is told: kind (0 allowed, else what refuses it), wait in microseconds, requests and tokens
+-- used and the time until none are, and for MISSING and NO_MONEY which draws.
 local function answer(kind, wait, use, now, draws)
     local words = {
         text(kind), text(wait),
@@ -223,23 +227,25 @@ local function answer(kind, wait, use, now, draws)
     return table.concat(words, ' ')
 end
 
--- Kind and wait of what refuses a claim, money apart. A limit that does not hold is -1.
-local function check(key, use, rpm, tpm, most_streams, tokens, now)
+-- Kind and wait of what refuses a claim, money apart. ARGV from `first`: the limits; -1 where one does not hold.
+local function check(key, use, first, tokens, now)
+    local rpm, tpm = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
+    local most_streams = tonumber(ARGV[first + 2])
     local too_many = rpm >= 0 and use.requests + 1 - rpm or 0
     local too_much = tpm >= 0 and use.tokens + tokens - tpm or 0
     if too_many > 0 or too_much > 0 then
         local requests_wait = too_many > 0 and until_gone(use, 1, too_many, now) or 0
         local tokens_wait = too_much > 0 and until_gone(use, 2, too_much, now) or 0
         if tokens_wait > requests_wait then
-            return 2, tokens_wait
+            return BY_TOKENS, tokens_wait
         end
-        return 1, requests_wait
+        return BY_REQUESTS, requests_wait
     end
     if most_streams >= 0 then
         local streams = P .. ':s:' .. key
         redis.call('ZREMRANGEBYSCORE', streams, '-inf', text(now))
         if redis.call('ZCARD', streams) >= most_streams then
-            return 3, STREAM_RETRY
+            return BY_STREAMS, STREAM_RETRY
         end
     end
     return 0, 0
@@ -259,29 +265,29 @@ local function check_money(first, amount)
         redis.call('EXPIRE', name, DAY_S)
     end
     if #missing > 0 then
-        return 4, missing
+        return MISSING, missing
     end
     if misfit then
-        return 5, { misfit }
+        return NO_MONEY, { misfit }
     end
     return 0, nil
 end
 
--- reserve: request, key, rpm, tpm, most streams, tokens, amount, {account, limit, code}
+-- reserve: request, key, tokens, amount, the limits, {account, limit, code}
 local function reserve(now)
     local id, key = ARGV[4], ARGV[5]
-    local tokens, amount = tonumber(ARGV[9]), tonumber(ARGV[10])
+    local tokens, amount, draws_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
     local use = load_use(key, now)
     local known = load_reservation(id)
     if known then
         renew(id, known, now)
         return answer(0, 0, use, now)
     end
-    local kind, wait = check(key, use, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tokens, now)
+    local kind, wait = check(key, use, 8, tokens, now)
     if kind ~= 0 then
         return answer(kind, wait, use, now)
     end
-    local money, draws = check_money(11, amount)
+    local money, draws = check_money(draws_from, amount)
     if money ~= 0 then
         return answer(money, 0, use, now, draws)
     end
@@ -296,7 +302,7 @@ local function reserve(now)
     use.tokens = use.tokens + tokens
     save_use(use)
     local reservation = { key, tick, tokens, amount, 1 }
-    for i = 11, #ARGV do
+    for i = draws_from, #ARGV do
         reservation[#reservation + 1] = ARGV[i]
     end
     change(reservation, amount)
@@ -306,10 +312,10 @@ local function reserve(now)
     return answer(0, 0, use, now)
 end
 
--- peek: key, rpm, tpm, most streams
+-- peek: key, the limits
 local function peek(now)
     local use = load_use(ARGV[4], now)
-    local kind, wait = check(ARGV[4], use, tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), 1, now)
+    local kind, wait = check(ARGV[4], use, 5, 1, now)
     return answer(kind, wait, use, now)
 end
 

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamweir.policy.breaker import Breaker
-from streamweir.policy.claim import RATE, STREAMS, Decision, LimitRequest, Window
+from streamweir.policy.claim import Decision, LimitRequest, Window
+from streamweir.policy.key_limits import KINDS, KeyLimits, limits_of
 from streamweir.policy.limits import LEASE_S
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 
@@ -51,8 +52,7 @@ _SCHEMES = {
     "valkeys": "rediss",
     "unix": "unix",
 }
-_BECAUSE = ("", "requests", "tokens", "streams")
-_MISSING, _MONEY = 4, 5
+_MISSING, _MONEY = -1, -2
 
 
 class SharedLimits:
@@ -89,11 +89,9 @@ class SharedLimits:
             "reserve",
             claim.request_id,
             claim.key_id,
-            _limit(claim.rpm),
-            _limit(claim.tpm),
-            _limit(claim.max_streams),
             str(claim.needed_tokens),
             str(claim.amount),
+            *_limits(claim),
         )
         for draw in claim.draws:
             words += (draw.account, str(draw.limit), draw.code)
@@ -103,10 +101,10 @@ class SharedLimits:
         release = self._settlement(claim.request_id, 0, 0, took_place=False)
         return _decision(await self._valkey.call(words, undo=(claim.request_id, release)), claim)
 
-    async def peek(self, key_id: str, rpm: int | None, tpm: int | None, max_streams: int | None) -> Decision:
+    async def peek(self, key_id: str, limits: KeyLimits) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
-        answer = await self._valkey.call(self._words("peek", key_id, _limit(rpm), _limit(tpm), _limit(max_streams)))
-        return _decision(answer, LimitRequest(request_id="", key_id=key_id, rpm=rpm, tpm=tpm))
+        answer = await self._valkey.call(self._words("peek", key_id, *_limits(limits)))
+        return _decision(answer, LimitRequest(request_id="", key_id=key_id, **limits_of(limits)))
 
     async def extend(self, request_id: str, amount: int) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
@@ -229,8 +227,9 @@ def script() -> str:
     return Path(__file__).with_name("limits.lua").read_text("utf-8")
 
 
-def _limit(limit: int | None) -> str:
-    return "-1" if limit is None else str(max(0, limit))
+def _limits(limits: KeyLimits) -> list[str]:
+    """In the order of the kinds, as the script reads them."""
+    return ["-1" if limit is None else str(max(0, limit)) for limit in limits_of(limits).values()]
 
 
 def _decision(answer: str, claim: LimitRequest) -> Decision:
@@ -239,8 +238,8 @@ def _decision(answer: str, claim: LimitRequest) -> Decision:
     if kind == _MONEY:
         draw = claim.draws[draws[0]]
         refusal, because = draw.code, draw.account
-    elif 0 < kind < _MISSING:
-        refusal, because = STREAMS if kind == 3 else RATE, _BECAUSE[kind]
+    elif kind > 0:
+        refusal, because = KINDS[kind - 1].code, KINDS[kind - 1].counts
     return Decision(
         refusal=refusal,
         because=because,

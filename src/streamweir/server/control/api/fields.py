@@ -13,7 +13,7 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.budget import nano_of
 from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
 from streamweir.store.keys.credit import LONGEST_NOTE
-from streamweir.store.keys.spec import LAST_MS, MOST_MODELS, MOST_PER_MINUTE, MOST_STREAMS
+from streamweir.store.keys.spec import LAST_MS, MOST_MODELS
 from streamweir.store.keys.workspaces import LONGEST_NAME
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -23,8 +23,6 @@ Seq = Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the previou
 Cursor = Annotated[str, Meta(max_length=256, description="`next` of the previous page.")]
 Moment = Annotated[int, Meta(ge=0, le=LAST_MS, description="Unix milliseconds.")]
 Dollars = Annotated[Decimal, Meta(description="Exact US dollars, as text or as a number.")]
-PerMinute = Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)]
-Streams = Annotated[int, Meta(ge=1, le=MOST_STREAMS)]
 Models = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=LONGEST_MODEL)], ...], Meta(max_length=MOST_MODELS)
 ]

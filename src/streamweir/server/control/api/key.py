@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from sqlalchemy import Connection
 
 from streamweir.policy.access import DEFAULT_WORKSPACE
+from streamweir.policy.key_limits import NAMES, KeyLimits, LimitChanges
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.context import objections_told
 from streamweir.server.control.api.fields import (
@@ -22,9 +23,7 @@ from streamweir.server.control.api.fields import (
     Moment,
     Name,
     Period,
-    PerMinute,
     Scopes,
-    Streams,
     WorkspaceName,
     nano,
 )
@@ -41,7 +40,7 @@ from streamweir.store.requests import retention
 from streamweir.store.requests.content import mark_erasure
 from streamweir.store.requests.retention import Erased
 
-_LIMITS = ("rpm", "tpm", "max_streams", "budget_usd")
+_LIMITS = (*NAMES, "budget_usd")
 
 
 class KeyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,31 +51,25 @@ class KeyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Limit = PAGE
 
 
-class NewKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     workspace: WorkspaceName | None = None
     scopes: Scopes = ("chat", "models")
     models: Models | None = None
     dialect: str | None = None
-    rpm: PerMinute | None = None
-    tpm: PerMinute | None = None
-    max_streams: Streams | None = None
     budget_usd: Dollars | None = None
     budget_period: Period | None = None
     log_content: bool = False
     expires_ms: Moment | None = None
 
 
-class KeyPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is not named stays as it is; null takes a limit away."""
 
     name: Name | UnsetType = UNSET
     scopes: Scopes | UnsetType = UNSET
     models: Models | None | UnsetType = UNSET
     dialect: str | None | UnsetType = UNSET
-    rpm: PerMinute | None | UnsetType = UNSET
-    tpm: PerMinute | None | UnsetType = UNSET
-    max_streams: Streams | None | UnsetType = UNSET
     budget_usd: Dollars | None | UnsetType = UNSET
     budget_period: Period | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET

@@ -13,6 +13,7 @@ from msgspec import DecodeError, Meta, Struct, defstruct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.budget import dollars_of
+from streamweir.policy.key_limits import KeyLimits, with_limits
 from streamweir.policy.latency import quantile_ms
 from streamweir.policy.prices import cost, decode_quote
 from streamweir.store.db.request_log import COLUMNS
@@ -50,7 +51,7 @@ def shown(view: type[V], row: Struct, **more: Any) -> V:
     return view(**same, **more)
 
 
-class KeyView(Struct, kw_only=True):
+class _KeyNames(Struct, frozen=True, kw_only=True):
     id: str
     workspace: str
     name: str
@@ -60,9 +61,17 @@ class KeyView(Struct, kw_only=True):
     scopes: tuple[str, ...]
     models: tuple[str, ...] | None
     dialect: str | None
-    rpm: int | None
-    tpm: int | None
-    max_streams: int | None
+
+
+if TYPE_CHECKING:
+
+    class _NamesAndLimits(_KeyNames, KeyLimits, frozen=True): ...
+
+else:
+    _NamesAndLimits = with_limits(_KeyNames, is_shown=True)
+
+
+class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     budget_usd: str | None
     budget_period: str | None
     spent_usd: str | None
@@ -76,7 +85,7 @@ class KeyView(Struct, kw_only=True):
     """Until then the secret before the last rotation is good as well."""
 
 
-class NewKeyView(KeyView, kw_only=True):
+class NewKeyView(KeyView, frozen=True, kw_only=True):
     secret: str
     """Shown this once."""
 

@@ -2,17 +2,15 @@
 // null takes a limit away. The server has the last word on what makes sense.
 import { count } from "./format";
 import { KEY_VARIABLE, quoteForShell, skeleton, snippet } from "./snippet";
+import { LIMITS, type Limit, type LimitName } from "./limits";
 import type { KeyView as Key } from "./types";
 
-export interface KeyForm {
+export interface KeyForm extends Record<LimitName, string> {
   name: string;
   workspace: string;
   scopes: string[];
   models: string; // one per line
   dialect: string;
-  rpm: string;
-  tpm: string;
-  max_streams: string;
   budget_usd: string;
   budget_period: string;
   log_content: boolean;
@@ -25,16 +23,12 @@ export const NEW_KEY: KeyForm = {
   scopes: ["chat", "models"],
   models: "",
   dialect: "",
-  rpm: "",
-  tpm: "",
-  max_streams: "",
+  ...eachLimit(() => ""),
   budget_usd: "",
   budget_period: "month",
   log_content: false,
   expires: "",
 };
-
-const MOST = { rpm: 1_000_000_000, tpm: 1_000_000_000, max_streams: 1_000_000 };
 
 export type Members = Record<string, unknown>;
 export type FormProblems = Partial<Record<string, string>>;
@@ -47,9 +41,7 @@ export function formOf(key: Key): KeyForm {
     scopes: key.scopes,
     models: (key.models ?? []).join("\n"),
     dialect: key.dialect ?? "",
-    rpm: text(key.rpm),
-    tpm: text(key.tpm),
-    max_streams: text(key.max_streams),
+    ...eachLimit(({ name }) => text(key[name])),
     budget_usd: key.budget_usd ?? "",
     budget_period: key.budget_period ?? "month",
     log_content: key.log_content,
@@ -60,11 +52,10 @@ export function formOf(key: Key): KeyForm {
 // All that the form says, in the words of the API. Empty is null.
 export function membersOf(form: KeyForm): { members: Members; problems: FormProblems } {
   const problems: FormProblems = {};
-  const whole = (name: "rpm" | "tpm" | "max_streams") => {
+  const whole = ({ name, most }: Limit) => {
     const text = form[name].trim();
     if (!text) return null;
     const value = Number(text);
-    const most = MOST[name];
     if (!Number.isSafeInteger(value) || value < 1 || value > most) problems[name] = `A whole number from 1 to ${count(most)}, or empty.`;
     return value;
   };
@@ -83,9 +74,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
     scopes: form.scopes,
     models: models.length ? models : null,
     dialect: form.dialect || null,
-    rpm: whole("rpm"),
-    tpm: whole("tpm"),
-    max_streams: whole("max_streams"),
+    ...eachLimit(whole),
     budget_usd: budget || null,
     budget_period: budget ? form.budget_period : null,
     log_content: form.log_content,
@@ -105,6 +94,10 @@ export function patchOf(key: Key, form: KeyForm): { members: Members; problems: 
   const before = membersOf(formOf(key)).members;
   const changed = Object.entries(members).filter(([name, value]) => !isSame(value, before[name]));
   return { members: Object.fromEntries(changed), problems };
+}
+
+function eachLimit<T>(value: (limit: Limit) => T): Record<LimitName, T> {
+  return Object.fromEntries(LIMITS.map((limit) => [limit.name, value(limit)])) as Record<LimitName, T>;
 }
 
 function isSame(one: unknown, two: unknown): boolean {

@@ -75,14 +75,14 @@ export interface NewKeyView extends KeyView {
 }
 
 export interface NewKey {
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
   name: string;
   workspace?: string | null;
   scopes?: Scope[];
   models?: string[] | null;
   dialect?: string | null;
-  rpm?: number | null;
-  tpm?: number | null;
-  max_streams?: number | null;
   budget_usd?: string | number | null;
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;
@@ -90,13 +90,13 @@ export interface NewKey {
 }
 
 export interface KeyPatch {
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
   name?: string;
   scopes?: Scope[];
   models?: string[] | null;
   dialect?: string | null;
-  rpm?: number | null;
-  tpm?: number | null;
-  max_streams?: number | null;
   budget_usd?: string | number | null;
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;

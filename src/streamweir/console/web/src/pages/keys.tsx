@@ -5,6 +5,7 @@ import { get, session } from "../lib/api";
 import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
+import { LIMITS } from "../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
 import { Button, Choice, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
@@ -199,8 +200,7 @@ function May(props: { apiKey: Key }) {
 }
 
 function Limits(props: { apiKey: Key }) {
-  const { rpm, tpm, max_streams } = props.apiKey;
-  const lines = [rpm === null ? "" : `${short(rpm)} requests/min`, tpm === null ? "" : `${short(tpm)} tokens/min`, max_streams === null ? "" : `${short(max_streams)} concurrent`].filter(Boolean);
+  const lines = LIMITS.flatMap(({ name, brief }) => (props.apiKey[name] === null ? [] : [`${short(props.apiKey[name])} ${brief}`]));
   if (!lines.length) return <span class="muted">none</span>;
   return (
     <div class="small">

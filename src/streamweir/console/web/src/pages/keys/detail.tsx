@@ -5,6 +5,7 @@ import { get, post, remove, session, type ApiError } from "../../lib/api";
 import { count, moment, plural } from "../../lib/format";
 import { asError, useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
+import { LIMITS } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { At, Button, Confirm, Dialog, Facts, Field, Problem, Select, Waiting } from "../../ui/parts";
 import { Spend, State } from "./show";
@@ -38,9 +39,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Scopes", key.scopes.join(", ")],
               ["Models", key.models === null ? "every model" : key.models.join(", ") || "none"],
               ["Dialect", key.dialect ?? "the server's default"],
-              ["Requests per minute", key.rpm === null ? "no limit" : count(key.rpm)],
-              ["Tokens per minute", key.tpm === null ? "no limit" : count(key.tpm)],
-              ["Concurrent requests", key.max_streams === null ? "no limit" : count(key.max_streams)],
+              ...LIMITS.map(({ name, label }): [string, string] => [label, key[name] === null ? "no limit" : count(key[name])]),
               ["Budget", <Spend apiKey={key} />],
               ["Content", key.log_content ? "stored" : "not stored"],
               ["Created", <At at={key.created_ms} />],

@@ -5,6 +5,7 @@ import { patch, post, session, type ApiError } from "../../lib/api";
 import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
 import { DIALECTS } from "../../lib/filters";
 import { asError } from "../../lib/load";
+import { LIMITS, type LimitName } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
@@ -91,7 +92,7 @@ function FormDialog(props: {
       setIsBusy(false);
     }
   };
-  const text = (name: "name" | "rpm" | "tpm" | "max_streams" | "budget_usd", label: string, hint: string, mode: "text" | "numeric" | "decimal") => (
+  const text = (name: "name" | LimitName | "budget_usd", label: string, hint: string, mode: "text" | "numeric" | "decimal") => (
     <Field label={label} hint={hint} error={wrong(name)}>
       {(id, hintId) => (
         <input
@@ -139,9 +140,7 @@ function FormDialog(props: {
           )}
         </Field>
         <div class="form-grid">
-          {text("rpm", "Requests per minute", "Empty: no limit.", "numeric")}
-          {text("tpm", "Tokens per minute", "Empty: no limit.", "numeric")}
-          {text("max_streams", "Concurrent requests", "Empty: no limit.", "numeric")}
+          {LIMITS.map((limit) => text(limit.name, limit.label, "Empty: no limit.", "numeric"))}
         </div>
         <div class="form-grid">
           {text("budget_usd", "Budget in dollars", "Empty: no limit. Requests are refused when it is spent.", "decimal")}
