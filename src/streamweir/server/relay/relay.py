@@ -491,8 +491,8 @@ class Relay:
     def allowance(self, tokens: int | None) -> None:
         """So many tokens of answer are paid for; None: any number. Longer than that, `on_overrun` is called once."""
         self._allowed = tokens
-        most = self._timing.most_bytes
-        self._next_check_at = most if tokens is None else min(most, self.bytes_in)  # checked with the next piece
+        most, now = self._timing.most_bytes, self.bytes_in
+        self._next_check_at = most if tokens is None or most < now else now  # checked with the next piece
 
     def _check_allowance(self) -> None:
         while (allowed := self._allowed) is not None:
