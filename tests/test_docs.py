@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +17,16 @@ EXAMPLE = re.compile(
     r"^```console\n\$ \.venv/bin/streamweir (?P<arguments>.*)\n(?P<output>(?:.*\n)*?)```$", re.MULTILINE
 )
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#]+)")
+NAMED_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|ts|tsx|lua|toml|txt|md)|(?:[\w-]+/)+)`")
+MEMBER = re.compile(r"`([A-Z]\w*[a-z]\w*)\.(\w+)`")
+FOLDER = re.compile(r"(?P<indent> +)(?P<name>\w+)/ (?P<rest>.*)")
+PACKAGE = ROOT / "src" / "streamweir"
+PLACES = (ROOT, PACKAGE, PACKAGE / "console" / "web", ROOT / "tests", ROOT / "docs")
+FOR_NEWCOMERS = [
+    ROOT / "CONTRIBUTING.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending", "glossary")),
+    *(ROOT / "docs").glob("add-a-*.md"),
+]
 TARGET = re.compile(r"`make (?P<name>[a-z-]+)`|^make (?P<first>[a-z-]+)", re.MULTILINE)
 EXAMPLES = [
     pytest.param(found["arguments"], found["output"], id=f"{path.name}: {found['arguments'].split()[1]}")
@@ -57,3 +68,54 @@ def test_named_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = {found["name"] or found["first"] for path in DOCUMENTS for found in TARGET.finditer(path.read_text())}
     assert [name for name in sorted(named) if f"\n{name}:" not in makefile] == []
+
+
+@pytest.mark.parametrize("path", FOR_NEWCOMERS, ids=lambda path: path.name)
+def test_named_files_exist(path: Path) -> None:
+    named = NAMED_FILE.findall(path.read_text())
+    assert [name for name in named if not any((place / name).exists() for place in PLACES)] == []
+
+
+@pytest.mark.parametrize("path", FOR_NEWCOMERS, ids=lambda path: path.name)
+def test_named_members_exist(path: Path) -> None:
+    sources = [file.read_text() for file in PACKAGE.rglob("*.py")]
+    missing = [
+        f"{owner}.{member}"
+        for owner, member in MEMBER.findall(path.read_text())
+        if not any(re.search(rf"^class {owner}\b", text, re.MULTILINE) and f" {member}" in text for text in sources)
+    ]
+    assert missing == []
+
+
+def test_the_tree_lists_every_module() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    tree = page.partition("## The tree")[2].split("```")[1].partition("src/streamweir/\n")[2].partition("\nbench/")[0]
+    listed: dict[Path, str] = {}
+    parents: list[str] = []
+    for line in tree.splitlines():
+        folder = FOLDER.fullmatch(f"{line} ")
+        if folder is not None and len(folder["indent"]) <= 6:
+            parents = [*parents[: len(folder["indent"]) // 2 - 1], folder["name"]]
+        place = PACKAGE.joinpath(*parents)
+        listed[place] = listed.get(place, "") + line
+    assert [place for place in listed if not place.is_dir()] == []
+    missing = [
+        file.relative_to(PACKAGE)
+        for place, text in listed.items()
+        for file in sorted(place.glob("*.py"))
+        if file.stem != "__init__" and not re.search(rf"\b{file.stem}\b", text)
+    ]
+    assert missing == []
+
+
+def test_every_command_is_shown_on_a_page() -> None:
+    shown = {name for path in DOCUMENTS for name in re.findall(r"streamweir ([a-z]+)", path.read_text())}
+    with click.Context(main) as context:
+        assert [name for name in main.list_commands(context) if name not in shown] == []
+
+
+def test_the_page_on_the_console_lists_every_page() -> None:
+    places = re.findall(r'{ to: "[^"]*", name: "(\w+)"', (PACKAGE / "console/web/src/app.tsx").read_text())
+    page = (ROOT / "docs" / "console.md").read_text()
+    assert len(places) >= 9
+    assert [name for name in places if f"| {name} |" not in page] == []

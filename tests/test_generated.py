@@ -1,5 +1,6 @@
 """What is derived from the declaration of the log's columns agrees with it, and what is generated is up to date."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def test_a_row_is_made_of_facts_alone() -> None:
     """Nothing that is not known has to be: every column has a value all the same."""
     row = row_of(RequestRecord(id="req_1", method="POST", path="/"), "here")
     assert all(getattr(row, column.name) is not None for column in COLUMNS if not column.is_nullable)
+
+
+def test_every_column_is_given_its_value() -> None:
+    source = inspect.getsource(row_of)
+    assert [column.name for column in COLUMNS if f" {column.name}=" not in source] == []
 
 
 def test_filters_of_columns_are_those_of_the_api() -> None:

@@ -15,6 +15,7 @@ from streamweir.frontends.chat.table import DIALECTS
 from streamweir.frontends.table import FRONTENDS, FrontendTable
 from streamweir.pipeline.native import NATIVE
 from streamweir.wire.native import NativeWire
+from support.dialect_rules import DIALECTS as RULES
 
 SHARED = "/v1/chat/completions"
 
@@ -64,3 +65,7 @@ def test_the_console_offers_every_dialect() -> None:
     found = re.search(r"export const DIALECTS = (\[.*\]) as const;", source.read_text())
     assert found is not None
     assert json.loads(found[1]) == FRONTENDS.dialects
+
+
+def test_every_dialect_is_described_a_second_time_for_the_tests() -> None:
+    assert {rules.name for rules in RULES} == set(DIALECTS)
