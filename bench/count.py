@@ -56,7 +56,7 @@ MOST_NAMED, LEAST_NAMED = 12, 0.5
 _HERE = str(FILE.parent)
 _OURS = str(Path(streamweir.__file__).parent)
 _BACKGROUND = tuple(
-    f"{_OURS}/{name}" for name in ("store/", "server/process/loop_lag.py", "server/accounting/maintenance.py")
+    f"{_OURS}/{name}" for name in ("store/", "server/http/pressure.py", "server/accounting/maintenance.py")
 )
 _ROOTS = ("/streamweir/", "/site-packages/", f"/python{PYTHON}/")
 

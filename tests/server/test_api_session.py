@@ -9,7 +9,7 @@ import pytest
 from streamweir import __version__
 from streamweir.policy import secret as form
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
-from streamweir.server.control.api.failed_logins import _MOST_PEERS, TRIES, WINDOW_MS, FailedLogins
+from streamweir.server.control.api.context import _MOST_PEERS, TRIES, WINDOW_MS, FailedLogins
 from streamweir.server.control.api.session import Login
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.admission import authenticate

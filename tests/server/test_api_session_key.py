@@ -8,7 +8,7 @@ from msgspec import structs
 from streamweir import __version__
 from streamweir.policy.access import KeyRing
 from streamweir.policy.secret import csrf_of, make_admin_secret
-from streamweir.server.control.api.failed_logins import TRIES
+from streamweir.server.control.api.context import TRIES
 from streamweir.store.keys.keys import NewSecret
 from support.api import TOML, WRONG_KEY, Role, api_on, bearer
 from support.apipage import ORIGIN, log_in, make_workspace, page, token_of

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
+from streamweir.server.http.limits import body_memory_bytes
 from streamweir.server.http.message import Request
 from streamweir.server.http.pressure import Level
-from streamweir.server.process.limits import body_memory_bytes
 from support.answers import TEXTS, openai_stream
 from support.gateway import Gate, chat_request, configured, gateway, gateway_to, text_of, until
 from support.script import End, Head, Send, Step, Wait, stream

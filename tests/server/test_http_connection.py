@@ -7,9 +7,8 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
-from streamweir.server.http.body import CHUNKS_A_TURN
+from streamweir.server.http.body import BUDGET, CHUNKS_A_TURN, FEW, ReadBudget
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.server.http.read_budget import BUDGET, FEW, ReadBudget
 from support.httpapp import SmallApp, chunked, get, post, serving
 from support.rawclient import RawClient
 

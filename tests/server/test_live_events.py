@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 from sqlalchemy import select
 
-from streamweir.server.control.api.failed_logins import TRIES
+from streamweir.server.control.api.context import TRIES
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.http.security_headers import SEAL
 from streamweir.store.db.clock import now_ms

@@ -17,7 +17,7 @@ from streamweir import __version__
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
-from streamweir.server.process.loop_lag import LagProbe
+from streamweir.server.http.pressure import LagProbe
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metrics import (
     CHUNK_GAP_S,

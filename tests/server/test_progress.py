@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from streamweir.server.accounting.progress import SLOW_S, ProgressInterval
+from streamweir.server.accounting.intervals import SLOW_S, ProgressInterval
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
 from support.entries import books_on, hold, open_ids, progress

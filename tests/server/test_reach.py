@@ -6,7 +6,7 @@ from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.route import Route, TargetId, WeightedTarget
-from streamweir.server.request.model_limits import ModelLimitsTable
+from streamweir.server.request.runtime import ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)

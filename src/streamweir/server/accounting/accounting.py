@@ -24,9 +24,9 @@ from streamweir.policy.key_limits import BY_COUNT
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, draws_of
+from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
-from streamweir.server.accounting.progress import ProgressInterval
 from streamweir.server.accounting.request_row import row_of, row_of_open
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.http.answers import Refusal

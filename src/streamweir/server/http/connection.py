@@ -27,13 +27,12 @@ from math import inf
 from typing import Protocol, cast
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.http.body import Body, ChunkedBody, SizedBody, too_large
+from streamweir.server.http.body import Body, ChunkedBody, ReadBudget, SizedBody, too_large
 from streamweir.server.http.head import Head, HeadReader
 from streamweir.server.http.ids import new_id
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import UNREAD, Application, BodyHold, Request
 from streamweir.server.http.pressure import come_back_s
-from streamweir.server.http.read_budget import ReadBudget
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer, TimerQueue, WriteStall
 

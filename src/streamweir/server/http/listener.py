@@ -23,10 +23,10 @@ from math import inf
 from ssl import SSLContext, SSLError
 
 from streamweir.server.http.acceptor import BATCH, Acceptor, AcceptResult
+from streamweir.server.http.body import ReadBudget
 from streamweir.server.http.connection import Connection, EarlyRefusal
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import Application
-from streamweir.server.http.read_budget import ReadBudget
 from streamweir.server.http.timers import TimerQueue
 
 __all__ = ["HttpLimits", "HttpServer"]

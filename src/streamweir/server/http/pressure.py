@@ -6,14 +6,21 @@ is not enough the stream that holds the most is ended with an error frame (`CUT`
 what request bodies hold: to end it would give nothing of that back, and they have a limit of their own
 (`server.http.body_memory`). Control routes are always answered. What is decided here is pure; how much memory
 there is, is read at the bottom.
+
+How late the event loop is: a timer that measures itself.
+
+Whatever holds up the loop holds up every stream of the process, and this timer. One callback every
+quarter of a second, no task. Knows neither who held it up nor who reads the figures.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from math import inf
 from pathlib import Path
 from random import uniform
+from time import perf_counter
 
 SHED_SHARE = 0.85
 CUT_SHARE = 0.95
@@ -95,3 +102,41 @@ def _read(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return ""
+
+
+EVERY_S = 0.25
+
+
+class LagProbe:
+    """Tells `observe`, from `start` to `stop`, by how much each of its timers was late."""
+
+    def __init__(self, observe: Callable[[float], None], every_s: float = EVERY_S) -> None:
+        self._observe = observe
+        self._every_s = every_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._measured_at = perf_counter()
+
+    def idle_s(self) -> float:
+        """How long ago it last measured. From any thread."""
+        return perf_counter() - self._measured_at
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._schedule(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not the loop's own clock: uvloop reads it once per turn, in whole milliseconds.
+        self._due = perf_counter() + self._every_s
+        self._timer = loop.call_later(self._every_s, self._measure, loop)
+
+    def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._measured_at = perf_counter()
+        late_s = max(perf_counter() - self._due, 0.0)
+        self._schedule(loop)  # first: a fault in what observes must not be the last of it
+        self._observe(late_s)

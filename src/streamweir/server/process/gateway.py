@@ -45,13 +45,12 @@ from streamweir.server.http.acceptor import BATCH
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
+from streamweir.server.http.limits import body_memory_bytes, http_limits_of, pressure_of
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.server.http.pressure import Level, come_back_s, used_memory_bytes
+from streamweir.server.http.pressure import LagProbe, Level, come_back_s, used_memory_bytes
 from streamweir.server.process.background import background_tasks, tell_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
-from streamweir.server.process.limits import body_memory_bytes, http_limits_of, pressure_of
-from streamweir.server.process.loop_lag import LagProbe
 from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
     Admission,

@@ -3,18 +3,27 @@
 Everything that can be wrong is found before the first request: the configuration, the data folder,
 the address. What is said here is for a person at a terminal; the log has its own place and form.
 The same `build` serves a process that is alone and a worker of several.
+
+The development key of a server that was given no keys: made once, kept in its data folder.
+
+It is an entry of `[[keys]]` in every respect but that nobody had to write it. Only a server on
+loopback gets one (`config.check`).
 """
 
 import asyncio
+import contextlib
 import gc
 import os
+import re
 import resource
+import secrets
 import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
+from msgspec import structs
 
 from streamweir import __version__
 from streamweir.background import BackgroundTasks
@@ -22,12 +31,13 @@ from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
 from streamweir.config.error import ConfigError, member
+from streamweir.config.guess import SHORTEST
 from streamweir.config.load import load_config
-from streamweir.config.model import Config, Tls
+from streamweir.config.model import Config, Key, Tls
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
-from streamweir.server.process import development_key, lifecycle
+from streamweir.server.process import lifecycle
 from streamweir.server.process.background import background_tasks
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
 from streamweir.server.process.gateway import Gateway
@@ -39,6 +49,41 @@ from streamweir.server.telemetry.log import close_log, configure_log, logger, wa
 from streamweir.store.prices.file import PriceFileError
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, LocalUpstream, find_weights, why_unavailable
+
+DEVELOPMENT_KEY_NAME = "development"
+_DEVELOPMENT_KEY_FILE = "development.key"
+
+
+def with_development_key(config: Config, data_dir: Path) -> Config:
+    """The configuration with that key in it, where it has none of its own. Raises `OSError` and `ConfigError`."""
+    if config.keys:
+        return config
+    key = Key(
+        name=DEVELOPMENT_KEY_NAME,
+        key=_load_or_make(data_dir / _DEVELOPMENT_KEY_FILE),
+        scopes=("chat", "models", "admin"),
+    )
+    return structs.replace(config, keys=(key,))
+
+
+def _load_or_make(file: Path) -> str:
+    if not file.exists():
+        # Whole before it has its name, and never readable by others: two servers may start at the same moment.
+        draft = file.with_name(f"{file.name}.{os.getpid()}")
+        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w") as out:
+            out.write(f"sk-sw-{secrets.token_hex(24)}\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, file)
+        draft.unlink()
+    file.chmod(0o600)
+    secret = file.read_text().strip()
+    if len(secret) < SHORTEST or not re.fullmatch(r"[\w-]+", secret, re.ASCII):
+        raise ConfigError(
+            "", "contains no valid key: remove the file, and the next start creates a new one", file=str(file)
+        )
+    return secret
+
 
 _SLOW_S = 2.0
 """What takes longer is worth a word."""
@@ -91,7 +136,7 @@ def load(start: Start) -> Config:
     else:
         config = default_config(has_local=why_unavailable() is None, listen=start.listen)
     try:
-        return development_key.with_development_key(config, start.data_dir)
+        return with_development_key(config, start.data_dir)
     except OSError as reason:
         message = f"the development key cannot be written here: {reason.strerror}"
         raise ConfigError("", message, file=str(start.data_dir)) from None
@@ -294,7 +339,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     model = _model_to_try(config)
     key = config.keys[0]
-    is_ours = key.name == development_key.NAME
+    is_ours = key.name == DEVELOPMENT_KEY_NAME
     secret = key.key if is_ours else "$KEY"
     lines = [
         f"Streamweir {__version__} is listening on {base}",

@@ -2,12 +2,29 @@
 
 Each is made anew for every target that is tried, from the request, the setup it began with and
 nothing else. How they are put to work is `server.request.request`.
+
+The targets that one request may try: which it is now, and which comes next.
+
+Another target, or the same again, is tried only within the retry budget and before the time at which
+the status has to go out. A target that cannot serve what is asked for is none of them. Whether
+anything may be tried at all (nothing has been sent) is `server.request.request`'s to know.
+
+What a request says of itself that the books want to know before it goes out: its size, and its name for retries.
+
+Pure. The size is a rule of thumb, on the loop and for every request; where the real count matters
+the provider reports it, or a tokenizer counts.
 """
 
 import time
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from math import ceil
+from random import random
 
 from msgspec import structs
 
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.message import RefusalPart, TextPart
 from streamweir.core.remote import REMOTE_MEMBERS, names_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend, Reply
@@ -16,12 +33,131 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import Scope
-from streamweir.policy.route import TargetId
+from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
+from streamweir.policy.access import Key
+from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
+from streamweir.policy.route import Route, TargetId, WeightedTarget
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.wire import jsonio
+
+
+def find_route(setup: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
+    """By the name that the request asks for, where the key may use it."""
+    asked = chat.model or setup.default_model
+    if asked is None:
+        raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
+    route = setup.router.resolve(asked)
+    if route is None or not key.may_use(asked):
+        raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
+    return route
+
+
+def fit_route(setup: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
+    """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
+    providers = setup.providers
+    fit: tuple[WeightedTarget, ...] = ()
+    reason: CallerError | None = None
+    for each in route.targets:
+        refusal = providers[each.target.provider].provider.refusal_of(chat, each.target.model)
+        if refusal is None:
+            fit += (each,)
+        else:
+            reason = reason or refusal
+    if reason is None:
+        return route
+    if not fit:
+        raise reason
+    return structs.replace(route, targets=fit)
+
+
+class Candidates:
+    __slots__ = ("_extra", "_setup", "_untried", "target")
+
+    def __init__(self, setup: RuntimeConfig, targets: list[TargetId]) -> None:
+        """The first of `targets` is taken; another one, or the same again, must be taken before it is tried."""
+        self.target, *self._untried = targets
+        self._setup = setup
+        self._extra = 0
+
+    @property
+    def is_last(self) -> bool:
+        """Nobody can be asked after this one."""
+        now = time.monotonic()
+        if not self._untried or self._extra >= MOST_EXTRA_ATTEMPTS or not self._setup.budget.has_room(now):
+            return True
+        return all(self._setup.router.is_away(target, now) for target in self._untried)
+
+    def repeat(self) -> None:
+        """The same once more, at once: what failed has been put right, and counts for nothing."""
+        self.target = self._setup.router.take(self.target, time.monotonic()) or self.target
+
+    async def advance(
+        self, error: StreamweirError, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        """To the next that may be tried after this error. Raises the error where there is none."""
+        setup, now = self._setup, time.monotonic()
+        may_move, may_repeat = bool(self._untried) and may_try_elsewhere(error), may_try_again(error)
+        if self._extra >= MOST_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not setup.budget.may_retry(now):
+            raise error
+        self._extra += 1
+        while may_move and self._untried:
+            taken = setup.router.take(self._untried.pop(0), now)
+            if taken is not None:
+                self.target = taken
+                return
+        wait_s = backoff_s(self._extra - 1, random, error.retry_after_s)
+        commit_s = setup.providers[self.target.provider].timeouts.commit_s
+        if not may_repeat or now + wait_s >= arrived_s + commit_s:
+            raise error
+        await sleep(wait_s)
+        # The loop counts in whole milliseconds, and may wake us just before the target's own pause is over.
+        taken = setup.router.take(self.target, max(time.monotonic(), now + wait_s))
+        if taken is None:
+            raise error
+        self.target = taken
+
+
+_TOKENS_PER_PART = 1024
+"""An image or a recording: what a large picture costs with the providers that say so."""
+_TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
+"""What a message takes besides its text: nothing to speak of, unless somebody sends thousands of a letter each."""
+_LONGEST_KEY = 255
+
+
+def estimate_prompt(chat: ChatRequest) -> int:
+    size, tokens = 0, _TOKENS_PER_MESSAGE * max(0, len(chat.messages) - _FEW_MESSAGES)
+    for message in chat.messages:
+        content = message.content
+        if isinstance(content, str):
+            size += size_of(content)
+        elif content is not None:
+            for part in content:
+                if isinstance(part, TextPart):
+                    size += size_of(part.text)
+                elif isinstance(part, RefusalPart):
+                    size += size_of(part.refusal)
+                else:
+                    tokens += _TOKENS_PER_PART
+        for call in message.tool_calls:
+            if call.function is not None:
+                size += size_of(call.function.arguments)
+    if chat.tools:
+        size += len(jsonio.encode(chat.tools))
+    return tokens + ceil(size / BYTES_PER_TOKEN)
+
+
+def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | None, bytes | None]:
+    """The digest of the caller's `Idempotency-Key` and of the body that goes with it."""
+    sent = headers.get("idempotency-key")
+    if sent is None:
+        return None, None
+    if not 0 < len(sent) <= _LONGEST_KEY:
+        raise CallerError("invalid_value", f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+    return sha256(sent.encode("latin-1", "replace")).digest(), sha256(body).digest()
 
 
 def build_request(

@@ -2,7 +2,7 @@
 
 Everything that waits is here, in one task per request: a large body being parsed, the books, a
 retry, the attempt itself. What flows is in `server.relay.relay`. No upstream is asked before the hold is
-written. Another target, or the same again (`server.request.candidates`), is tried only while nothing has been
+written. Another target, or the same again (`server.request.attempt`), is tried only while nothing has been
 sent (`Relay.failure`). However it ends, the facts are complete exactly once; `server.accounting.settlement` does the
 rest.
 """
@@ -34,9 +34,17 @@ from streamweir.server.http.message import Headers, Request, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.relay import AttemptObserver, AttemptParts, Relay
 from streamweir.server.request.allowance import OutputAllowance
-from streamweir.server.request.attempt import build_request, make_exchange, most_output_tokens, timing_of
-from streamweir.server.request.candidates import Candidates, find_route, fit_route
-from streamweir.server.request.estimate import estimate_prompt, read_idempotency
+from streamweir.server.request.attempt import (
+    Candidates,
+    build_request,
+    estimate_prompt,
+    find_route,
+    fit_route,
+    make_exchange,
+    most_output_tokens,
+    read_idempotency,
+    timing_of,
+)
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.parsing import LARGEST_ON_LOOP, read_chat
 from streamweir.server.request.post_processing import content_of, count_pending

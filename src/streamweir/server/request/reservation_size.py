@@ -2,7 +2,7 @@
 
 The bytes of its body bound its prompt at once. A count by the tokenizers of all models that may answer
 is a better bound, and takes a thread: it is made only where the bound by bytes does not fit. What is
-known of the models themselves is in `server.request.model_limits`.
+known of the models themselves is in `server.request.runtime`.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, choose
 from streamweir.server.request.attempt import choices_of
-from streamweir.server.request.model_limits import ModelLimits
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
 
 _WORTH_COUNTING = 4096
 """Bytes: of a shorter prompt the difference is a cent at the most."""

@@ -4,8 +4,19 @@ A reload makes a new `RuntimeConfig` beside the old one; a request keeps the one
 (and their open connections) of providers that did not change are carried over, those of the others
 are closed as soon as their last call is over. Health of targets and what is known of refusals
 outlive a reload.
+
+The prices of a route, ready for the books: the quote, and the text that its hold keeps of it.
+
+Asked for every request, so what was made for a route is kept for as long as no price can change.
+Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
+
+What the models of a route read and write at the most, as far as a reservation needs to know it.
+
+Asked for every request whose money is limited, so it is made once for a route and kept for as long as the
+price table is the same. Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,34 +25,114 @@ from msgspec import Struct, structs
 
 from streamweir.config.address import base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.config.model import Config, Price, Timeouts
+from streamweir.config.model import Config, Price, Store, Timeouts
 from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
+from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.prices import Rates, rates_of_dollars
+from streamweir.policy.prices import Quote, Rates, encode_quote, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.refusal import Refusals
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
+from streamweir.providers.outputs import longest_answer
 from streamweir.providers.registry import (
     abort_stops_billing,
     native_wire,
     provider_named,
 )
-from streamweir.server.accounting.pricing import RoutePrices
-from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
 from streamweir.wire.native import NativeWire
+
+_SMALL_TOKENS = re.compile(r"4o-mini")
+_READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
+"""Kinds of providers for which the address of a picture is that of a picture."""
+_MOST_ROUTES = 4096
+"""Whose prices and limits are kept."""
+
+
+class ModelLimits(Struct, frozen=True, kw_only=True):
+    image_tokens: int
+    """The most that a picture takes."""
+    links_are_images: bool
+    """None of them reads anything else from the address of a picture."""
+    widest: int
+    """The most tokens that any of them reads, where that is known of it; else what is assumed."""
+    narrowest: int | None
+    """The least that any of them reads. None: that is known of none."""
+    answer: int
+    """The longest that each of them gives."""
+
+
+class ModelLimitsTable:
+    def __init__(self, kinds: Mapping[str, str], prices: PriceBook, store: Store) -> None:
+        """`kinds` of the providers by their names."""
+        self._kinds = kinds
+        self._prices = prices
+        self._store = store
+        self._made: dict[str, ModelLimits] = {}
+        self._made_by: PriceTable | None = None
+
+    def of(self, route: Route) -> ModelLimits:
+        table = self._prices.table
+        if table is not self._made_by or len(self._made) >= _MOST_ROUTES:
+            self._made.clear()
+            self._made_by = table
+        made = self._made.get(route.id)
+        if made is None:
+            made = self._made[route.id] = self._make(route, table)
+        return made
+
+    def _make(self, route: Route, table: PriceTable) -> ModelLimits:
+        targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
+        windows = [table.context_window(kind, model) for kind, model in targets]
+        return ModelLimits(
+            image_tokens=SMALL_TOKEN_IMAGE
+            if any(_SMALL_TOKENS.search(model) for _, model in targets)
+            else IMAGE_TOKENS,
+            links_are_images={kind for kind, _ in targets} <= _READ_IMAGES_ALONE,
+            widest=max(window or self._store.remote_tokens for window in windows),
+            narrowest=min([window for window in windows if window is not None], default=None),
+            answer=min(longest_answer(model) or self._store.answer_tokens for _, model in targets),
+        )
+
+
+_MINUTE_MS = 60_000
+
+
+class RoutePrices:
+    def __init__(self, prices: PriceBook, kinds: Mapping[str, str], overrides: Mapping[str, Rates]) -> None:
+        """`kinds` of the providers by their names; `overrides`: the operator's own prices by the model's id."""
+        self.prices = prices
+        self._kinds = kinds
+        self._overrides = overrides
+        self._minute = -1
+        self._made: dict[str, tuple[Quote, str]] = {}
+
+    def of(self, route: Route, at_ms: int) -> tuple[Quote, str]:
+        minute = at_ms // _MINUTE_MS
+        if minute != self._minute or len(self._made) >= _MOST_ROUTES:
+            self._made.clear()
+            self._minute = minute
+        made = self._made.get(route.id)
+        if made is None:
+            targets = [
+                (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
+            ]
+            quote = self.prices.quote(targets, self._overrides.get(route.id), at_ms)
+            made = self._made[route.id] = (quote, encode_quote(quote))
+        return made
+
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
