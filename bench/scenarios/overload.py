@@ -1,8 +1,9 @@
 """More requests than can be answered: what is still served, how soon, and how the rest is told.
 
 A request is a stream of fifty chunks, four milliseconds apart. First the peak: as many callers at once, each of whom
-comes again as soon as it is answered, as give the most answers of a gateway that refuses nobody. Then an open loop at
-one, three and ten times that rate, in which requests come whether or not the ones before were answered, on the first
+comes again as soon as it is answered, as give the most answers. Of a gateway that refuses nobody it is measured as
+well (`unlimited_per_s`): that one answers more, and lets everything wait for it. Then an open loop at one, three and
+ten times the peak, in which requests come whether or not the ones before were answered, on the first
 connection that is free; one caller in ten hangs up when it is answered, and the next comes on a new connection. What
 is counted begins after `SETTLE_S`. Beside all of it, the peak too: a quiet key with a few requests a second, streams
 that were open before, and probes of `/health` on the port of the callers. Figures end in the times of the peak; those
@@ -21,8 +22,10 @@ from bench.load import Bench, Figures, Load, Meter, pace_of
 from bench.system import BEFORE, QUIET_KEY, STREAMWEIR, System
 
 TIMES = (1, 3, 10)
-LEVELS = (256, 384)
+LEVELS = (96, 128, 192)
 """Callers at once, of which one has the most answers."""
+UNLIMITED_LEVEL = 384
+"""The same for a gateway that refuses nobody."""
 CALLERS = 3000
 """Connections of the open loop: more than are ever busy, or it would not be open."""
 PACE = pace_of(chunks=50, gap_us=4000)
@@ -41,10 +44,11 @@ def overload(bench: Bench, system: System) -> Figures:
     seconds = bench.size.overload_s
     with bench.fresh(system, "peak", replace(system.setting, refuses=False)) as other:
         bench.warm(other, routes=[other.routes["passed"]])
-        peak = max(peak_at(bench, other, level, seconds / 2) for level in LEVELS)
+        unlimited = peak_at(bench, other, UNLIMITED_LEVEL, seconds / 2)
     with bench.fresh(system, "overload") as other:
         bench.warm(other, routes=[other.routes["passed"]])
-        figures = {"peak_per_s": peak}
+        peak = max(peak_at(bench, other, level, seconds / 2) for level in LEVELS)
+        figures = {"peak_per_s": peak, "unlimited_per_s": unlimited}
         for times in (0, *TIMES):
             figures |= under(bench, other, times, times * peak, peak, seconds)
     return figures
