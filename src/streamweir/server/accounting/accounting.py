@@ -1,11 +1,11 @@
-"""The books of this process: a hold before the upstream is asked, one settlement when the request is over.
+"""Accounting in this process: a reservation before the upstream is called, one settlement when the request is over.
 
-    Conversation -> open (prices, limits, hold) -> ... -> settle (usage, cost) -> journal -> database
+    RequestHandler -> open (prices, limits, reservation) -> ... -> settle (usage, cost) -> journal -> database
 
-`open` lets a request in or says why not; what it lets in is in the journal before the upstream is
-asked. `settle` never waits and never fails: the entry is written by the journal's own thread, applied
-by the writer's own task, and kept until it is. Whose limits are asked is `server.accounting.limiter`; what
-must be done from time to time (refresh, heartbeat, orphans) is `server.accounting.maintenance`.
+`open` accepts a request or says why not. An accepted request is in the journal before the upstream is called.
+`settle` never waits and never fails: a thread writes the entry to the journal, a task copies it to the database, and
+it is kept until then. `server.accounting.limiter` decides about limits; periodic work (key updates, heartbeats,
+orphans) is in `server.accounting.maintenance`.
 """
 
 import asyncio

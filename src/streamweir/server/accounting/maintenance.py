@@ -1,13 +1,14 @@
-"""What the books need from time to time: a look at what has changed, a sign of life, the orphans of others.
+"""Periodic work of accounting: loading changed keys, heartbeats, settling the orphans of dead processes.
 
-Each is a task of its own, once a second, so that a fault in one does not keep the others from their
-work: without a sign of life the requests of this process would be settled as orphaned, and without a
-look its stored keys would be refused. Each may find the database away: then it is left for the next time,
-and nothing else waits for it. A process is taken for dead when its sign of life is old AND this one
-has seen the database all that while: else the first to come back after an outage, or after it stood
-still itself, would bury all the others. It takes two looks: one that comes back may be seen in what
-it writes before it has given a sign. Open requests of the dead are settled by whoever comes first;
-the unique index of the ledger sees to it that it happens once.
+Each is its own task, once a second, so that a fault in one does not stop the others: without heartbeats the requests
+of this process would be settled as orphans, without updates its stored keys would be refused. If the database is
+unavailable, the work is left for the next time, and nothing waits for it.
+
+A process counts as dead when its heartbeat is old AND this process has reached the database during all of that time:
+otherwise the first process to reconnect after an outage, or after it was suspended, would treat all others as dead.
+It takes two looks, because a process that comes back may write entries before its heartbeat. The open requests of a
+dead process are settled by whichever process comes first; the unique index of the ledger makes sure that it happens
+once.
 """
 
 import asyncio
@@ -98,7 +99,7 @@ class Maintenance:
             await task.over()
 
     async def retire(self) -> None:
-        """After the books are closed, and all of them is written: what is still open of this process is an orphan."""
+        """After accounting is closed and everything is written: what is still open of this process is an orphan."""
         instance = self._node.instance
         with suppress(StoreUnavailable):  # then it is found by its silence
             await self._store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())), timeout_s=1.0)
@@ -200,7 +201,7 @@ class Maintenance:
         def find(conn: Connection) -> list[str]:
             return dead_instances(conn, now_of(conn, at_ms), int(self._pace.silent_s * 1000), own=own)
 
-        # Where a clock was set forward everybody seems dead, until his next sign of life.
+        # After a clock was set forward every process seems dead, until its next heartbeat.
         self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
         dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
         await settle_dead_instances(self._store, dead)

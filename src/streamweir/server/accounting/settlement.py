@@ -1,9 +1,8 @@
-"""The end of a request: its tokens counted where nobody reported them, then the books, then the log.
+"""The end of a request: tokens that nobody reported are counted, then it is settled, then logged.
 
-Nothing waits for it: the caller has its answer, or is gone. What takes long (counting, putting
-together what is kept of the content) happens in a thread, in a task that is owned here; all else is
-done at once. What is under way when the process ends is waited for (`over`), and what is not done by
-then is found by the next start as an orphan.
+Nothing waits for this: the caller has its answer or has gone. What takes long (counting, packing stored content) runs
+in a thread, in a task that is owned here; everything else is done at once. When the process ends, running settlements
+are waited for (`over`); what is not done by then is settled as an orphan after the next start.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""From a configuration to open books: the database, the journals of the dead, the journal of this process.
+"""From a configuration to accounting that is ready: the database, the journals of dead processes, the own journal.
 
-The order is the law. First a server that is to decide alone makes sure that it is alone: the schema
-of another's books is not touched. Then the schema is brought up to date, under a lock. Then what dead
-processes of this machine wrote down and did not get into the database is applied, and their open
-requests are settled as orphaned; only then are budgets looked at and requests let in. Whatever is in
-the way is one clear line for the operator.
+The steps have a fixed order. First a server that decides about limits alone makes sure that it is alone, so that it
+does not change the schema of another's database. Then the schema is updated, under a lock. Then the journals of dead
+processes of this machine are applied, and their open requests are settled as orphans. Only then are budgets read and
+requests admitted. Every problem becomes one clear line for the operator.
 """
 
 import re

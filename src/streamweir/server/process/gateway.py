@@ -1,11 +1,11 @@
-"""The gateway: the HTTP layer's application, with everything it needs wired together.
+"""The gateway: the application of the HTTP layer, with everything it needs wired together.
 
-    connection -> begin (route, key, limits) -> serve -> Conversations (a task each) -> facts -> log, metrics
-                                                 \\--> models, and everything that is not hot: the ASGI bridge
+    connection -> begin (path, key, limits) -> serve -> RequestRegistry (one task each) -> record -> log, metrics
+                                                 \\--> the list of models; everything else: the ASGI bridge
 
-It owns what lives as long as the process: the listener, the conversations, the pools, the thread
-that parses large bodies. What the operator may change lives in a `RuntimeConfig`; requests keep the one
-they began with. The life of the process around it (signals, reloads, workers) is `server.process.lifecycle`.
+It owns what lives as long as the process: the listener, the running requests, the connection pools, the thread that
+parses large bodies. What a reload can change is in a `RuntimeConfig`; a request keeps the one that it began with.
+Signals, reloads and workers are in `server.process.lifecycle`.
 """
 
 import asyncio

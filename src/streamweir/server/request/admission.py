@@ -1,9 +1,8 @@
-"""Who asks for what, told by the head of a request alone, before its body is read.
+"""Who sends what, by the head of a request alone, before its body is read.
 
-The order is the law: where it goes (404, 405), whether we take requests at all (503), who asks
-(401, 403), in what form (415), how often (429: as far as it can be told before the request's size is
-known). So a body is never read, and no `100 Continue` sent, for a request that cannot succeed.
-Nothing here waits.
+The checks have a fixed order: the path and the method (404, 405), whether the gateway accepts requests (503), the key
+(401, 403), the form of the body (415), the rate (429, as far as it is known before the size of the request is). So a
+body is never read, and no `100 Continue` is sent, for a request that cannot succeed. Nothing here waits.
 """
 
 import ipaddress

@@ -1,10 +1,11 @@
-"""Between an attempt and the books: nothing goes out that is not held for, durably.
+"""The output of an attempt waits for its reservation: nothing is sent that is not reserved durably.
 
-    hold on its way to the disk -> the answer waits        outgrown -> it waits, until more is held or it is cut
+    reservation not durable yet -> output is paused
+    answer exceeds reservation  -> output is paused, until the reservation is extended or the answer is cut
 
-It knows the booking of the request and the relay of the attempt, and decides nothing itself: whether
-there is more to be held is the books' to say, and how a caller is told that there is not is the
-conversation's (`cut`).
+This module connects the reservation of a request with the relay of an attempt, and decides nothing itself:
+`server.accounting.accounting` decides whether there is more to reserve, `server.request.request` how a caller learns
+that there is not (`cut`).
 """
 
 import asyncio

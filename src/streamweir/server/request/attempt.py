@@ -1,18 +1,14 @@
-"""What one attempt is made of: the request to the upstream, the exchange that reads its answer, and its patience.
+"""What the attempts of a request are made of: the targets that it may try, and what each attempt needs.
 
-Each is made anew for every target that is tried, from the request, the setup it began with and
-nothing else. How they are put to work is `server.request.request`.
+`Candidates` is the list of targets. Another target, or the same one again, is tried only within the retry budget and
+before the time at which the status has to be sent. A target that cannot serve the request is not in the list. Whether
+a retry is allowed at all (nothing has been sent) is known in `server.request.request`.
 
-The targets that one request may try: which it is now, and which comes next.
+For each attempt the upstream's request, the exchange and the timeouts are made from the request and the
+`RuntimeConfig` that it began with, and nothing else.
 
-Another target, or the same again, is tried only within the retry budget and before the time at which
-the status has to go out. A target that cannot serve what is asked for is none of them. Whether
-anything may be tried at all (nothing has been sent) is `server.request.request`'s to know.
-
-What a request says of itself that the books want to know before it goes out: its size, and its name for retries.
-
-Pure. The size is a rule of thumb, on the loop and for every request; where the real count matters
-the provider reports it, or a tokenizer counts.
+The size of a prompt is estimated by a rule of thumb, on the event loop and for every request. Where the exact count
+matters, the provider reports it or a tokenizer counts.
 """
 
 import time
@@ -218,7 +214,7 @@ def timing_of(
     server, own = setup.timeouts, setup.providers[target.provider].timeouts
     first_event_s = own.first_event_s if chat.stream else server.first_event_s
     if is_last:
-        # Nobody else can answer: a short patience that was meant for failing over must not kill a slow answer.
+        # No other target can answer: a short timeout that was meant for failover must not end a slow answer.
         # A buffered answer shows nothing until it is whole, so only the total time bounds it.
         first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
     return AttemptTimeouts(

@@ -1,8 +1,8 @@
-"""Requests that came to no conversation: refused, broken, left by their callers. How each is answered, and its record.
+"""Requests that were never started: refused, malformed, or left by their callers. The answer to each, and its record.
 
-Every one of them leaves its facts once, as any other request does. An answer is as the caller's API
-writes it: by its path, else by its key. Of a request that was refused for overload no line is written: there are too
-many of them when it hurts most.
+Each of them leaves one record, as every other request does. The answer has the format of the caller's API, by its
+path, else by its key. A request that is refused for overload has no log line: there are most of them when the load is
+highest.
 """
 
 from collections.abc import Callable

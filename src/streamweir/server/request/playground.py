@@ -1,9 +1,9 @@
-"""The console's playground, as far as it is the gateway's: a chat request as a key whose secret nobody sent.
+"""The playground of the console, on the gateway's side: a chat request with a key whose secret was not sent.
 
-From the admission on it goes the way of `/v1`, with the same limits, books, frames and errors. Whether
-whoever asks has a say in that key was found out before (`server.control.api.playground`). What the browser
-sent along for the console alone (its cookie, its token, a secret) ends here: a conversation gets the
-few headers that mean something to it. The answer has the headers of every answer to the console.
+After the admission it is a request like those to `/v1`, with the same limits, accounting, frames and errors.
+`server.control.api.playground` has checked before that the user may use that key. What the browser sent for the
+console alone (cookie, token, secret) is dropped here: the request gets only the headers that it needs. The answer has
+the console's security headers.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""The chat requests that are under way: begun here, ended from here, and waited for.
+"""The chat requests that are running: started here, stopped from here, and waited for.
 
-Whoever wants one to end (the operator, a revoked key, a process that stops or has no memory left)
-says so here; how each ends is its own affair (`server.request.request`). When one is over, its settlement begins.
+Whoever wants a request to end (the operator, a revoked key, a process that stops or has no memory left) calls this
+module; how it ends is decided in `server.request.request`. When a request is over, its settlement begins.
 """
 
 import asyncio

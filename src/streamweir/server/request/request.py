@@ -1,10 +1,10 @@
-"""One chat request from its body to its record: read, route, book, try targets until one has begun to answer.
+"""One chat request, from its body to its record: parse, find the route, reserve, try targets until one answers.
 
-Everything that waits is here, in one task per request: a large body being parsed, the books, a
-retry, the attempt itself. What flows is in `server.relay.relay`. No upstream is asked before the hold is
-written. Another target, or the same again (`server.request.attempt`), is tried only while nothing has been
-sent (`Relay.failure`). However it ends, the facts are complete exactly once; `server.accounting.settlement` does the
-rest.
+One task per request does everything that waits: parsing a large body, the reservation, a retry, the attempt. The
+bytes of an answer flow in `server.relay.relay`. No upstream is called before the reservation is written to the
+journal. Another attempt (`server.request.attempt.Candidates`) is made only while nothing has been sent to the caller
+(`Relay.failure`). However the request ends, its record is completed exactly once; `server.accounting.settlement` does
+the rest.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""What must be reserved for a request whose money is limited, measured when the books ask for it.
+"""How much must be reserved for a request whose money is limited, computed when accounting needs it.
 
-The bytes of its body bound its prompt at once. A count by the tokenizers of all models that may answer
-is a better bound, and takes a thread: it is made only where the bound by bytes does not fit. What is
-known of the models themselves is in `server.request.runtime`.
+The size of the body in bytes gives a first upper bound of the prompt. A count by the tokenizers of all models that
+may answer is a better bound, but needs a thread: it is made only where the first bound does not fit.
 """
 
 import asyncio
