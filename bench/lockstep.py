@@ -173,8 +173,8 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
     file = folder / "streamweir.toml"
 
     async def may_answer() -> None:
-        assert room.books.writer is not None
-        assert await room.books.writer.flush(PATIENCE_S), "the books do not answer"
+        assert room.accounting.writer is not None
+        assert await room.accounting.writer.flush(PATIENCE_S), "the books do not answer"
 
     provider = Provider(may_answer)
     mock = await loop.create_server(lambda: ProviderConnection(provider), "127.0.0.1", 0)

@@ -26,36 +26,36 @@ async def test_alarms_ring_in_the_order_of_their_times() -> None:
 
 async def test_a_later_time_changes_nothing_and_an_earlier_one_does() -> None:
     clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
-    alarm = DeadlineTimer(clock, Sleeper("it", heard))
-    alarm.by(now + 0.05)
-    alarm.by(now + 10)
-    alarm.by(now + 0.01)
+    timer = DeadlineTimer(clock, Sleeper("it", heard))
+    timer.by(now + 0.05)
+    timer.by(now + 10)
+    timer.by(now + 0.01)
     await asyncio.sleep(0.03)
     assert heard == ["it"]
     await asyncio.sleep(0.04)
     assert heard == ["it"], "the time that was given up passes in silence"
-    alarm.by(now)
+    timer.by(now)
     await asyncio.sleep(0.01)
     assert heard == ["it", "it"]
 
 
 async def test_one_that_has_ended_is_never_heard_again() -> None:
     clock, heard, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
-    alarm, other = DeadlineTimer(clock, Sleeper("ended", heard)), DeadlineTimer(clock, Sleeper("other", heard))
-    alarm.by(now + 0.01)
+    timer, other = DeadlineTimer(clock, Sleeper("ended", heard)), DeadlineTimer(clock, Sleeper("other", heard))
+    timer.by(now + 0.01)
     other.by(now + 0.02)
-    alarm.end()
-    alarm.end()
-    alarm.by(now)
+    timer.end()
+    timer.end()
+    timer.by(now)
     await asyncio.sleep(0.04)
     assert heard == ["other"]
 
 
 async def test_ended_between_its_time_and_its_ring() -> None:
     heard = list[str]()
-    alarm = DeadlineTimer(TimerQueue(), Sleeper("it", heard))
-    alarm.end()
-    alarm.ring()
+    timer = DeadlineTimer(TimerQueue(), Sleeper("it", heard))
+    timer.end()
+    timer.ring()
     assert not heard
 
 

@@ -128,7 +128,7 @@ async def feeding(
 ) -> AsyncIterator[tuple[Api, LiveFeed, CountedStore]]:
     async with api_on(database, folder) as api:
         store = CountedStore(api.room.store)
-        feed = LiveFeed(store, api.room.books, clock_ms=api.clock, pace=pace, most=most, background=background)
+        feed = LiveFeed(store, api.room.accounting, clock_ms=api.clock, pace=pace, most=most, background=background)
         tasks = asyncio.all_tasks()
         yield api, feed, store
         assert len(feed) == 0

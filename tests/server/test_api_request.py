@@ -53,7 +53,7 @@ async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
 async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
     """What this process has written down is in the database before it is read."""
     async with api_on("sqlite", tmp_path) as api:
-        writer = api.room.books.writer
+        writer = api.room.accounting.writer
         assert writer is not None
         members: dict[str, Any] = {"workspace_id": api.one.workspace.id, "at_ms": api.clock.at_ms}
         members["instance"] = api.room.node.instance

@@ -247,7 +247,7 @@ async def test_a_key_of_the_file_is_an_admin_like_any_other(tmp_path: Path) -> N
 async def test_neither_cookie_nor_admin_secret_is_anything_to_the_data_plane(tmp_path: Path) -> None:
     """Which asks `authenticate` alone (docs/spec/security.md S16)."""
     async with api_on("sqlite", tmp_path) as api:
-        directory, now = api.room.books.directory, api.clock.at_ms / 1000
+        directory, now = api.room.accounting.directory, api.clock.at_ms / 1000
         refused: list[tuple[dict[str, str], str]] = [({"authorization": f"Bearer {api.secret}"}, "invalid_api_key")]
         for secret in (api.secret, api.one.admin.secret):  # of a key that may chat
             token = token_of(await log_in(api, secret))

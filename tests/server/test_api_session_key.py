@@ -108,7 +108,7 @@ async def test_the_session_of_a_key_of_the_file_goes_by_the_file(tmp_path: Path)
         role = page(token_of(await log_in(api, KEY)))
         who = (await api.ask("GET", "/api/session", **role)).json()
         assert (who["actor"], who["workspace"]) == ("key:file:file admin", "default")
-        directory = api.room.books.directory
+        directory = api.room.accounting.directory
         (key,) = directory.file_keys
         for changed, status in (
             (structs.replace(key, digest=bytes(32)), 401),

@@ -64,7 +64,7 @@ async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path)
 async def works(desk: Desk) -> None:
     """Keys are learned, requests are served and written down, and signs of life are given."""
     secret = (await desk.room.store.write(new_key)).secret
-    await until(lambda: desk.room.books.directory.find(secret) is not None)
+    await until(lambda: desk.room.accounting.directory.find(secret) is not None)
     assert (await desk.gate.ask(model="m", stream=True, key=secret)).status == 200
     (row,) = await desk.rows()
     assert (row.verdict, row.key_name) == ("completed", "learned")
@@ -96,20 +96,20 @@ async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_
     async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
         background = desk.gate.gateway.background
         background.backoff = NEVER_HEALTHY
-        desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
+        desk.room.accounting._open["r"] = Broken()  # type: ignore[assignment]
         await until(lambda: background.ends["progress"] >= 3)
         status, document = await ready(desk)
         assert (status, document["status"]) == (503, "failing")
         assert document["reasons"] == ["background tasks keep failing: progress"]
-        del desk.room.books._open["r"]
+        del desk.room.accounting._open["r"]
         background.backoff = QUICK
         await until(lambda: running(background, "progress"))
         kill(background, "progress")
         await until(lambda: desk.gate.gateway.readiness.is_ready)
         assert await ready(desk) == (200, {"status": "ok"})
-        desk.room.books._open["r"] = Broken()  # type: ignore[assignment]
+        desk.room.accounting._open["r"] = Broken()  # type: ignore[assignment]
         await works(desk)
-        del desk.room.books._open["r"]
+        del desk.room.accounting._open["r"]
         assert {name for name, ends in background.ends.items() if ends} == {"progress"}
 
 

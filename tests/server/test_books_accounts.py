@@ -217,8 +217,8 @@ async def play(gate: Gate, accounts: Sequence[Account], numbers: range) -> None:
 async def assert_sums(gate: Gate) -> None:
     room = gate.gateway.room
     assert room is not None
-    assert room.books.writer is not None
-    assert await room.books.writer.flush(10)
+    assert room.accounting.writer is not None
+    assert await room.accounting.writer.flush(10)
     assert (await room.store.read(check_sums)).faults == []
 
 

@@ -160,9 +160,9 @@ async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: 
                 toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
                 ids = await stop_in(outage, folder, toml)
                 postgres.resume() if postgres.is_running else postgres.start()
-                async with nursery().served(folder, toml) as program, looking_at(url, folder) as books:
+                async with nursery().served(folder, toml) as program, looking_at(url, folder) as accounting:
                     await program.started()
-                    rows = (await books.look()).rows
+                    rows = (await accounting.look()).rows
                     assert rows.keys() == ids
                     assert {(row.verdict, row.usage_source) for row in rows.values()} == {("completed", "provider")}
 

@@ -119,8 +119,8 @@ async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: 
         await client.head()
         await desk.write(lambda conn: add_credit(conn, workspace, 10_000 * MILLI, actor="test", at_ms=now_ms()))
         go_on.set()
-        (booking,) = desk.room.books._open.values()
-        await until(lambda: booking.extensions > 0)
+        (reservation,) = desk.room.accounting._open.values()
+        await until(lambda: reservation.extensions > 0)
         finish.set()
         await client.read_until(b"[DONE]")
         row = await desk.row()
@@ -168,7 +168,7 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                     await until(lambda count=count: len(desk.gate.facts) == count)  # type: ignore[misc]
             await running.server.emptied()
             await running.drained()
-        await until(lambda: not desk.room.books._undoing)
+        await until(lambda: not desk.room.accounting._undoing)
         rows = await desk.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
         assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in desk.gate.facts)
@@ -252,17 +252,17 @@ async def test_g16_where_the_clock_is_set_nobody_is_buried_alive(
         await client.head()
         assert await ships.desks[0].writer.flush(5)
         set_clock(monkeypatch, now_ms() + 3_600_000)
-        upkeep = ships.desks[1].upkeep
-        upkeep._in_touch_since = float("-inf")
+        maintenance = ships.desks[1].maintenance
+        maintenance._in_touch_since = float("-inf")
         for _ in range(3):
-            upkeep._reconciled_at = float("-inf")
-            await upkeep._reconcile()
+            maintenance._reconciled_at = float("-inf")
+            await maintenance._reconcile()
         for desk in ships.desks:
-            desk.upkeep._beat_at = float("-inf")
-            await desk.upkeep._give_sign()
-        upkeep._reconciled_at = float("-inf")
-        await upkeep._reconcile()
-        assert upkeep._suspects == {}
+            desk.maintenance._beat_at = float("-inf")
+            await desk.maintenance._give_sign()
+        maintenance._reconciled_at = float("-inf")
+        await maintenance._reconcile()
+        assert maintenance._suspects == {}
         go_on.set()
         await client.read_until(b"[DONE]")
         await ships.gates[0].settled()
@@ -353,8 +353,8 @@ async def test_a_key_of_the_file_with_the_secret_of_another_does_not_end_the_upk
     async with keeping(stream(openai_stream()), tmp_path) as desk:
         secret = await desk.new_key()
         with_key(desk, name="thief", key=secret)
-        await desk.upkeep.look()
-        assert not desk.room.books.directory.file_is_new
+        await desk.maintenance.look()
+        assert not desk.room.accounting.directory.file_is_new
         other = await desk.new_key("other")
         assert (await desk.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
 
@@ -370,8 +370,8 @@ async def test_nothing_is_booked_to_a_workspace_that_the_store_has_not_told_of(t
         key = with_key(desk, name="new", key="sk-98765432109876543210", workspace="fresh")
         reply = await desk.gate.ask(model="m", key=key.key)
         assert (reply.status, error_of(reply)["code"], asked) == (503, "ledger_unavailable", [])
-        await desk.upkeep.look()
-        await desk.upkeep.look()
+        await desk.maintenance.look()
+        await desk.maintenance.look()
         assert (await desk.gate.ask(model="m", key=key.key)).status == 200
         booked = await desk.read(lambda conn: set(conn.scalars(select(ledger.c.workspace_id))))
         made = await desk.read(lambda conn: conn.scalar(select(workspaces.c.id).where(workspaces.c.name == "fresh")))

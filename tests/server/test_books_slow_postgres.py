@@ -93,7 +93,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 await ships.up.seen(4)
                 for _ in range(2):
                     valkey.execute("DEL", f"{{streamweir}}:t:{account}")  # as if a while had passed
-                    await central.room.books.correct()
+                    await central.room.accounting.correct()
                     assert await shared_of(central).used(account) == COST + 3 * HELD
                     for desk in (central, lonely):
                         assert error_of(await ask(desk.gate, secret))["code"] == "budget_exceeded"
@@ -106,7 +106,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 arbiter_of(lonely).renew([])
                 assert arbiter_of(lonely)._pinned == {}
                 valkey.execute("DEL", f"{{streamweir}}:t:{account}", f"{{streamweir}}:p:{account}")
-                await central.room.books.correct()
+                await central.room.accounting.correct()
                 await ships.assert_shared_agrees()
                 assert await ships.spent_and_held() == (4 * COST, 0)
 
@@ -200,7 +200,7 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
             replies = [asyncio.create_task(ask(desk.gate, secrets[2]))]
             await until(lambda: waiters(name_of(url)) == 1)
             replies += [asyncio.create_task(ask(desk.gate, secret)) for secret in secrets[:2]]
-            await until(lambda: len(desk.writer._docket._waiting) == 2)
+            await until(lambda: len(desk.writer._admission_queue._waiting) == 2)
             busy.wants_second.set()
             await tasks[0]
             await until(lambda: waiters(name_of(url)) == 1)

@@ -223,14 +223,14 @@ async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(
     data = tmp_path / "data"
     data.mkdir()
     url = await migrated_url(database, data)
-    async with looking_at(url, data) as books:
-        await books.store.write(lambda conn: open_default_workspace(conn, now_ms()))
+    async with looking_at(url, data) as accounting:
+        await accounting.store.write(lambda conn: open_default_workspace(conn, now_ms()))
         if limited == "key":
             spec = KeySpec(name="slow", rpm=5)
-            await books.store.write(lambda conn: create_key(conn, "default", spec, actor="test", at_ms=now_ms()))
+            await accounting.store.write(lambda conn: create_key(conn, "default", spec, actor="test", at_ms=now_ms()))
         else:
             paid = WorkspaceSpec(name="paid", prepaid=True)
-            await books.store.write(lambda conn: create_workspace(conn, paid, actor="test", at_ms=now_ms()))
+            await accounting.store.write(lambda conn: create_workspace(conn, paid, actor="test", at_ms=now_ms()))
     line = await refused(tmp_path, config(url), "--workers", "2")
     assert re.match(r"shared: is required: .*(slow|paid).* has a limit, and 2 workers need Valkey or Redis", line), line
 
@@ -257,8 +257,8 @@ async def test_the_admin_secret_is_shown_once_and_all_is_there_after_a_restart(d
         )  # what was written down before is in the database by then
         assert admin.status == 200
         assert b'"kept"' in admin.body
-        async with looking_at(url, data) as books:
-            rows = (await books.look()).rows
+        async with looking_at(url, data) as accounting:
+            rows = (await accounting.look()).rows
             assert rows.keys() == {reply.header("x-request-id"), models.header("x-request-id")}
     shutil.rmtree(data / "journal")
     async with serving(tmp_path, config(url)) as program:

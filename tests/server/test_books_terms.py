@@ -43,9 +43,9 @@ class Listener(MemoryLimiter):
 
 class Asker:
     def __init__(self, *, limits_are_kept: bool = True) -> None:
-        self.arbiter = Listener()
+        self.limiter = Listener()
         self.directory = KeyDirectory(KeyRing([]))
-        self.books = Accounting("here", self.directory, self.arbiter, limits_are_kept=limits_are_kept)
+        self.accounting = Accounting("here", self.directory, self.limiter, limits_are_kept=limits_are_kept)
 
     def credit(self, granted: int, *, prepaid: bool = True) -> None:
         state = WorkspaceState(id="w", name="team", prepaid=prepaid, granted=granted)
@@ -53,7 +53,7 @@ class Asker:
 
     async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> LimitRequest:
         asked = ReservationRequest(
-            request_id=f"r{len(self.arbiter.claims)}",
+            request_id=f"r{len(self.limiter.claims)}",
             at_ms=at_ms,
             key=key,
             dialect="openai",
@@ -64,8 +64,8 @@ class Asker:
             prompt_tokens=1,
             output_tokens=1,
         )
-        await self.books.open(asked)
-        return self.arbiter.claims[-1]
+        await self.accounting.open(asked)
+        return self.limiter.claims[-1]
 
 
 def limits_of(claim: LimitRequest) -> dict[str, int]:
@@ -133,39 +133,39 @@ def begun_asker() -> Asker:
     """Of a process that was started on the morning before `NOON_MS`."""
     asker = Asker()
     asker.credit(0, prepaid=False)
-    asker.books.know_all_from(NOON_MS // HOUR_MS)
+    asker.accounting.know_all_from(NOON_MS // HOUR_MS)
     return asker
 
 
 async def test_a_period_that_begins_while_the_process_runs_has_nothing_spent() -> None:
     asker = begun_asker()
     await asker.ask(KEY)
-    assert asker.arbiter.begun == [], "it began before: others may have spent in it"
+    assert asker.limiter.begun == [], "it began before: others may have spent in it"
     for at_ms in (NOON_MS + DAY_MS, NOON_MS + DAY_MS + HOUR_MS, NOON_MS + 2 * DAY_MS):
         await asker.ask(KEY, at_ms)
-    assert asker.arbiter.begun == [TOMORROW, LATER]
+    assert asker.limiter.begun == [TOMORROW, LATER]
 
 
 async def test_a_key_that_asks_for_the_first_time_has_spent_nothing_in_a_new_period() -> None:
     asker = begun_asker()
     await asker.ask(KEY, NOON_MS + DAY_MS)
-    assert asker.arbiter.begun == [TOMORROW]
+    assert asker.limiter.begun == [TOMORROW]
 
 
 @pytest.mark.parametrize("period", ["week", "month", "total"])
 async def test_a_longer_period_that_goes_on_is_looked_up(period: str) -> None:
     asker = begun_asker()
     await asker.ask(structs.replace(KEY, budget_period=period), NOON_MS + DAY_MS)
-    assert asker.arbiter.begun == []
+    assert asker.limiter.begun == []
 
 
 async def test_what_was_spent_without_a_budget_is_looked_up() -> None:
     asker = begun_asker()
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(KEY, NOON_MS + DAY_MS + HOUR_MS)
-    assert asker.arbiter.begun == []
+    assert asker.limiter.begun == []
     await asker.ask(KEY, NOON_MS + 2 * DAY_MS)
-    assert asker.arbiter.begun == [LATER]
+    assert asker.limiter.begun == [LATER]
 
 
 async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
@@ -173,7 +173,7 @@ async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(UNLIMITED, NOON_MS)
     await asker.ask(KEY, NOON_MS + DAY_MS)
-    assert asker.arbiter.begun == []
+    assert asker.limiter.begun == []
 
 
 async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,9 +182,9 @@ async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyP
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(structs.replace(UNLIMITED, id="l"), NOON_MS + DAY_MS)
     await asker.ask(KEY, NOON_MS + DAY_MS)
-    assert asker.arbiter.begun == []
+    assert asker.limiter.begun == []
     await asker.ask(KEY, NOON_MS + 2 * DAY_MS)
-    assert asker.arbiter.begun == [LATER]
+    assert asker.limiter.begun == [LATER]
 
 
 async def test_one_who_is_not_alone_looks_up_every_period() -> None:
@@ -192,4 +192,4 @@ async def test_one_who_is_not_alone_looks_up_every_period() -> None:
     asker.credit(0, prepaid=False)
     await asker.ask(KEY, NOON_MS)
     await asker.ask(KEY, NOON_MS + DAY_MS)
-    assert asker.arbiter.begun == []
+    assert asker.limiter.begun == []

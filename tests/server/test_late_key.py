@@ -183,7 +183,7 @@ async def chat_in_two_parts(ships: Fleet, secret: str) -> int:
         first = await client.head()
         if first.status != 100:
             return first.status
-        assert ships.gates[1].gateway.books.directory.find(secret) is not None
+        assert ships.gates[1].gateway.accounting.directory.find(secret) is not None
         await client.send(body)
         return (await client.response()).status
 
@@ -214,7 +214,7 @@ async def api(ships: Fleet, secret: str) -> int:
 async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> None:
     async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
         secret = await made_elsewhere(ships, scopes=("chat", "models", "admin"))
-        assert ships.gates[1].gateway.books.directory.find(secret) is None
+        assert ships.gates[1].gateway.accounting.directory.find(secret) is None
         assert await ask(ships, secret) == 200
         assert await ask(ships, secret_of(7)) == 401
 
@@ -222,7 +222,7 @@ async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> 
 async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
     async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
         gate, desk = ships.gates[1], ships.desks[1]
-        async with desk.upkeep._looking:  # somebody else looks, and takes his time
+        async with desk.maintenance._looking:  # somebody else looks, and takes his time
             async with await gate.connect() as client:
                 await client.send(get("/v1/models", secret_of(1)))
                 await until(lambda: bool(gate.gateway._late_keys._tasks))

@@ -291,7 +291,7 @@ def test_the_sum_over_workers() -> None:
 
 
 def test_the_books_of_several_are_as_late_as_the_latest() -> None:
-    texts = [Metrics(books=partial(books_of, number)).text() for number in (1, 2)]
+    texts = [Metrics(accounting=partial(books_of, number)).text() for number in (1, 2)]
     readings = read(merge(texts))
     assert readings["streamweir_books_waiting",] == 3
     assert readings["streamweir_books_lag_seconds",] == 1
@@ -334,7 +334,7 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     documented = {
         name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
-    metrics = Metrics(connections=lambda: [("openai", 0, 0)], books=lambda: books_of(1), task_ends={"writer": 0})
+    metrics = Metrics(connections=lambda: [("openai", 0, 0)], accounting=lambda: books_of(1), task_ends={"writer": 0})
     reading = Reading(opening=0, limit=inf, in_flight=0, refusals={"files": 1}, turns=Histogram((1.0,)))
     metrics.overload, metrics.queued = lambda: reading, lambda: [("127.0.0.1:8080", 0, 2048)]
     metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))

@@ -378,7 +378,7 @@ async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_a_key_that_was_revoked_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with keeping(NEVER, tmp_path) as desk:
         page, secret = await sign_in(desk.gate), await desk.new_key(dialect="bitseek")
-        directory = desk.room.books.directory
+        directory = desk.room.accounting.directory
         key = directory.find_id(desk.key_id(secret))
         assert key is not None
         async with held_up(desk, monkeypatch) as reached:

@@ -91,13 +91,13 @@ def test_an_answer_that_came_during_a_standstill_is_heard() -> None:
 
 def test_a_decision_that_came_during_a_standstill_counts() -> None:
     async def main() -> object:
-        docket = AdmissionQueue(lambda: None, lambda _: None)
+        admission_queue = AdmissionQueue(lambda: None, lambda _: None)
 
         def decide() -> None:
-            for question in list(docket.take()):
-                docket.answer(question, None)
+            for question in list(admission_queue.take()):
+                admission_queue.answer(question, None)
 
-        return await _with(docket.ask(hold("r1"), (), HOUR_S), answer_after_a_standstill(decide))
+        return await _with(admission_queue.ask(hold("r1"), (), HOUR_S), answer_after_a_standstill(decide))
 
     assert run_on_it(main) is None
 

@@ -270,25 +270,25 @@ async def api_on(
     def stop_key(key: Key) -> None:
         stopped.append(key.id)
 
-    upkeep = Maintenance(
-        room.store, room.books, room.node, stop_key=stop_key, stop_request=stopped.append, retention_days=30
+    maintenance = Maintenance(
+        room.store, room.accounting, room.node, stop_key=stop_key, stop_request=stopped.append, retention_days=30
     )
     clock = Clock()
     context = Context(
         store=room.store,
-        books=room.books,
+        accounting=room.accounting,
         setup=lambda: setup,
         is_secure=is_secure,
         playground=Playground(
-            books=room.books,
+            accounting=room.accounting,
             setup=lambda: setup,
             why_closed=lambda: None,
             refuse=_refuse,
             begin=_begin,
             is_secure=is_secure,
         ),
-        feed=LiveFeed(room.store, room.books, clock_ms=clock),
-        look=upkeep.look,
+        feed=LiveFeed(room.store, room.accounting, clock_ms=clock),
+        look=maintenance.look,
         clock_ms=clock,
     )
     api = Api(room, secret, context, clock, stopped)
@@ -297,7 +297,7 @@ async def api_on(
         yield api
     finally:
         await api.close()
-        await room.books.close(5.0)
+        await room.accounting.close(5.0)
         await room.close()
         for place in setup.providers.values():
             await place.upstream.close()

@@ -76,19 +76,19 @@ class Desk:
 
     @property
     def writer(self) -> Writer:
-        writer = self.room.books.writer
+        writer = self.room.accounting.writer
         assert writer is not None
         return writer
 
     @property
-    def arbiter(self) -> Limiter:
-        return self.room.books._arbiter
+    def limiter(self) -> Limiter:
+        return self.room.accounting._limiter
 
     @property
-    def upkeep(self) -> Maintenance:
-        upkeep = self.gate.gateway._upkeep
-        assert upkeep is not None
-        return upkeep
+    def maintenance(self) -> Maintenance:
+        maintenance = self.gate.gateway._maintenance
+        assert maintenance is not None
+        return maintenance
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Of a database that has everything which has been written down."""
@@ -99,7 +99,7 @@ class Desk:
         """As another process would."""
         made = await self.room.store.write(work)
         if self.looks:
-            await self.upkeep.look()
+            await self.maintenance.look()
         return made
 
     async def new_key(
@@ -111,7 +111,7 @@ class Desk:
         return made.secret
 
     def key_id(self, secret: str) -> str:
-        key = self.room.books.directory.find(secret)
+        key = self.room.accounting.directory.find(secret)
         assert key is not None
         return key.id
 
@@ -173,14 +173,14 @@ class Desk:
         """Besides: nothing is open, nothing is held, and memory agrees with the database."""
         await self.assert_sound()
         assert await self.open_ids() == []
-        assert self.room.books.open_count == 0
+        assert self.room.accounting.open_count == 0
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
-        arbiter = self.room.books._arbiter
-        assert isinstance(arbiter, MemoryLimiter)
+        limiter = self.room.accounting._limiter
+        assert isinstance(limiter, MemoryLimiter)
         for account in found:
             assert account.held == 0
-            assert arbiter._limits.used(account.id) in (None, account.spent), account.id
-        assert all(key.streams == 0 for key in arbiter._limits._keys.values())
+            assert limiter._limits.used(account.id) in (None, account.spent), account.id
+        assert all(key.streams == 0 for key in limiter._limits._keys.values())
 
 
 @asynccontextmanager

@@ -88,7 +88,7 @@ class Console:
 
     def flush(self) -> None:
         """Until the database has all that was written down."""
-        writer = room_of(self.gate).books.writer
+        writer = room_of(self.gate).accounting.writer
         assert writer is not None
         assert self.call(writer.flush(PATIENCE_S))
 

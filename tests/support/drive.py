@@ -177,12 +177,12 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         desk = Desk(gate, up)
         context = Context(
             store=desk.room.store,
-            books=desk.room.books,
+            accounting=desk.room.accounting,
             setup=lambda: gate.gateway.setup,
             is_secure=False,
             playground=gate.gateway._playground(),
-            feed=LiveFeed(desk.room.store, desk.room.books),
-            look=desk.upkeep.look,
+            feed=LiveFeed(desk.room.store, desk.room.accounting),
+            look=desk.maintenance.look,
         )
         api = Api(desk.room, admin, context, Clock(), [])
         stack.push_async_callback(api.close)

@@ -49,13 +49,13 @@ class Fleet:
     async def look(self) -> None:
         """Everyone knows what has changed."""
         for desk in self.desks:
-            await desk.upkeep.look()
+            await desk.maintenance.look()
 
     async def count_peers(self) -> None:
         """Everyone knows how many they are."""
         for desk in self.desks:
-            desk.upkeep._beat_at = 0.0
-            await desk.upkeep._give_sign()
+            desk.maintenance._beat_at = 0.0
+            await desk.maintenance._give_sign()
         assert {desk.room.node.peers for desk in self.desks} == {len(self.desks)}
 
     async def new_key(self, name: str = "key", workspace_id: str = "default", **spec: Any) -> str:
@@ -91,11 +91,11 @@ class Fleet:
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
         assert [account.id for account in found if account.held] == []
         for desk in self.desks:
-            assert desk.room.books.open_count == 0
+            assert desk.room.accounting.open_count == 0
             assert desk.writer.batcher.quarantined == 0
-            if isinstance(desk.arbiter, SharedLimiter):
-                assert desk.arbiter._is_local == set()
-                assert all(key.streams == 0 for key in desk.arbiter._local._keys.values())
+            if isinstance(desk.limiter, SharedLimiter):
+                assert desk.limiter._is_local == set()
+                assert all(key.streams == 0 for key in desk.limiter._local._keys.values())
 
     async def assert_shared_agrees(self) -> None:
         """Valkey says of every account what the database says, or nothing."""
@@ -118,9 +118,9 @@ def metric(gate: Gate, name: str) -> float:
 
 
 def arbiter_of(desk: Desk) -> SharedLimiter:
-    arbiter = desk.arbiter
-    assert isinstance(arbiter, SharedLimiter)
-    return arbiter
+    limiter = desk.limiter
+    assert isinstance(limiter, SharedLimiter)
+    return limiter
 
 
 def shared_of(desk: Desk) -> SharedLimits:
@@ -131,10 +131,10 @@ def shared_of(desk: Desk) -> SharedLimits:
 
 async def shared_is_told(desk: Desk) -> None:
     """Until Valkey has heard of all that this gateway had to tell it."""
-    arbiter = arbiter_of(desk)
+    limiter = arbiter_of(desk)
     async with asyncio.timeout(PATIENT_S):
-        while arbiter._tasks:
-            await asyncio.wait(set(arbiter._tasks))
+        while limiter._tasks:
+            await asyncio.wait(set(limiter._tasks))
 
 
 @asynccontextmanager

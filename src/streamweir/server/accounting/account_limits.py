@@ -38,7 +38,7 @@ class AccountLimitsCache:
     def __init__(self, begin: Callable[[str], None]) -> None:
         """`begin` is called with an account on which nothing can have been spent, for its period has only begun."""
         self._begin = begin
-        self._terms: dict[str, AccountLimits] = {}
+        self._account_limits: dict[str, AccountLimits] = {}
         self._new_from: int | None = None
         self._latest_hour = 0
 
@@ -47,16 +47,21 @@ class AccountLimitsCache:
         self._new_from = hour
 
     def of(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
-        terms = self._terms.get(key.id)
-        if terms is None or terms.key is not key or terms.hour != at_ms // _HOUR_MS or terms.workspace != workspace:
-            terms = self._make(key, workspace, at_ms)
-        return terms
+        account_limits = self._account_limits.get(key.id)
+        if (
+            account_limits is None
+            or account_limits.key is not key
+            or account_limits.hour != at_ms // _HOUR_MS
+            or account_limits.workspace != workspace
+        ):
+            account_limits = self._make(key, workspace, at_ms)
+        return account_limits
 
     def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS
-        before = self._terms.get(key.id)
-        if before is None and len(self._terms) >= _MOST_TERMS:
-            self._terms.clear()
+        before = self._account_limits.get(key.id)
+        if before is None and len(self._account_limits) >= _MOST_TERMS:
+            self._account_limits.clear()
             if self._new_from is not None:
                 self._new_from = max(self._new_from, self._latest_hour + 1)
         self._latest_hour = max(self._latest_hour, hour)
@@ -67,10 +72,10 @@ class AccountLimitsCache:
         accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
         tallies = tuple(account for account in accounts if account not in drawn)
         latest_hour = hour if before is None else max(hour, before.latest_hour)
-        terms = self._terms[key.id] = AccountLimits(
+        account_limits = self._account_limits[key.id] = AccountLimits(
             key, limits_of(key), workspace, hour, draws, tallies, bool(draws) or key.has_limits, latest_hour
         )
-        return terms
+        return account_limits
 
     def _is_new(self, account: str, before: AccountLimits | None) -> bool:
         """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after

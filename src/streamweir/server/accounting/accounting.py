@@ -61,7 +61,7 @@ class Accounting:
         self,
         instance: str,
         directory: KeyDirectory,
-        arbiter: Limiter,
+        limiter: Limiter,
         writer: Writer | None = None,
         hold_tokens: int = HOLD_TOKENS,
         limits_are_kept: bool = True,
@@ -77,11 +77,11 @@ class Accounting:
         self.directory = directory
         self.writer = writer
         self._progress = None if writer is None else ProgressInterval(writer)
-        self._arbiter = arbiter
+        self._limiter = limiter
         self._hold_tokens = hold_tokens
         self.limits_are_kept = limits_are_kept
         self._open: dict[str, Reservation] = {}
-        self._terms = AccountLimitsCache(arbiter.begin)
+        self._account_limits = AccountLimitsCache(limiter.begin)
         self._renew_s = renew_s
         self._decision_s = decision_s
         self._renewed_at = time.monotonic()
@@ -94,7 +94,7 @@ class Accounting:
     def know_all_from(self, hour: int) -> None:
         """From this hour (Unix) on nobody but this process spends anything: of a period that begins then or later it
         knows what its keys have spent, without asking the database."""
-        self._terms.know_all_from(hour)
+        self._account_limits.know_all_from(hour)
 
     @property
     def open_count(self) -> int:
@@ -103,103 +103,109 @@ class Accounting:
     @property
     def is_degraded(self) -> bool:
         """Limits are counted here alone, though others serve as well and there is a Valkey to count in."""
-        return self._arbiter.is_degraded
+        return self._limiter.is_degraded
 
     def peek(self, key: Key) -> None:
         """Refuses by the head alone what cannot be let in. Raises `Refusal`."""
         if not key.has_limits:
             return
-        decision = self._arbiter.peek(key)
+        decision = self._limiter.peek(key)
         if decision is not None and decision.refusal is not None:
             raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
 
     async def open(self, asked: ReservationRequest) -> tuple[Reservation, Headers]:
         """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Reservation.written`."""
-        terms = self._terms_of(asked)
-        if terms.draws:
-            booking, ruling = await self._reserve_within(asked, terms)
+        account_limits = self._terms_of(asked)
+        if account_limits.draws:
+            reservation, ruling = await self._reserve_within(asked, account_limits)
         else:
             answer = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
-            booking = self._book(asked, terms, Size(asked.prompt_tokens, answer), None)
-            ruling = await self._reserve(booking)
+            reservation = self._book(asked, account_limits, Size(asked.prompt_tokens, answer), None)
+            ruling = await self._reserve(reservation)
         headers = headers_of(ruling.decision)
         code = ruling.decision.refusal or ruling.code
         if code is not None:
             raise Refusal(_error_of(code, ruling.decision, asked.key), headers)
-        booking.ticket = ruling.ticket
+        reservation.ticket = ruling.ticket
         if self.writer is not None and not ruling.is_booked:
             try:
-                booking.ticket = self.writer.put(booking.hold)
+                reservation.ticket = self.writer.put(reservation.hold)
             except JournalUnavailable:
-                self._arbiter.release(asked.request_id)
+                self._limiter.release(asked.request_id)
                 raise Refusal(unavailable()) from None
-        self._open[asked.request_id] = booking
-        return booking, headers
+        self._open[asked.request_id] = reservation
+        return reservation, headers
 
-    def withdraw(self, booking: Reservation) -> None:
+    def withdraw(self, reservation: Reservation) -> None:
         """The journal did not take its hold: it has never been opened."""
-        booking.is_settled = True
-        self._open.pop(booking.hold.request_id, None)
-        self._arbiter.release(booking.hold.request_id)
+        reservation.is_settled = True
+        self._open.pop(reservation.hold.request_id, None)
+        self._limiter.release(reservation.hold.request_id)
 
-    async def extend(self, booking: Reservation, needed: int) -> bool:
+    async def extend(self, reservation: Reservation, needed: int) -> bool:
         """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it.
 
         False: what is needed cannot be held. True without a hold where the reservation covers it already.
         """
-        covered = booking.allowance or 0
-        step = booking.step or self._hold_tokens
+        covered = reservation.allowance or 0
+        step = reservation.step or self._hold_tokens
         sizes = extension_sizes(covered, needed, step)
         for allowance in sizes:
-            if booking.is_settled:
+            if reservation.is_settled:
                 return False
-            if await self._hold_more(booking, allowance):
-                booking.allowance, booking.step = allowance, min(step, allowance - covered)
+            if await self._hold_more(reservation, allowance):
+                reservation.allowance, reservation.step = allowance, min(step, allowance - covered)
                 return True
         return not sizes
 
-    async def _hold_more(self, booking: Reservation, allowance: int) -> bool:
-        asked = booking.asked
-        amount = (asked.quote.hold(booking.prompt_tokens, allowance, asked.service_tier) or 0) - booking.held
+    async def _hold_more(self, reservation: Reservation, allowance: int) -> bool:
+        asked = reservation.asked
+        amount = (asked.quote.hold(reservation.prompt_tokens, allowance, asked.service_tier) or 0) - reservation.held
         if amount <= 0:
             return True  # it is held already, even where the account is overspent by now
-        booking.extensions += 1
-        entry = Extend(request_id=booking.hold.request_id, at_ms=now_ms(), number=booking.extensions, amount=amount)
-        if not await self._arbiter.extend(entry, self._renewed(booking)):
+        reservation.extensions += 1
+        entry = Extend(
+            request_id=reservation.hold.request_id, at_ms=now_ms(), number=reservation.extensions, amount=amount
+        )
+        if not await self._limiter.extend(entry, self._renewed(reservation)):
             return False
-        if self.writer is not None and not booking.is_settled:
+        if self.writer is not None and not reservation.is_settled:
             self.writer.put(entry, must=True)
-        booking.held += amount
+        reservation.held += amount
         return True
 
-    def _renewed(self, booking: Reservation) -> LimitRequest:
+    def _renewed(self, reservation: Reservation) -> LimitRequest:
         """By the limits of this moment: there may have been credit since, or a larger budget."""
-        key = self.directory.newest(booking.asked.key)
-        draws = {draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), booking.asked.at_ms)}
+        key = self.directory.newest(reservation.asked.key)
+        draws = {
+            draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), reservation.asked.at_ms)
+        }
         return structs.replace(
-            booking.claim, draws=tuple([draws.get(draw.account, draw) for draw in booking.claim.draws])
+            reservation.claim, draws=tuple([draws.get(draw.account, draw) for draw in reservation.claim.draws])
         )
 
-    def settle(self, booking: Reservation, facts: RequestRecord) -> None:
+    def settle(self, reservation: Reservation, facts: RequestRecord) -> None:
         """Exactly once. Completes the facts by what it cost."""
-        if booking.is_settled:
+        if reservation.is_settled:
             return
-        booking.is_settled = True
-        booking.progress = None  # it holds the attempt
-        self._open.pop(booking.hold.request_id, None)
+        reservation.is_settled = True
+        reservation.progress = None  # it holds the attempt
+        self._open.pop(reservation.hold.request_id, None)
         usage = facts.usage
-        facts.held = booking.held
+        facts.held = reservation.held
         # What a provider could not be asked for it has not given; else it is what was asked, unless it says otherwise.
         if facts.service_tier is None and "service_tier" not in facts.dropped:
-            facts.service_tier = booking.asked.service_tier
-        facts.cost, rates = booking.reckon(facts.target, usage, facts.service_tier)
+            facts.service_tier = reservation.asked.service_tier
+        facts.cost, rates = reservation.reckon(facts.target, usage, facts.service_tier)
         facts.rates = rates.text if rates is not None else None
         facts.settled_s = time.monotonic() - facts.arrived_s
-        facts.price_version = booking.asked.quote.version
-        facts.workspace_id = booking.workspace_id
-        self._arbiter.settle(booking.hold.request_id, usage.total_tokens if usage is not None else 0, facts.cost or 0)
+        facts.price_version = reservation.asked.quote.version
+        facts.workspace_id = reservation.workspace_id
+        self._limiter.settle(
+            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, facts.cost or 0
+        )
         if self.writer is not None:
-            self.writer.put(self._settlement(booking, row_of(facts, self.instance), usage), must=True)
+            self.writer.put(self._settlement(reservation, row_of(facts, self.instance), usage), must=True)
 
     def refused(self, facts: RequestRecord) -> None:
         """A request that held nothing. Who sent no good key leaves no row: strangers do not fill the database."""
@@ -222,10 +228,10 @@ class Accounting:
 
     def _write_progress(self, pace: ProgressInterval) -> None:
         rows, times = [], []
-        for request_id, booking in self._open.items():
-            stand = booking.progress() if booking.progress is not None else None
-            if stand is not None and stand != booking.told:
-                booking.told = stand
+        for request_id, reservation in self._open.items():
+            stand = reservation.progress() if reservation.progress is not None else None
+            if stand is not None and stand != reservation.told:
+                reservation.told = stand
                 rows.append((request_id, short(stand.target), stand.tokens))
                 times.append((stand.first_ms, stand.last_ms))
         if rows and self.writer is not None:
@@ -235,43 +241,43 @@ class Accounting:
 
     def renew_leases(self) -> None:
         """Once a second: what is reserved stays so, and this process is known to be alive."""
-        self._arbiter.beat()
+        self._limiter.beat()
         if time.monotonic() - self._renewed_at >= self._renew_s:
             self._renewed_at = time.monotonic()
-            self._arbiter.renew(self._open)
+            self._limiter.renew(self._open)
 
     def instance_ended(self, instance: str) -> None:
         """Another process is known to be dead: what it has reserved is free again."""
-        self._arbiter.instance_ended(instance)
+        self._limiter.instance_ended(instance)
 
     async def correct(self) -> None:
         """From time to time: what is shared is held against the ledger. Raises `StoreUnavailable`."""
-        await self._arbiter.correct()
+        await self._limiter.correct()
 
     async def close(self, timeout_s: float) -> bool:
         """Everything that is settled goes to the database. False: not in that time, and the journal has the rest."""
         await asyncio.gather(*self._undoing)
-        await self._arbiter.close()
+        await self._limiter.close()
         return self.writer is None or await self.writer.close(timeout_s)
 
-    async def _reserve(self, booking: Reservation) -> LimitDecision:
-        decision = self._arbiter.reserve_at_once(booking.claim, booking.hold)
-        return LimitDecision(decision=decision) if decision is not None else await self._rule(booking)
+    async def _reserve(self, reservation: Reservation) -> LimitDecision:
+        decision = self._limiter.reserve_at_once(reservation.claim, reservation.hold)
+        return LimitDecision(decision=decision) if decision is not None else await self._rule(reservation)
 
     async def _reserve_within(
-        self, asked: ReservationRequest, terms: AccountLimits
+        self, asked: ReservationRequest, account_limits: AccountLimits
     ) -> tuple[Reservation, LimitDecision]:
         """Where money is limited: as large as is wanted, or as large as fits, or what is refused."""
         need = self._need_of(asked)
-        left = await self._left(terms) if need.limit is None else None
+        left = await self._left(account_limits) if need.limit is None else None
         wanted = size = wanted_size(need, asked.quote, left)
         prompt = need.prompt
         for is_last in (False, False, True):  # others may take what is left meanwhile
-            booking = self._book(asked, terms, size, need)
-            ruling = await self._reserve(booking)
+            reservation = self._book(asked, account_limits, size, need)
+            ruling = await self._reserve(reservation)
             if is_last or (ruling.decision.refusal or ruling.code) not in _OF_MONEY:
                 break
-            left = await self._left(terms, exactly=True)
+            left = await self._left(account_limits, exactly=True)
             if left is None or fitting_size(need, wanted, asked.quote, left, prompt // LONGEST_TOKEN) is None:
                 break  # no count of the prompt could help
             if prompt == need.prompt and asked.measure is not None:
@@ -280,11 +286,11 @@ class Accounting:
             if smaller is None:
                 break
             size = smaller
-        return booking, ruling
+        return reservation, ruling
 
-    async def _left(self, terms: AccountLimits, *, exactly: bool = False) -> int | None:
+    async def _left(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
         try:
-            return await self._arbiter.left(terms.draws, exactly=exactly)
+            return await self._limiter.left(account_limits.draws, exactly=exactly)
         except GatewayFault as error:
             raise Refusal(error) from None
 
@@ -300,14 +306,16 @@ class Accounting:
         workspace = self.directory.workspace_of(key)
         if workspace.is_awaited:
             raise Refusal(unavailable())
-        terms = self._terms.of(key, workspace, asked.at_ms)
-        if terms.is_limited and not self.limits_are_kept:
+        account_limits = self._account_limits.of(key, workspace, asked.at_ms)
+        if account_limits.is_limited and not self.limits_are_kept:
             raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
-        return terms
+        return account_limits
 
-    def _book(self, asked: ReservationRequest, terms: AccountLimits, size: Size, need: Need | None) -> Reservation:
+    def _book(
+        self, asked: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
+    ) -> Reservation:
         """`need` is None where nothing limits the money."""
-        key, workspace, draws = asked.key, terms.workspace, terms.draws
+        key, workspace, draws = asked.key, account_limits.workspace, account_limits.draws
         output_tokens = size.answer + (need.besides if need is not None else 0)
         amount = asked.quote.hold(size.prompt, output_tokens, asked.service_tier)
         if amount is None and draws:
@@ -336,51 +344,51 @@ class Accounting:
             tokens=asked.prompt_tokens + min(usual, output_tokens),
             amount=hold.amount,
             draws=draws,
-            tallies=terms.tallies,
-            **terms.limits,
+            tallies=account_limits.tallies,
+            **account_limits.limits,
         )
-        booking = Reservation(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
+        reservation = Reservation(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
         if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
-            booking.allowance, booking.choices = output_tokens, need.choices
-            booking.limit, booking.flags = limit_of(need, size)
-        return booking
+            reservation.allowance, reservation.choices = output_tokens, need.choices
+            reservation.limit, reservation.flags = limit_of(need, size)
+        return reservation
 
-    async def _rule(self, booking: Reservation) -> LimitDecision:
+    async def _rule(self, reservation: Reservation) -> LimitDecision:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
-        task = asyncio.get_running_loop().create_task(self._arbiter.reserve(booking.claim, booking.hold))
+        task = asyncio.get_running_loop().create_task(self._limiter.reserve(reservation.claim, reservation.hold))
         try:
             return await asyncio.shield(task)
         except GatewayFault as error:
             raise Refusal(error) from None
         except asyncio.CancelledError:
-            self._leaving[booking.hold.request_id] = None
-            undoing = asyncio.get_running_loop().create_task(self._undo(booking, task))
+            self._leaving[reservation.hold.request_id] = None
+            undoing = asyncio.get_running_loop().create_task(self._undo(reservation, task))
             self._undoing.add(undoing)
             undoing.add_done_callback(self._undoing.discard)
             raise
 
-    async def _undo(self, booking: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
+    async def _undo(self, reservation: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
         await asyncio.wait({task})
-        facts = self._leaving.pop(booking.hold.request_id)
+        facts = self._leaving.pop(reservation.hold.request_id)
         ruling = task.result() if not task.cancelled() and task.exception() is None else None
         if ruling is not None and ruling.decision.refusal is None and ruling.code is None:
-            self._arbiter.release(booking.hold.request_id)
+            self._limiter.release(reservation.hold.request_id)
             if ruling.is_booked and self.writer is not None:
-                self.writer.put(self._settle_left(booking, facts), must=True)
+                self.writer.put(self._settle_left(reservation, facts), must=True)
                 return
         if facts is not None:
             self.refused(facts)
 
-    def _settle_left(self, booking: Reservation, facts: RequestRecord | None) -> Settle:
+    def _settle_left(self, reservation: Reservation, facts: RequestRecord | None) -> Settle:
         if facts is None:
-            return abandoned(booking.hold)
-        facts.held, facts.cost, facts.workspace_id = booking.held, 0, booking.workspace_id
-        return self._settlement(booking, row_of(facts, self.instance), None)
+            return abandoned(reservation.hold)
+        facts.held, facts.cost, facts.workspace_id = reservation.held, 0, reservation.workspace_id
+        return self._settlement(reservation, row_of(facts, self.instance), None)
 
-    def _settlement(self, booking: Reservation, row: Row, usage: Usage | None) -> Settle:
+    def _settlement(self, reservation: Reservation, row: Row, usage: Usage | None) -> Settle:
         return Settle(
             row=row,
-            account=booking.hold.account,
+            account=reservation.hold.account,
             cached_tokens=(usage.cache_read or 0) if usage is not None else 0,
             reasoning_tokens=(usage.reasoning or 0) if usage is not None else 0,
             frees_idempotency=usage is None,

@@ -53,7 +53,7 @@ class Maintenance:
     def __init__(
         self,
         store: Store,
-        books: Accounting,
+        accounting: Accounting,
         node: Node,
         *,
         stop_key: Callable[[Key], None],
@@ -67,7 +67,7 @@ class Maintenance:
         `background`: who keeps its tasks running; None: nobody is told when that is needed.
         """
         self._store = store
-        self._books = books
+        self._accounting = accounting
         self._node = node
         self._stop_key = stop_key
         self._stop_request = stop_request
@@ -107,12 +107,12 @@ class Maintenance:
     async def _note_progress(self) -> None:
         while True:
             await asyncio.sleep(self._pace.tick_s)
-            self._books.note_progress()
+            self._accounting.note_progress()
 
     async def _renew_leases(self) -> None:
         while True:
             await asyncio.sleep(self._pace.tick_s)
-            self._books.renew_leases()
+            self._accounting.renew_leases()
 
     async def _refresh(self) -> None:
         while True:
@@ -151,7 +151,7 @@ class Maintenance:
             await self._look()
 
     async def _look(self) -> None:
-        directory, instance = self._books.directory, self._node.instance
+        directory, instance = self._accounting.directory, self._node.instance
 
         def read(conn: Connection) -> tuple[store_directory.Changes, list[str]]:
             return store_directory.changes_since(conn, directory.version), cancelled(conn, instance)
@@ -166,7 +166,7 @@ class Maintenance:
 
     async def mirror_file(self) -> None:
         """The keys and workspaces of the operator's file, for whoever looks them up."""
-        directory = self._books.directory
+        directory = self._accounting.directory
         ring, at_ms = directory.file_keys, now_ms()
         try:
             await self._store.write(lambda conn: put_file_keys(conn, list(ring), at_ms=at_ms))
@@ -205,7 +205,7 @@ class Maintenance:
         self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
         dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
         await settle_dead_instances(self._store, dead)
-        await self._books.correct()
+        await self._accounting.correct()
 
 
 async def heartbeat(store: Store, node: Node, silent_s: float) -> None:

@@ -23,7 +23,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     """A request that is over, and what is still to be done for it."""
 
     facts: RequestRecord
-    booking: Reservation | None = None
+    reservation: Reservation | None = None
     count: Callable[[], Settlement] | None = None
     """Counts what nobody reported. For a thread."""
     estimate: Callable[[], Settlement] | None = None
@@ -35,14 +35,14 @@ class Ended(Struct, frozen=True, kw_only=True):
 class Settlements:
     def __init__(
         self,
-        books: Accounting,
+        accounting: Accounting,
         contents: ContentQueue | None,
         executor: Executor,
         report: Callable[[RequestRecord], None],
         fault: Callable[[BaseException, str], None],
     ) -> None:
         """`report` is told of every request, once, when its facts are complete; `fault` of a bug, with the id."""
-        self._books = books
+        self._accounting = accounting
         self._contents = contents
         self._executor = executor
         self._report = report
@@ -93,8 +93,8 @@ class Settlements:
             self._idle.set()
 
     def _finish(self, ended: Ended) -> None:
-        if ended.booking is not None:
-            self._books.settle(ended.booking, ended.facts)
+        if ended.reservation is not None:
+            self._accounting.settle(ended.reservation, ended.facts)
         else:
-            self._books.refused(ended.facts)
+            self._accounting.refused(ended.facts)
         self._report(ended.facts)

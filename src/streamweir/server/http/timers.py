@@ -34,8 +34,8 @@ class TimerQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf
 
-    def add(self, when: float, alarm: "DeadlineTimer") -> None:
-        heappush(self._heap, (when, next(self._order), alarm))
+    def add(self, when: float, timer: "DeadlineTimer") -> None:
+        heappush(self._heap, (when, next(self._order), timer))
         if when < self._due:
             self._wait(when)
 
@@ -62,9 +62,9 @@ class TimerQueue:
         self._timer, self._due = None, inf
         now = loop.time() + SLACK_S
         while self._heap and self._heap[0][0] <= now:
-            when, _, alarm = heappop(self._heap)
-            if alarm.due == when:
-                loop.call_soon(alarm.ring)  # so that what goes wrong with one does not keep the others from ringing
+            when, _, timer = heappop(self._heap)
+            if timer.due == when:
+                loop.call_soon(timer.ring)  # so that what goes wrong with one does not keep the others from ringing
             else:
                 self._stale -= 1
         if self._heap:

@@ -63,7 +63,7 @@ class AccountingRuntime(Struct, kw_only=True):
     """What belongs together while the process lives. `Gateway` closes the books, `close` all that is behind them."""
 
     store: Store
-    books: Accounting
+    accounting: Accounting
     node: Node
     journal: Journal
     contents: ContentQueue
@@ -72,7 +72,7 @@ class AccountingRuntime(Struct, kw_only=True):
     background: BackgroundTasks
 
     def reading(self) -> AccountingReading:
-        writer = self.books.writer
+        writer = self.accounting.writer
         assert writer is not None  # noqa: S101 (for the type checker)
         return AccountingReading(
             waiting=writer.waiting,
@@ -80,7 +80,7 @@ class AccountingRuntime(Struct, kw_only=True):
             journal_bytes=self.journal.unapplied_bytes,
             refused=writer.refused + self.journal.refused,
             content_dropped=self.contents.dropped,
-            is_degraded=self.books.is_degraded,
+            is_degraded=self.accounting.is_degraded,
         )
 
     async def close(self) -> None:
@@ -155,7 +155,7 @@ def _explained(reason: Exception, data_dir: Path) -> ConfigError:
 async def _leave(store: Store | None, lock: DatabaseLock | None, room: AccountingRuntime | None) -> None:
     """Books that could not be opened leave nothing open."""
     if room is not None:
-        await room.books.close(0.0)
+        await room.accounting.close(0.0)
         await room.journal.close()
     if store is not None:
         await store.close()
@@ -190,16 +190,16 @@ def _make_runtime(
     writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
     shared = _open_shared(config, pace, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
-    arbiter: Limiter
+    limiter: Limiter
     if decides_alone:
-        arbiter = MemoryLimiter(store, writer, pace.decision_s)
+        limiter = MemoryLimiter(store, writer, pace.decision_s)
     else:
-        arbiter = SharedLimiter(store, writer, shared, lambda: node.peers, pace.decision_s)
+        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, pace.decision_s)
     limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
-    books = Accounting(
+    accounting = Accounting(
         node.instance,
         KeyDirectory(key_ring(config), pace.unseen_s),
-        arbiter,
+        limiter,
         writer,
         hold_tokens=config.store.hold_tokens,
         limits_are_kept=limits_are_kept,
@@ -209,7 +209,7 @@ def _make_runtime(
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
     return AccountingRuntime(
         store=store,
-        books=books,
+        accounting=accounting,
         node=node,
         journal=journal,
         contents=contents,
@@ -242,23 +242,23 @@ def _open_shared(config: Config, pace: Intervals, node: Node) -> SharedLimits | 
 
 
 async def _enter(room: AccountingRuntime, data_dir: Path) -> None:
-    store, books, node = room.store, room.books, room.node
-    writer = books.writer
+    store, accounting, node = room.store, room.accounting, room.node
+    writer = accounting.writer
     assert writer is not None  # noqa: S101 (for the type checker)
     room.journal.open()
     await heartbeat(store, node, room.pace.silent_s)
     for dead in orphaned_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
-        books.instance_ended(dead.instance)
+        accounting.instance_ended(dead.instance)
     if room.lock is not None and not room.lock.shared:  # nobody else can be alive
         await settle_dead_instances(store, await store.read(lambda conn: other_instances(conn, node.instance)))
-    await store.write(lambda conn: put_file_keys(conn, list(books.directory.file_keys), at_ms=now_ms()))
-    books.directory.file_is_new = False
-    books.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
+    await store.write(lambda conn: put_file_keys(conn, list(accounting.directory.file_keys), at_ms=now_ms()))
+    accounting.directory.file_is_new = False
+    accounting.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
     if room.lock is not None and not room.lock.shared:
         # Not by this clock alone: it may have been ahead when others wrote here.
         latest_ms = max(now_ms(), await store.read(latest_use))
-        books.know_all_from(latest_ms // HOUR_MS + 1)
+        accounting.know_all_from(latest_ms // HOUR_MS + 1)
     writer.start(room.background)
     room.contents.start(room.background)
 

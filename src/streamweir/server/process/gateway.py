@@ -102,7 +102,7 @@ class Gateway:
         self._open_local = open_local
         self._setup = build_runtime_config(config, open_local, prices=prices)
         self.room = room
-        self.books = room.books if room is not None else without_store(KeyDirectory(self._setup.keys))
+        self.accounting = room.accounting if room is not None else without_store(KeyDirectory(self._setup.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.readiness = Readiness()
@@ -111,10 +111,10 @@ class Gateway:
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
-        self._settlements = Settlements(self.books, contents, self._parser, self._tell, log.log_fault)
+        self._settlements = Settlements(self.accounting, contents, self._parser, self._tell, log.log_fault)
         self.metrics = Metrics(
             connections=lambda: connections_of(self._setup),
-            books=room.reading if room is not None else None,
+            accounting=room.reading if room is not None else None,
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
@@ -123,20 +123,20 @@ class Gateway:
         self._ends = EarlyResponses(
             self._settlements,
             self.metrics,
-            self.books.directory,
+            self.accounting.directory,
             lambda: self._setup,
             is_secure=self._is_secure,
         )
         self._overload = Overload(
             target_s=config.server.limits.turn_s,
-            find_key=self.books.directory.find,
+            find_key=self.accounting.directory.find,
             frontend=lambda: self._setup.frontend,
             free_files=lambda: close_idle(self._setup),
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
         self._conversations = RequestRegistry(
-            books=self.books,
+            accounting=self.accounting,
             vocabularies=Vocabularies(self._parser),
             parser=self._parser,
             settlements=self._settlements,
@@ -144,11 +144,13 @@ class Gateway:
             watch=self._watch,
             overload=self._overload,
         )
-        self._upkeep = self._keep_up(room, config) if room is not None else None
-        lookup = KeyLookup(self.books.directory, self._upkeep.look) if self._upkeep is not None else None
+        self._maintenance = self._keep_up(room, config) if room is not None else None
+        lookup = KeyLookup(self.accounting.directory, self._maintenance.look) if self._maintenance is not None else None
         self._late_keys = KeyWaits(lookup, self, self._ends.left)
         self._feed = (
-            LiveFeed(room.store, room.books, pace=room.pace, background=self.background) if room is not None else None
+            LiveFeed(room.store, room.accounting, pace=room.pace, background=self.background)
+            if room is not None
+            else None
         )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
@@ -181,23 +183,23 @@ class Gateway:
         self._watch.clock = self.server.clock
 
     def _api(self, file: Path | None) -> Context | None:
-        if self.room is None or self._upkeep is None or self._feed is None:
+        if self.room is None or self._maintenance is None or self._feed is None:
             return None
         return Context(
             store=self.room.store,
-            books=self.books,
+            accounting=self.accounting,
             setup=lambda: self._setup,
             is_secure=self._is_secure,
             playground=self._playground(),
             feed=self._feed,
-            look=self._upkeep.look,
+            look=self._maintenance.look,
             look_up=self._late_keys.find,
             file=str(file.absolute()) if file is not None else None,
         )
 
     def _playground(self) -> Playground:
         return Playground(
-            books=self.books,
+            accounting=self.accounting,
             setup=lambda: self._setup,
             why_closed=self._why_closed,
             refuse=self._ends.answer,
@@ -230,13 +232,13 @@ class Gateway:
 
     async def open(self) -> None:
         self._lag.start()
-        if self._upkeep is not None:
-            self._upkeep.start()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def _keep_up(self, room: AccountingRuntime, config: Config) -> Maintenance:
         return Maintenance(
             room.store,
-            room.books,
+            room.accounting,
             room.node,
             stop_key=self._conversations.stop_key,
             stop_request=self._conversations.stop_request,
@@ -258,7 +260,7 @@ class Gateway:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
         old, self._setup = self._setup, build_runtime_config(config, self._open_local, self._setup)
         kept = {id(place.upstream) for place in self._setup.providers.values()}
-        self.books.directory.use_file_keys(self._setup.keys)
+        self.accounting.directory.use_file_keys(self._setup.keys)
         if self.room is not None:
             self.room.contents.redactor = redactor_of(config, old.config)
         self.server.limits = http_limits_of(config)
@@ -320,11 +322,11 @@ class Gateway:
             self._health.stop()
 
     async def _close_books(self) -> None:
-        if self._upkeep is not None:
-            await self._upkeep.stop()
-        is_written = await self.books.close(self.room.pace.flush_s if self.room is not None else 0.0)
-        if self._upkeep is not None and is_written:
-            await self._upkeep.retire()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
+        is_written = await self.accounting.close(self.room.pace.flush_s if self.room is not None else 0.0)
+        if self._maintenance is not None and is_written:
+            await self._maintenance.retire()
         if self.room is not None:
             await self.room.close()
 
@@ -337,7 +339,7 @@ class Gateway:
             self.serve(request, response)
             return True
         try:
-            admission = admit(request, where, self._setup, self.books, self._why_closed(), time.time())
+            admission = admit(request, where, self._setup, self.accounting, self._why_closed(), time.time())
             if where.resource is Resource.CHAT:
                 self._must_have_room(admission.key)
             request.admitted = admission
@@ -367,8 +369,10 @@ class Gateway:
             elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
             elif admission.where.resource is Resource.CHAT:
-                if admission.generation != self.books.directory.generation:  # it may have been revoked within the body
-                    admission = admit(request, admission.where, admission.setup, self.books, None, time.time())
+                if (
+                    admission.generation != self.accounting.directory.generation
+                ):  # it may have been revoked within the body
+                    admission = admit(request, admission.where, admission.setup, self.accounting, None, time.time())
                 if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
                     self._must_have_room(admission.key)
                 self._conversations.begin(request, response, admission)
@@ -440,7 +444,7 @@ class Gateway:
         return await self.gather_metrics() if self.gather_metrics is not None else self.metrics_text()
 
     def _may_read_metrics(self, request: Request) -> StreamweirError | None:
-        return may_read_metrics(request, self._setup, self.books.directory, time.time())
+        return may_read_metrics(request, self._setup, self.accounting.directory, time.time())
 
     def _hold_body(self, request: Request, scope: Scope) -> None:
         self.bodies.hold(request, actor_of(scope).name)

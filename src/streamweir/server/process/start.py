@@ -184,7 +184,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
         listen_for_probes=gateway.listen_for_probes,
         reload=reload,
         instance=room.node.instance if room is not None else None,
-        instance_ended=gateway.books.instance_ended,
+        instance_ended=gateway.accounting.instance_ended,
     )
 
 

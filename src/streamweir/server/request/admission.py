@@ -73,7 +73,7 @@ def admit(
     request: Request,
     where: ResourcePath,
     setup: RuntimeConfig,
-    books: Accounting,
+    accounting: Accounting,
     closed: GatewayFault | None,
     now: float,
 ) -> Admission:
@@ -86,8 +86,8 @@ def admit(
         raise Refusal(error, (("allow", ", ".join(allowed)),))
     if closed is not None:
         raise Refusal(closed)
-    key = authenticate(request.headers, books.directory, now)
-    return _enter(key, where.resource, where, request.headers, setup, books)
+    key = authenticate(request.headers, accounting.directory, now)
+    return _enter(key, where.resource, where, request.headers, setup, accounting)
 
 
 def admit_as(
@@ -95,15 +95,15 @@ def admit_as(
     frontend: Frontend | None,
     headers: Mapping[str, str],
     setup: RuntimeConfig,
-    books: Accounting,
+    accounting: Accounting,
     closed: GatewayFault | None,
     now: float,
 ) -> Admission:
     """To chat as a key, for somebody who has a say in it and need not know its secret. Raises `Refusal`, as `admit`."""
     if closed is not None:
         raise Refusal(closed)
-    _check_key(key, books.directory, now)
-    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, setup, books)
+    _check_key(key, accounting.directory, now)
+    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, setup, accounting)
 
 
 def _enter(
@@ -112,19 +112,19 @@ def _enter(
     where: ResourcePath,
     headers: Mapping[str, str],
     setup: RuntimeConfig,
-    books: Accounting,
+    accounting: Accounting,
 ) -> Admission:
     if resource not in key.scopes:
         raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
     if resource is Resource.CHAT:
         _check_form(headers)
-        books.peek(key)
+        accounting.peek(key)
     return Admission(
         setup=setup,
         frontend=where.frontend or own_frontend(key) or setup.frontend,
         key=key,
         where=where,
-        generation=books.directory.generation,
+        generation=accounting.directory.generation,
     )
 
 

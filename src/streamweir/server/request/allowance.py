@@ -27,33 +27,33 @@ class OutputAllowance:
 
     def __init__(
         self,
-        books: Accounting,
-        booking: Reservation,
+        accounting: Accounting,
+        reservation: Reservation,
         watch: AttemptObserver,
         cut: Callable[[Relay, StreamweirError], None],
         arrived_s: float,
         vocabularies: Vocabularies,
     ) -> None:
         """`arrived_s`: when the request did, by the relay's clock."""
-        self._books = books
-        self._booking = booking
+        self._accounting = accounting
+        self._reservation = reservation
         self._watch = watch
         self._cut = cut
-        self._epoch_ms = booking.asked.at_ms - arrived_s * 1000
+        self._epoch_ms = reservation.asked.at_ms - arrived_s * 1000
         self._vocabularies = vocabularies
         self._extending: asyncio.Task[None] | None = None
 
     def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
         """Before the attempt begins."""
-        booking = self._booking
-        booking.progress = partial(_stand, relay, meter, target, self._epoch_ms)
-        ticket = booking.ticket
+        reservation = self._reservation
+        reservation.progress = partial(_stand, relay, meter, target, self._epoch_ms)
+        ticket = reservation.ticket
         if ticket is not None and not ticket.is_durable:
             relay.pause_output()
             ticket.when_durable(relay.resume_output)
-        if booking.allowance is not None:
-            relay.allowance(booking.allowance)
-            count = self._vocabularies.counter(target.model) if booking.choices == 1 else None
+        if reservation.allowance is not None:
+            relay.allowance(reservation.allowance)
+            count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count)
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
@@ -73,8 +73,8 @@ class OutputAllowance:
     async def _extend(self, relay: Relay, answer: AnswerCount) -> None:
         if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
             return
-        if await self._books.extend(self._booking, answer()):
-            relay.allowance(self._booking.allowance)
+        if await self._accounting.extend(self._reservation, answer()):
+            relay.allowance(self._reservation.allowance)
             relay.resume_output()
         elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
             relay.resume_output()
@@ -83,7 +83,7 @@ class OutputAllowance:
 
     def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:
-            self._watch.fault(reason, self._booking.hold.request_id)
+            self._watch.fault(reason, self._reservation.hold.request_id)
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
 
 

@@ -43,7 +43,7 @@ class Playground:
     def __init__(
         self,
         *,
-        books: Accounting,
+        accounting: Accounting,
         setup: Callable[[], RuntimeConfig],
         why_closed: Callable[[], GatewayFault | None],
         refuse: Callable[[Request, StreamweirError, Headers, Frontend, Key], Answer],
@@ -54,7 +54,7 @@ class Playground:
 
         `is_secure`: callers come by TLS.
         """
-        self._books = books
+        self._accounting = accounting
         self._setup = setup
         self._why_closed = why_closed
         self._refuse = refuse
@@ -64,7 +64,7 @@ class Playground:
     def admit(self, played: PlaygroundChat, request: Request) -> Admission:
         """Raises `Refusal`."""
         key, frontend, closed = played.key, played.frontend, self._why_closed()
-        return admit_as(key, frontend, request.headers, self._setup(), self._books, closed, time.time())
+        return admit_as(key, frontend, request.headers, self._setup(), self._accounting, closed, time.time())
 
     def begin(self, played: PlaygroundChat, admission: Admission) -> Taker:
         return partial(self._take, played, admission)
@@ -73,12 +73,12 @@ class Playground:
         return partial(self._take_refused, played, refusal)
 
     def _take(self, played: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:
-        directory, closed = self._books.directory, self._why_closed()
+        directory, closed = self._accounting.directory, self._why_closed()
         if closed is not None or admission.generation != directory.generation:  # it may have been revoked since
             key = directory.find_id(played.key.id) or played.key
             try:
                 admission = admit_as(
-                    key, admission.frontend, request.headers, admission.setup, self._books, closed, time.time()
+                    key, admission.frontend, request.headers, admission.setup, self._accounting, closed, time.time()
                 )
             except Refusal as refusal:
                 self._take_refused(played, refusal, request, response)

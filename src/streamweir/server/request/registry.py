@@ -26,7 +26,7 @@ class RequestRegistry:
     def __init__(
         self,
         *,
-        books: Accounting,
+        accounting: Accounting,
         vocabularies: Vocabularies,
         parser: Executor,
         settlements: Settlements,
@@ -34,7 +34,7 @@ class RequestRegistry:
         watch: AttemptObserver,
         overload: Overload,
     ) -> None:
-        self._books = books
+        self._accounting = accounting
         self._vocabularies = vocabularies
         self._parser = parser
         self._settlements = settlements
@@ -56,7 +56,7 @@ class RequestRegistry:
             admission.frontend,
             admission.key,
             read_facts(request, admission.setup, admission.frontend, admission.key),
-            self._books,
+            self._accounting,
             self._vocabularies,
             self._watch,
             self._parser,

@@ -61,9 +61,9 @@ class RequestHandler:
     """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
 
     __slots__ = (
+        "_accounting",
         "_body_bytes",
         "_body_digest",
-        "_books",
         "_chat",
         "_error_status_sent",
         "_frontend",
@@ -84,10 +84,10 @@ class RequestHandler:
         "_task",
         "_vocabularies",
         "_watch",
-        "booking",
         "facts",
         "key",
         "place",
+        "reservation",
     )
 
     def __init__(
@@ -98,7 +98,7 @@ class RequestHandler:
         frontend: Frontend,
         key: Key,
         facts: RequestRecord,
-        books: Accounting,
+        accounting: Accounting,
         vocabularies: Vocabularies,
         watch: AttemptObserver,
         parser: Executor,
@@ -109,7 +109,7 @@ class RequestHandler:
         self._request = request
         self._response = response
         self._frontend = frontend
-        self._books = books
+        self._accounting = accounting
         self._vocabularies = vocabularies
         self._headers: Headers = ()
         self._watch = watch
@@ -127,7 +127,7 @@ class RequestHandler:
         self._error_status_sent: int | None = None
         """The status of the error that the caller got for it, where he had nothing yet."""
         self.key = key
-        self.booking: Reservation | None = None
+        self.reservation: Reservation | None = None
         self._pending: Pending | None = None
         """What is still to be counted, when it is over."""
         self._recording: Capture | None = None
@@ -205,15 +205,15 @@ class RequestHandler:
     def ended(self) -> Ended:
         """When `run` is over."""
         self._payment = None  # it holds this one
-        pending, recording, meter = self._pending, self._recording, self._meter
+        facts, pending, recording, meter = self.facts, self._pending, self._recording, self._meter
         record = count = None
         if recording is not None and meter is not None:
-            record = partial(content_of, recording, meter, self._request.id, self.key, self.booking, self.facts.at_ms)
+            record = partial(content_of, recording, meter, self._request.id, self.key, self.reservation, facts.at_ms)
         if pending is not None:
-            model = (self.facts.target or "").partition("/")[2]
+            model = (facts.target or "").partition("/")[2]
             count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
         estimate = None if pending is None else pending.count
-        return Ended(facts=self.facts, booking=self.booking, count=count, estimate=estimate, record=record)
+        return Ended(facts=facts, reservation=self.reservation, count=count, estimate=estimate, record=record)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = answers.failure_answer(error, self._frontend, self._headers)
@@ -279,20 +279,20 @@ class RequestHandler:
             body_digest=self._body_digest,
             measure=ReservationSize(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
-        self.booking, headers = await self._books.open(asked)
-        self.facts.flags = self.booking.flags
+        self.reservation, headers = await self._accounting.open(asked)
+        self.facts.flags = self.reservation.flags
         self._headers += headers
         try:
-            await self.booking.written()
+            await self.reservation.written()
         except JournalUnavailable:
-            self._books.withdraw(self.booking)
-            self.booking = None
+            self._accounting.withdraw(self.reservation)
+            self.reservation = None
             raise Refusal(unavailable(), headers) from None
         except TimeoutError:
             raise Refusal(unavailable(), headers) from None
         self.facts.admitted_s = time.monotonic() - self._request.arrived_s
         self._payment = OutputAllowance(
-            self._books, self.booking, self._watch, self._cut, self._request.arrived_s, self._vocabularies
+            self._accounting, self.reservation, self._watch, self._cut, self._request.arrived_s, self._vocabularies
         )
 
     async def _read(self) -> ChatRequest:
@@ -350,7 +350,7 @@ class RequestHandler:
 
     async def _build(self, target: TargetId) -> UpstreamRequest:
         """What is sent. Of a large request it is made in a thread, as it was read in one."""
-        chat, limit = self._chat, self.booking.limit if self.booking is not None else None
+        chat, limit = self._chat, self.reservation.limit if self.reservation is not None else None
         assert chat is not None  # noqa: S101 (for the type checker)
         self._response.on_gone = self._caller_gone
         if self._body_bytes <= LARGEST_ON_LOOP:
@@ -382,7 +382,7 @@ class RequestHandler:
 
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
         tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
-        prompt_tokens = self.booking.asked.prompt_tokens if self.booking is not None else estimate_prompt(chat)
+        prompt_tokens = self.reservation.asked.prompt_tokens if self.reservation is not None else estimate_prompt(chat)
         exchange, meter = make_exchange(self._setup, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,

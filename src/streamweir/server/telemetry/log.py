@@ -178,46 +178,46 @@ def configure_log(
     stream = stream if stream is not None else sys.stderr
     is_terminal = stream.isatty()
     if format == "json" or (format == "auto" and not is_terminal):
-        _outlet.render = _render_json
+        _output.render = _render_json
     else:
         has_colour = is_terminal and not os.environ.get("NO_COLOR")
-        _outlet.render = lambda event: render_text(event, is_terminal=is_terminal, has_colour=has_colour)
-    _outlet.level = _LEVELS[level]
-    _outlet.worker = worker
-    _outlet.node = clean(node) if node is not None and _outlet.render is _render_json else None
-    _outlet.sink = Sink(stream, _word_dropped)
-    _outlet.restore = _take_over_reports()
+        _output.render = lambda event: render_text(event, is_terminal=is_terminal, has_colour=has_colour)
+    _output.level = _LEVELS[level]
+    _output.worker = worker
+    _output.node = clean(node) if node is not None and _output.render is _render_json else None
+    _output.sink = Sink(stream, _word_dropped)
+    _output.restore = _take_over_reports()
 
 
 def close_log(timeout_s: float = 1.0) -> bool:
     """Writes what is waiting, for no longer than this. False: not all of it could be written."""
-    sink, _outlet.sink = _outlet.sink, None
+    sink, _output.sink = _output.sink, None
     if sink is None:
         return True
-    _outlet.restore()
-    _outlet.restore = _nothing
+    _output.restore()
+    _output.restore = _nothing
     is_written = sink.close(timeout_s)
-    _outlet.dropped_before += sink.dropped
+    _output.dropped_before += sink.dropped
     return is_written
 
 
 def dropped_lines() -> int:
     """How many lines found no room, since the process began."""
-    return _outlet.dropped_before + (_outlet.sink.dropped if _outlet.sink is not None else 0)
+    return _output.dropped_before + (_output.sink.dropped if _output.sink is not None else 0)
 
 
 def log_request(facts: RequestRecord) -> None:
     """The one line of a request."""
-    if _outlet.sink is None:
+    if _output.sink is None:
         return
     level, now = level_of(facts), time.time()
-    if _LEVELS[level] < _outlet.level:
+    if _LEVELS[level] < _output.level:
         return
-    line = line_of(facts, level, now, _outlet.node, _outlet.worker)
-    if _outlet.render is _render_json:
-        _outlet.sink.write(jsonio.encode(line) + b"\n")
+    line = line_of(facts, level, now, _output.node, _output.worker)
+    if _output.render is _render_json:
+        _output.sink.write(jsonio.encode(line) + b"\n")
     else:
-        _outlet.sink.write(_outlet.render({**jsonio.to_members(line), "time": now}))
+        _output.sink.write(_output.render({**jsonio.to_members(line), "time": now}))
 
 
 def log_fault(reason: BaseException, request_id: str) -> None:
@@ -231,13 +231,13 @@ def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _drop_if_unwanted(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    if _outlet.sink is None or _LEVELS[method] < _outlet.level:
+    if _output.sink is None or _LEVELS[method] < _output.level:
         raise structlog.DropEvent
     return event
 
 
 def _date(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    return {"time": time.time(), "level": method, "event": event.pop("event", ""), **_outlet.bound, **event}
+    return {"time": time.time(), "level": method, "event": event.pop("event", ""), **_output.bound, **event}
 
 
 def _format_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -278,7 +278,7 @@ def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clea
 
 
 def _render(_: WrappedLogger, __: str, event: EventDict) -> bytes:
-    return _outlet.render(event)
+    return _output.render(event)
 
 
 def _render_json(event: EventDict) -> bytes:
@@ -286,8 +286,8 @@ def _render_json(event: EventDict) -> bytes:
 
 
 def _word_dropped(count: int) -> bytes:
-    fields = {"time": time.time(), "level": "warning", "event": "log lines dropped", **_outlet.bound, "count": count}
-    return _outlet.render(fields)
+    fields = {"time": time.time(), "level": "warning", "event": "log lines dropped", **_output.bound, "count": count}
+    return _output.render(fields)
 
 
 class _StandardLogging(logging.Handler):
@@ -356,12 +356,12 @@ _CLEANERS: dict[str, Callable[[str], str]] = {
     "exception": lambda text: clean_lines(text, _LONGEST_EXCEPTION),
 }
 
-_outlet = _LogOutput()
+_output = _LogOutput()
 
 logger: FilteringBoundLogger = cast(
     FilteringBoundLogger,
     structlog.wrap_logger(
-        _outlet,
+        _output,
         processors=[_drop_if_unwanted, _date, _format_exception, _clean_event, _render],
         wrapper_class=structlog.make_filtering_bound_logger(0),
         context_class=dict,

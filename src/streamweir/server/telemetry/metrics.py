@@ -104,7 +104,7 @@ class OverloadReading(Protocol):
 class Metrics:
     """`connections` gives for each provider how many are in use and how many idle; it may be set later.
 
-    `books`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
+    `accounting`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
     `body_bytes`: what request bodies hold.
     """
 
@@ -112,13 +112,13 @@ class Metrics:
         self,
         *,
         connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
-        books: Callable[[], AccountingReading] | None = None,
+        accounting: Callable[[], AccountingReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
         task_ends: Mapping[str, int] = {},
         body_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self.connections = connections
-        self._books = books
+        self._accounting = accounting
         self._lines_dropped = lines_dropped
         self._task_ends = task_ends
         self._body_bytes = body_bytes
@@ -282,8 +282,8 @@ class Metrics:
             rows = [((name, "in_use"), used) for name, used, _ in readings]
             rows += [((name, "idle"), idle) for name, _, idle in readings]
             yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
-        if self._books is not None:
-            yield from _book_families(self._books())
+        if self._accounting is not None:
+            yield from _book_families(self._accounting())
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
         yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
         yield _counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)
@@ -310,25 +310,25 @@ def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
     yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
 
 
-def _book_families(books: AccountingReading) -> Iterator[Metric]:
-    yield _gauge("books_waiting", "Journal entries not yet in the database.", (), [((), books.waiting)])
+def _book_families(accounting: AccountingReading) -> Iterator[Metric]:
+    yield _gauge("books_waiting", "Journal entries not yet in the database.", (), [((), accounting.waiting)])
     about = "Age in seconds of the oldest journal entry not yet in the database."
-    yield _gauge("books_lag_seconds", about, (), [((), books.lag_s)])
-    yield _gauge("journal_bytes", "Bytes of the journal not yet in the database.", (), [((), books.journal_bytes)])
+    yield _gauge("books_lag_seconds", about, (), [((), accounting.lag_s)])
+    yield _gauge("journal_bytes", "Bytes of the journal not yet in the database.", (), [((), accounting.journal_bytes)])
     yield _counter(
         "books_refused",
         "Accounting entries refused because the journal was full or could not be written.",
         (),
-        {(): books.refused},
+        {(): accounting.refused},
     )
     yield _counter(
         "content_dropped",
         "Request contents not stored because too many were waiting for the database.",
         (),
-        {(): books.content_dropped},
+        {(): accounting.content_dropped},
     )
     about = "1 if Valkey is unavailable and this process counts limits alone."
-    yield _gauge("shared_degraded", about, (), [((), int(books.is_degraded))])
+    yield _gauge("shared_degraded", about, (), [((), int(accounting.is_degraded))])
 
 
 class _Tally(Struct):

@@ -92,19 +92,19 @@ class PostgresStore(Store):
             driver.terminate()
         await _end(disposal, _CLOSE_S)
 
-    async def _run(self, lane: "_ConnectionSlots", work: Callable[[Connection], T], timeout_s: float) -> T:
+    async def _run(self, slots: "_ConnectionSlots", work: Callable[[Connection], T], timeout_s: float) -> T:
         deadline = time.monotonic() + timeout_s
         try:
             async with time_limit(timeout_s):
-                await lane.places.acquire()
+                await slots.places.acquire()
         except TimeoutError:
             raise self._unavailable("not begun in time") from None
         if self._is_closed:
-            lane.places.release()
+            slots.places.release()
             raise self._unavailable("it is closed")
         # The time may have passed while the event loop stood still: a part of it is always left.
-        operation = _Operation(lane.engine, work, timeout_s, max(deadline, time.monotonic() + timeout_s / _LEAST))
-        task, given_up = self._start(lane, operation)
+        operation = _Operation(slots.engine, work, timeout_s, max(deadline, time.monotonic() + timeout_s / _LEAST))
+        task, given_up = self._start(slots, operation)
         await asyncio.wait((task, given_up), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise self._unavailable(f"not done within {timeout_s:g} s", operation)
@@ -113,13 +113,13 @@ class PostgresStore(Store):
             return task.result()
         if operation.is_given_up:
             raise self._unavailable(f"not done within {timeout_s:g} s", operation) from fault
-        reason = why_unavailable(fault, is_read=lane is self._read)
+        reason = why_unavailable(fault, is_read=slots is self._read)
         if not reason:
             raise fault
         raise self._unavailable(reason, operation) from fault
 
     def _start(
-        self, lane: "_ConnectionSlots", operation: "_Operation[T]"
+        self, slots: "_ConnectionSlots", operation: "_Operation[T]"
     ) -> tuple[asyncio.Task[T], asyncio.Future[None]]:
         """The task, and what is done when the time is up: from then on it cannot begin its commit."""
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class PostgresStore(Store):
 
         def ended(task: asyncio.Task[T]) -> None:
             alarm.cancel()
-            lane.places.release()
+            slots.places.release()
             del self._tasks[task]
             if not task.cancelled():
                 task.exception()  # of a failure nobody waits for any more, nothing is said

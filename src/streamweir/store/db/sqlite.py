@@ -92,22 +92,22 @@ class SqliteStore(Store):
         if self._is_closed:
             return
         self._is_closed = True
-        running = {asyncio.wrap_future(end) for lane in self._lanes for end in lane.close()}
+        running = {asyncio.wrap_future(end) for workers in self._lanes for end in workers.close()}
         for end in running:
             end.add_done_callback(_retrieve)
         _, running = await asyncio.wait(running, timeout=_CLOSE_S)
         if running:
-            for lane in self._lanes:
-                lane.give_up()
+            for workers in self._lanes:
+                workers.give_up()
             await asyncio.wait(running, timeout=_CLOSE_S)
 
-    async def _run(self, lane: SqliteWorkers, work: Callable[[Connection], T], timeout_s: float) -> T:
+    async def _run(self, workers: SqliteWorkers, work: Callable[[Connection], T], timeout_s: float) -> T:
         if self._is_closed:
             raise self._unavailable("it is closed")
         slow = self._slow
         limit_s = timeout_s if slow is None else _UNHURRIED_S
         operation = Operation(work, time.monotonic() + limit_s, locked_s=timeout_s)
-        future = lane.submit(operation)
+        future = workers.submit(operation)
         waiter = asyncio.wrap_future(future)
         waiter.add_done_callback(_retrieve)
         try:
@@ -131,7 +131,7 @@ class SqliteStore(Store):
         except OperationAbandoned:
             raise self._unavailable(f"not done within {timeout_s:g} s") from None
         except DBAPIError as fault:
-            reason = why_unavailable(fault, is_read=lane is self._read)
+            reason = why_unavailable(fault, is_read=workers is self._read)
             if not reason:
                 raise
             raise self._unavailable(reason, operation) from fault

@@ -67,7 +67,7 @@ class Writer:
         self._taken: list[_Queued] = []
         """Those of the batch that is being applied, until they are."""
         self._careful = False
-        self._docket = AdmissionQueue(self._hurry, self._abandon)
+        self._admission_queue = AdmissionQueue(self._hurry, self._abandon)
         self._put = self._done = 0
         self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
         self._wake = asyncio.Event()
@@ -101,7 +101,7 @@ class Writer:
             raise JournalUnavailable("too many entries are waiting for the database")
         ticket = self._journalled(entry, must)
         if type(entry) is Hold:
-            self._docket.adopt(entry.request_id)
+            self._admission_queue.adopt(entry.request_id)
         self._queue.append((entry, ticket))
         self._put += 1
         if self._is_resting:
@@ -157,7 +157,7 @@ class Writer:
         task, self._task = self._task, None
         task.expect_end()
         is_flushed = await self.flush(0 if task.task is None else timeout_s)
-        self._docket.fail_all("accounting is closed")
+        self._admission_queue.fail_all("accounting is closed")
         await task.stop()
         if not is_flushed:
             self._tell("database_behind", {"entries": self.waiting})
@@ -184,7 +184,7 @@ class Writer:
     ) -> str | None:
         if self._is_closed or self.is_away:
             raise StoreUnavailable("accounting is closed" if self._is_closed else "the database is away")
-        return await self._docket.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
+        return await self._admission_queue.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
 
     def _abandon(self, hold: Hold) -> None:
         if not self._is_closed:  # else it is settled as an orphan's, with all that this process leaves open
@@ -201,8 +201,8 @@ class Writer:
             await self._work()
         finally:
             self.is_away = self._careful = True  # a transaction that was under way may have been committed
-            self._docket.fail("the writer has failed", is_unsure=True)
-            self._docket.fail_all("the writer has failed")
+            self._admission_queue.fail("the writer has failed", is_unsure=True)
+            self._admission_queue.fail_all("the writer has failed")
             if self._is_closed:  # it is not started again: nobody is to wait for that
                 for _, flushed in self._flushes:
                     if not flushed.done():
@@ -218,8 +218,8 @@ class Writer:
             except StoreUnavailable as fault:
                 failures += 1
                 self._careful = self._careful or fault.is_unsure
-                self._docket.fail("the database is away", is_unsure=fault.is_unsure)
-                self._docket.fail_all("the database is away")
+                self._admission_queue.fail("the database is away", is_unsure=fault.is_unsure)
+                self._admission_queue.fail_all("the database is away")
                 if not self.is_away:
                     self.is_away = True
                     self._tell("database_away", {"reason": str(fault)})
@@ -232,17 +232,17 @@ class Writer:
 
     async def _rest(self) -> None:
         """Until there is something to do, and a little longer so that more of it is done at once."""
-        if not self.waiting and not self._docket.is_waited_for:
+        if not self.waiting and not self._admission_queue.is_waited_for:
             self._wake.clear()
             self._is_resting = True
             try:
-                async with asyncio.timeout(LOOK_S if self._docket.has_doubts else None):
+                async with asyncio.timeout(LOOK_S if self._admission_queue.has_doubts else None):
                     await self._wake.wait()
             except TimeoutError:
                 return
             finally:
                 self._is_resting = False
-        if self._docket.is_waited_for or self._flushes or self.waiting >= MOST_AT_ONCE:
+        if self._admission_queue.is_waited_for or self._flushes or self.waiting >= MOST_AT_ONCE:
             return
         await self._pause(self._pause_s)
 
@@ -258,7 +258,7 @@ class Writer:
     async def _round(self) -> None:
         await self._take()
         # Questions come after all that was queued before them.
-        questions = self._docket.take() if not self._queue or len(self._taken) < MOST_AT_ONCE else []
+        questions = self._admission_queue.take() if not self._queue or len(self._taken) < MOST_AT_ONCE else []
         if questions:
             await self._decide(list(questions))
         elif self._taken:
@@ -266,9 +266,9 @@ class Writer:
         elif self.is_away:
             await self._store.write(_nothing, timeout_s=self._decision_s)
         self._careful = False
-        doubtful = self._docket.doubtful_ids()
+        doubtful = self._admission_queue.doubtful_ids()
         if doubtful:
-            self._docket.found(list(await self._store.read(lambda conn: find_open(conn, doubtful))))
+            self._admission_queue.found(list(await self._store.read(lambda conn: find_open(conn, doubtful))))
 
     async def _take(self) -> None:
         """The next batch: what the journal has, or must get; what it refused has not taken place."""
@@ -304,7 +304,7 @@ class Writer:
             self.batcher.count(len(entries), applied)
             self._applied(len(entries))
             for question, verdict in zip(questions, verdicts, strict=True):
-                self._docket.answer(question, verdict)
+                self._admission_queue.answer(question, verdict)
             return
         # Something in it cannot be written: entries and questions for themselves, and each question alone.
         await self.batcher.apply(entries, self._applied, careful=True)
@@ -319,9 +319,9 @@ class Writer:
         except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
             if not is_about_rows(fault):
                 raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
-            self._docket.fail_one(question, fault)
+            self._admission_queue.fail_one(question, fault)
         else:
-            self._docket.answer(question, verdict)
+            self._admission_queue.answer(question, verdict)
 
     def _applied(self, count: int) -> None:
         applied, self._taken = self._taken[:count], self._taken[count:]

@@ -72,7 +72,7 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
         await check_admin(context, secret, request)
         return OPERATOR
     await context.take_up_key(secret)
-    if context.books.directory.find(secret, context.clock_ms() / 1000) is None:
+    if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
         raise _guessed(context, request)
     return _by_key(context, secret)
 
@@ -138,7 +138,7 @@ async def recognize(context: Context, request: Request, *, is_use: bool = True, 
 
 
 def _by_key(context: Context, secret: str) -> Actor:
-    directory, now = context.books.directory, context.clock_ms() / 1000
+    directory, now = context.accounting.directory, context.clock_ms() / 1000
     key = directory.find(secret, now)
     if key is None:
         raise wrong_secret()
@@ -173,7 +173,7 @@ def _holder_of(context: Context, session: Session, at_ms: int) -> Actor | None:
     """Who it was opened by. None: by a key that may no more, or with a secret that is no longer that key's."""
     if session.key_id is None:
         return _BY_SESSION
-    directory, now = context.books.directory, at_ms / 1000
+    directory, now = context.accounting.directory, at_ms / 1000
     key = directory.find_digest(session.key_digest or b"", now)
     if key is None or key.id != session.key_id or check(key, now) is not None or "admin" not in key.scopes:
         return None

@@ -74,7 +74,7 @@ async def _no_look() -> None:
 
 class Context(Struct, frozen=True, kw_only=True):
     store: Store
-    books: Accounting
+    accounting: Accounting
     setup: Callable[[], RuntimeConfig]
     is_secure: bool
     """Callers come by TLS."""
@@ -112,8 +112,8 @@ class Context(Struct, frozen=True, kw_only=True):
 
     async def caught_up(self) -> None:
         """The database has all that this process wrote down so far; or it is behind, and the answer is too."""
-        if self.books.writer is not None:
-            await self.books.writer.flush(FLUSH_S)
+        if self.accounting.writer is not None:
+            await self.accounting.writer.flush(FLUSH_S)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class LiveFeed:
     def __init__(
         self,
         store: Store,
-        books: Accounting,
+        accounting: Accounting,
         *,
         clock_ms: Callable[[], int] = now_ms,
         pace: Intervals = USUAL,
@@ -71,7 +71,7 @@ class LiveFeed:
     ) -> None:
         """`background`: who keeps the look-up running; None: nobody is told when that is needed."""
         self._store = store
-        self._books = books
+        self._accounting = accounting
         self._clock_ms = clock_ms
         self._pace = pace
         self._most = most
@@ -91,7 +91,7 @@ class LiveFeed:
     def alive(self) -> LiveInstances:
         """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
         silent_ms = int(self._pace.missed_s * 1000)
-        return LiveInstances(own=self._books.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
+        return LiveInstances(own=self._accounting.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
     def why_closed(self) -> GatewayFault | None:
         if self._is_over:
@@ -177,8 +177,8 @@ class LiveFeed:
         """The same state where nothing has changed."""
         reaches = set(self._onlookers.values())
         try:
-            if self._books.writer is not None:
-                await self._books.writer.flush(_FLUSH_S)
+            if self._accounting.writer is not None:
+                await self._accounting.writer.flush(_FLUSH_S)
             found = await self._store.read(partial(_read, reaches, self.alive()))
         except StoreUnavailable:
             away = self._away()

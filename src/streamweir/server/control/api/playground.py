@@ -66,7 +66,7 @@ class _Asked(Struct):
 
 
 async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
-    setup, directory = call.context.setup(), call.context.books.directory
+    setup, directory = call.context.setup(), call.context.accounting.directory
     # In a thread, for there may be very many, and nearly all of them out of reach.
     keys = await asyncio.to_thread(_usable, directory, call.actor.reach, call.at_ms / 1000)
     return PlaygroundView(
@@ -114,7 +114,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
     model = _model_of(body) or admission.setup.default_model
     # It may be anything, a key in the wrong place too, and what the audit log has it keeps.
     detail = {"request_id": request.id, "model": clean(model, LONGEST_NAME) if model is not None else None}
-    workspace_id = context.books.directory.workspace_of(key).id
+    workspace_id = context.accounting.directory.workspace_of(key).id
     await context.write(
         lambda conn: audit.append(conn, call.actor.name, "key.use", key.id, detail, workspace_id, call.at_ms)
     )
@@ -137,7 +137,7 @@ def read_played(body: bytes, _: type[Struct]) -> PlayedChat:
 
 
 def _find_key(call: Call[Nothing, PlayedChat]) -> Key:
-    directory, id = call.context.books.directory, call.body.key
+    directory, id = call.context.accounting.directory, call.body.key
     key = directory.find_id(id)
     if key is None or call.actor.reach not in (None, directory.workspace_of(key).id):
         raise CallerError("not_found", f"There is no key {quoted(id)}.", param="key")

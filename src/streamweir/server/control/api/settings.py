@@ -31,7 +31,7 @@ async def show_settings(call: Call[Nothing, Nothing]) -> Settings:
     return Settings(
         version=__version__,
         started_ms=context.started_ms,
-        instance=context.books.instance,
+        instance=context.accounting.instance,
         file=context.file,
         store=masked_url(config.store.url),
         sections=sections_of(config),
