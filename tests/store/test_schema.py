@@ -41,10 +41,11 @@ def shape(conn: Connection) -> dict[str, Any]:
     found = inspect(conn)
     return {
         table: {
-            "columns": [
-                (column["name"], str(column["type"]), column["nullable"], column.get("autoincrement", False))
+            # By name: one that a migration adds comes last in the database, whatever its place in the declaration.
+            "columns": sorted(
+                (column["name"], str(column["type"]), column["nullable"], str(column.get("autoincrement", False)))
                 for column in found.get_columns(table)
-            ],
+            ),
             "primary key": found.get_pk_constraint(table)["constrained_columns"],
             "unique": sorted(
                 (each["name"] or "", *each["column_names"]) for each in found.get_unique_constraints(table)
