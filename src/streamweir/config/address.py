@@ -9,15 +9,13 @@ import re
 from urllib.parse import urlsplit
 
 from streamweir.config.model import Provider
-from streamweir.providers.registry import default_base_url
+from streamweir.providers.registry import default_base_url, path_endings
 
 BUILT_IN = ("local", "sim")
 """The kinds that are no service, and so have no address."""
 
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 _PLACE = re.compile(r"//(?P<word>[A-Z]+)\b")
-_ENDPOINT = ("/chat/completions", "/messages")
-_ENDPOINTS = {"azure": ("/openai", "/openai/v1", "/chat/completions")}
 _MULTI_REGIONS = {
     "global": "https://aiplatform.googleapis.com/v1",
     "us": "https://aiplatform.us.rep.googleapis.com/v1",
@@ -65,7 +63,7 @@ def fault_of_base_url(base_url: str, kind: str) -> str | None:
     place = _PLACE.search(default_base_url(kind))
     if place is not None and place["word"] in re.split(r"[.-]", parts.netloc):
         return f"{place['word']} is a placeholder: replace it by your own name"
-    ending = next((ending for ending in _ENDPOINTS.get(kind, _ENDPOINT) if parts.path.rstrip("/").endswith(ending)), "")
+    ending = next((ending for ending in path_endings(kind) if parts.path.rstrip("/").endswith(ending)), "")
     return f"must not end in {ending}, which the gateway adds" if ending else None
 
 

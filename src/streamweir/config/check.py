@@ -25,7 +25,7 @@ from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import LONGEST_NAME
-from streamweir.providers.registry import provider_names
+from streamweir.providers.registry import FAMILIES, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
@@ -178,18 +178,18 @@ def _place(provider: Provider, where: str) -> Iterator[Complaint]:
         yield Complaint(f"{where}.proxy", fault)
 
 
+_FAMILY_SETTINGS = tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
+
+
 def _settings_of_kind(provider: Provider, where: str) -> Iterator[Complaint]:
-    is_google = provider.kind in ("gemini", "vertex")
-    for name, is_known in (
-        ("api_version", provider.kind == "azure"),
-        ("project", is_google),
-        ("location", is_google),
-    ):
-        if getattr(provider, name) is not None and not is_known:
+    family = FAMILIES.get(provider.kind)
+    own = family.settings if family is not None else ()
+    for name in _FAMILY_SETTINGS:
+        if getattr(provider, name) is not None and name not in own:
             yield Complaint(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
     if provider.kind == "vertex" and provider.project is None:
         yield Complaint(f"{where}.project", 'missing: the kind "vertex" needs the project')
-    elif is_google and provider.location is not None and provider.project is None:
+    elif "project" in own and provider.location is not None and provider.project is None:
         yield Complaint(f"{where}.location", "has no effect without project")
     for name in ("project", "api_version"):
         value = getattr(provider, name)

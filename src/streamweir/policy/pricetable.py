@@ -15,21 +15,20 @@ from msgspec import structs
 
 from streamweir.policy.pricelist import Amount, Model, Price, PriceList, Provider, Rule, Stepped, amounts_of
 from streamweir.policy.prices import Rates, Service, Tier, rate_of
+from streamweir.providers.registry import FAMILIES
 
 BUILT_IN = frozenset({"local", "sim"})
 """Kinds that run inside of this program."""
 FREE = Rates(input=0, output=0)
 
 PROVIDER_IDS: Mapping[str, str] = {
-    "anthropic": "anthropic",
-    "azure": "azure",
+    **{kind: family.prices for kind, family in FAMILIES.items() if family.prices is not None},
     "cerebras": "cerebras",
     "cohere": "cohere",
     "copilot": "github-copilot",
     "deepseek": "deepseek",
     "doubleword": "doubleword",
     "fireworks": "fireworks",
-    "gemini": "google",
     "groq": "groq",
     "mistral": "mistral",
     "moonshot": "moonshotai",
@@ -38,7 +37,6 @@ PROVIDER_IDS: Mapping[str, str] = {
     "openrouter": "openrouter",
     "perplexity": "perplexity",
     "together": "together",
-    "vertex": "google",
     "xai": "x-ai",
     "zai": "zai",
 }
