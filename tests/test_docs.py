@@ -18,6 +18,9 @@ EXAMPLE = re.compile(
 )
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#]+)")
 NAMED_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|ts|tsx|lua|toml|txt|md)|(?:[\w-]+/)+)`")
+CITED_MODULE = re.compile(r"`((?:[a-z_0-9]+\.)+[a-z_0-9]+)(?:\.[A-Z]\w*)*`")
+NO_MODULES = {"http.disconnect", "providers.openai.base_url", "server.listen", "server.node", "server.timeouts.idle_s"}
+"""Settings, and a word of ASGI."""
 MEMBER = re.compile(r"`([A-Z]\w*[a-z]\w*)\.(\w+)`")
 FOLDER = re.compile(r"(?P<indent> +)(?P<name>\w+)/ (?P<rest>.*)")
 PACKAGE = ROOT / "src" / "streamweir"
@@ -119,3 +122,18 @@ def test_the_page_on_the_console_lists_every_page() -> None:
     page = (ROOT / "docs" / "console.md").read_text()
     assert len(places) >= 9
     assert [name for name in places if f"| {name} |" not in page] == []
+
+
+def test_modules_that_are_cited_in_the_source_exist() -> None:
+    """A name that begins with a package of ours leads to a module, or to something in one: `policy.retry.backoff_s`."""
+    missing = set()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for name in set(CITED_MODULE.findall(file.read_text())) - NO_MODULES:
+            place, parts = PACKAGE, name.removeprefix("streamweir.").split(".")
+            if parts[0] == "api":
+                place = PACKAGE / "server" / "control"
+            while parts and (place / parts[0]).is_dir():
+                place, parts = place / parts[0], parts[1:]
+            if place != PACKAGE and parts and not (place / f"{parts[0]}.py").exists():
+                missing.add(f"{file.relative_to(PACKAGE)}: {name}")
+    assert sorted(missing) == []

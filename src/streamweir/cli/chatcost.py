@@ -1,6 +1,6 @@
 """What an answer costs, as far as the endpoint says: its list of models has prices, if it is a gateway like ours.
 
-Asked once for a model, with little patience; where nothing can be found out, nothing is shown. The price is the
+Asked once for a model, with a short timeout; where nothing can be found out, nothing is shown. The price is the
 dearest of those that may have applied, as the list itself shows it.
 """
 

@@ -1,4 +1,4 @@
-"""`streamweir credits`: money given to workspaces, what is left of it, and whether the books agree.
+"""`streamweir credits`: credit of workspaces, what is left of it, and whether the ledger is consistent.
 
 Exit status of `check`: 0 they do, 3 they do not.
 """

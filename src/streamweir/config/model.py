@@ -116,7 +116,7 @@ class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def is_none(self) -> bool:
-        """No books are kept."""
+        """There is no accounting."""
         return self.url == "none"
 
 

@@ -1,6 +1,6 @@
 """What happened in a stream, whichever provider sent it and whatever dialect reads it.
 
-The law, which every decoder keeps and every encoder relies on:
+The rules that every decoder keeps and every encoder relies on:
 
 1. Exactly one terminal event (`StreamCompleted` or `StreamFailed`), and it is last.
    End of input without the wire's own terminal condition is a failure.

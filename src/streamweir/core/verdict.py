@@ -1,4 +1,4 @@
-"""What became of a stream, in one word: the same in the log, the metrics and the books."""
+"""How a request ended, in one word: the same in the log line, the metrics and the request log."""
 
 from enum import StrEnum
 

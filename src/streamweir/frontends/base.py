@@ -56,7 +56,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class StreamEncoder(Protocol):
-    """Events to frames, one per stream. The law of `core.events` holds for what it is fed.
+    """Events to frames, one per stream. What it is fed keeps the rules of `core.events`.
 
     It ends a stream in one of two ways: as complete, after `StreamCompleted`, or so that no client takes it for
     complete, after `StreamFailed`. After either it writes nothing.

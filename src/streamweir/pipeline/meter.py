@@ -1,7 +1,7 @@
 """The meter: what a stream was, and exactly one settlement of it, whatever happened to it.
 
 Events pass through; a report of usage that cannot be true is flagged, and followed by a smaller one
-where it has more than is billed of such a report (`pipeline.plausibility`). The meter keeps what the books
+where it has more than is billed of such a report (`pipeline.plausibility`). The meter keeps what accounting
 and the log need: usage, finish reasons, how it ended, and the delivered text, so that tokens can be
 counted where the provider reported none. Where bytes are passed on without events, the tap writes into
 the same `Record`. What the caller was shown as its usage is what is settled.

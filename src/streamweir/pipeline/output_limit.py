@@ -35,7 +35,7 @@ def with_limit(request: ChatRequest, most: int) -> ChatRequest:
 
 
 def thinking_budget(request: ChatRequest) -> int:
-    """The tokens that the caller asks to be thought with before the answer; 0 where he names none."""
+    """The tokens that the caller asks to be thought with before the answer; 0 where none are named."""
     most = 0
     for name, member in _BUDGETS:
         if name in request.body:

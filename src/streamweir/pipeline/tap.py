@@ -1,6 +1,6 @@
 """The tap of OpenAI's chat wire: reads frames that are passed on as they came, and sees to it that they may be.
 
-Each frame gets one small typed decode. What the books need goes into the meter's record; what
+Each frame gets one small typed decode. What accounting needs goes into the meter's record; what
 the frontend promises is checked, and a frame that deviates is not passed: `feed` says None, and
 the stream goes on translated. The structs below are that promise, and a member that they leave out is
 one that the promise does not speak of.

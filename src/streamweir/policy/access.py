@@ -33,7 +33,7 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     budget_period: str = "total"
     """`day`, `week`, `month` or `total`."""
     id: str = ""
-    """What the books know it by: it outlives a change of name or secret."""
+    """Its id in the database: it stays the same when the name or the secret changes."""
     workspace_id: str = DEFAULT_WORKSPACE
     log_content: bool = False
     revoked_at: float | None = None

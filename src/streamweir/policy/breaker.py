@@ -1,8 +1,7 @@
-"""Whether something that fails is asked at all: after too many failures in a row it is left alone for a while.
+"""A circuit breaker: after too many failures in a row, something is not called for a while.
 
-Then one asker is let through to find out; the others are turned away until he has. An asker who
-never comes back costs one more such while, and no state. Time is handed in; what failed, and what
-is done instead, is not known here.
+Then one call is let through as a probe; others are refused until it has ended. A probe that never ends costs one more
+such pause. Time is an argument; what failed, and what is done instead, is not known here.
 """
 
 

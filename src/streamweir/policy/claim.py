@@ -78,7 +78,7 @@ def share_of(limit: int | None, nodes: int) -> int | None:
 
 
 def headers_of(decision: Decision) -> tuple[tuple[str, str], ...]:
-    """What the caller is told of the limits that his key has."""
+    """What the caller is told of the limits of its key."""
     requests, tokens = decision.requests, decision.tokens
     headers: tuple[tuple[str, str], ...] = ()
     if requests is not None:

@@ -8,7 +8,7 @@ settling it leaves the cost alone.
 
 A reservation is a lease: not renewed for `lease_s` it lapses, and holds neither a stream nor money.
 It is remembered: renewed, extended or reserved again it is taken up again, even beyond a limit (the
-request is running), and a late settlement still counts its cost. `store/limits/limits.lua` is the same law
+request is running), and a late settlement still counts its cost. `store/limits/limits.lua` has the same rules
 for several processes, and one test holds both to it. Knows neither prices nor periods nor why.
 """
 
@@ -164,13 +164,13 @@ class LocalLimits:
             self._renew(request_id, at)
 
     def seed(self, account: str, used: int) -> None:
-        """What the books say of an account; nothing where it is known already."""
+        """The sum of an account by the ledger; no effect where it is known already."""
         if account not in self._accounts:
             self._accounts[account] = _Account(used)
             _evict(self._accounts, self._most_accounts, account, lambda each: each.holds > 0)
 
     def correct(self, account: str, used: int) -> None:
-        """What the books say, whatever was known."""
+        """The sum of an account by the ledger, whatever was known."""
         known = self._accounts.get(account)
         if known is None:
             self.seed(account, used)

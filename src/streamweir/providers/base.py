@@ -65,7 +65,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
 
 
 class Decoder(Protocol):
-    """Frames to events; see `core.events` for the law. After the terminal event it gives nothing."""
+    """Frames to events; see `core.events` for the rules. After the terminal event it gives nothing."""
 
     @property
     def may_end_in_silence(self) -> bool:

@@ -1,6 +1,6 @@
 """The simulator: an upstream inside the process that plays the script its model's name asks for.
 
-It keeps the law of `upstream.base` as a socket would: the receiver is called from the event loop, one
+It keeps the order of calls of `upstream.base` as a socket would: the receiver is called from the event loop, one
 step at a time, so that other streams get their turn between any two frames; a paused call delivers
 nothing and makes nothing more. All that is said and all that goes wrong is decided in
 `upstream.script`; here are only the loop and its timers.

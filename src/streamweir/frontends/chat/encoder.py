@@ -1,7 +1,7 @@
 """The one encoder: events in, the frames of any dialect out.
 
 Everything in which dialects differ is read from the `Dialect` value; nothing here knows a
-provider, and nothing here asks for a dialect by name. The law of `core.events` is relied on.
+provider, and nothing here asks for a dialect by name. It relies on the rules of `core.events`.
 Every stream ends in one of two ways: finish and terminator, or error frame and terminator;
 nothing follows the terminator. JSON is written by `wire.jsonio` alone, so no text can forge a frame.
 """

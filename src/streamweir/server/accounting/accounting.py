@@ -68,7 +68,7 @@ class Accounting:
         renew_s: float = LEASE_S / 4,
         decision_s: float = DECISION_S,
     ) -> None:
-        """`writer` is None where no books are kept. `hold_tokens`: for an answer whose caller sets no limit.
+        """`writer` is None without a database. `hold_tokens`: for an answer whose caller sets no limit.
 
         `limits_are_kept`: False for several processes that share nothing they could count in. `renew_s`: how often
         what is reserved is renewed. `decision_s`: how long a request waits until its hold is written.

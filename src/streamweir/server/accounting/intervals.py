@@ -1,15 +1,15 @@
-"""How long the books wait for whom, and how often they look: one value, so that it is said in one place.
+"""The intervals and timeouts of accounting, in one value.
 
-None of it is the operator's to choose: each number is a promise that is made elsewhere (a request
-waits two seconds for the books, a key that nobody could look up is good for a minute, a dead process
-is noticed within one), and some hang together. A test is in more of a hurry, or has more patience.
+None of it is the operator's to choose: each number is a promise that is made elsewhere (a request waits two seconds
+for a reservation, a key that nobody could look up is good for a minute, a dead process is noticed within one), and
+some hang together. A test may use shorter or longer ones.
 
 How often the progress of open requests is written down while the database does not take it.
 
-Of a request only the latest progress matters, but the journal keeps every entry until the database has
-it: one a second, for as long as the database is away, would fill the room that requests need. So the
-entries come further and further apart while the first of them still waits: their number grows as the
-logarithm of the outage. Of the room of the journal they never take the last half.
+Of a request only the latest progress matters, but the journal keeps every entry until the database has it: one a
+second, for as long as the database is away, would fill the room that requests need. So the entries come further and
+further apart while the first of them still waits: their number grows as the logarithm of the outage. Of the room of
+the journal they never take the last half.
 """
 
 from msgspec import Struct

@@ -23,7 +23,7 @@ from streamweir.store.db.engine import StoreUnavailable
 
 EVERY_S = 0.1
 LONGEST_S = 2.0
-"""For a look: as long as a request waits for the books elsewhere."""
+"""For a look: as long as a request waits for accounting elsewhere."""
 MOST_WAITING = 256
 MOST_UNKNOWN = 4096
 

@@ -75,7 +75,7 @@ class KeyDirectory:
         return entry.key
 
     def find_id(self, id: str) -> Key | None:
-        """By what the books know it by, whether or not it may be used."""
+        """By its id in the database, whether or not it may be used."""
         for key in self._file:
             if key.id == id:
                 return key

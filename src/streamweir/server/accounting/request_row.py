@@ -1,7 +1,7 @@
 """The row of a request in the log, made of its facts: the columns, and nothing that a database would not take.
 
 Pure. What callers chose (model names, ids, the names of dropped members) is made plain and short
-here, the one place where it becomes a row. A key that somebody wrote where none belongs (into his
+here, the one place where it becomes a row. A key that somebody wrote where none belongs (into a
 user-agent, say) is taken out by its shape, as it is for the log; the names of models that were routed and
 the ids in chunks stay to the letter, for requests are counted and found by them.
 """

@@ -30,7 +30,7 @@ class ReservationSizes(Protocol):
 
 
 class ReservationRequest(Struct, frozen=True, kw_only=True):
-    """What a request is, as far as the books must know it before it goes out."""
+    """What accounting must know of a request before it is sent."""
 
     request_id: str
     at_ms: int

@@ -26,7 +26,7 @@ def control_plane(
     may_read_metrics: Callable[[Request], StreamweirError | None],
     is_secure: bool,
 ) -> Starlette:
-    """`context`: of the API; None where there are no books that it could speak of."""
+    """`context`: of the API; None without a database."""
     return control_app(
         readiness=readiness,
         metrics=metrics,

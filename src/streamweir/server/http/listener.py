@@ -5,10 +5,10 @@
     close_listeners()   nobody else gets in
     await close(grace)  who is still there after that is cut off
 
-Places are files: a connection has one, and so has every request for its upstream (`upstream_files`). Some are kept
-for ourselves, for the reserved paths (`reserved`: health, metrics, the console) and for the answer to whoever comes
-when all others are taken: `overloaded`, and so he can tell an overload from a fault. What a connection does is in
-`connection`; what is answered, in the `Application`.
+The number of open files is the limit: a connection needs one, and so does every request for its upstream
+(`upstream_files`). Some are kept for the process itself, for the reserved paths (`reserved`: health, metrics, the
+console), and to answer `overloaded` when all others are in use, so that a caller can tell an overload from a fault.
+What a connection does is in `connection`; what is answered, in the `Application`.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ The lame duck is for load balancers: one learns from `/ready` that this node is 
 checks, and what it sends until then must be served. It ends early when no caller is connected and none has
 connected for `lame_duck_s`: then nobody sends anything here.
 
-The order is the law; what the steps do is the gateway's. Under a supervisor (`server.process.worker`) a
+The steps have a fixed order; what each does is in the gateway. Under a supervisor (`server.process.worker`) a
 signal never counts as the second one, for a service manager may signal supervisor and workers alike:
 there it is the supervisor that hurries.
 """

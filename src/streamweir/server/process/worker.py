@@ -64,7 +64,7 @@ class Assembly(Struct, frozen=True, kw_only=True):
     reload: Callable[[], None]
     """Reads the file again. Raises `ConfigError`, and then nothing has changed."""
     instance: str | None = None
-    """What the books know this process by, where there are any."""
+    """The id of this instance in the database, where there is one."""
     instance_ended: Callable[[str], None] = lambda _: None
     """Another process of that name is dead."""
 

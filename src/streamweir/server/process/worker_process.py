@@ -20,7 +20,7 @@ class Worker:
         self.channel: Channel | None = None
         self.has_served = False
         self.instance: str | None = None
-        """What the books know it by."""
+        """The id of its instance in the database."""
         self.last_metrics = b""
 
     @property

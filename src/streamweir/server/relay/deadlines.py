@@ -26,7 +26,7 @@ _SHORTEST_PULSE_S = 0.02
 
 
 class AttemptTimeouts(Struct, frozen=True, kw_only=True):
-    """When to lose patience. `_at` is a time of the loop's clock, `_s` a number of seconds."""
+    """Until when an attempt waits. `_at` is a time of the loop's clock, `_s` a number of seconds."""
 
     commit_at: float
     total_at: float

@@ -125,7 +125,7 @@ class RequestHandler:
         self._is_cut = False
         """The caller's answer was cut, though the upstream may be read on."""
         self._error_status_sent: int | None = None
-        """The status of the error that the caller got for it, where he had nothing yet."""
+        """The status of the error that the caller got, if nothing had been sent before."""
         self.key = key
         self.reservation: Reservation | None = None
         self._pending: Pending | None = None
@@ -241,7 +241,7 @@ class RequestHandler:
             self.facts.service_tier = meter.record.service_tier
 
     async def _admit(self) -> Candidates:
-        """Reads, routes and books it."""
+        """Parses it, finds its targets and makes its reservation."""
         chat = self._chat = await self._read()
         self._prompt = chat.prompt
         facts, setup = self.facts, self._setup

@@ -69,7 +69,7 @@ class Histogram:
 
 
 class AccountingReading(Struct, frozen=True, kw_only=True):
-    """How the books are, at the moment."""
+    """The state of accounting, at the moment."""
 
     waiting: int
     """Entries that the database does not have yet."""
@@ -104,7 +104,7 @@ class OverloadReading(Protocol):
 class Metrics:
     """`connections` gives for each provider how many are in use and how many idle; it may be set later.
 
-    `accounting`: how they are, where any are kept. `task_ends`: how often each background task has ended unasked.
+    `accounting`: its state, where there is a database. `task_ends`: how often each background task has ended by itself.
     `body_bytes`: what request bodies hold.
     """
 

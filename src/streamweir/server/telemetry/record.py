@@ -1,4 +1,4 @@
-"""What is known of one request when it is over: the source of its log line, its metrics and its row in the books."""
+"""What is known of one request when it is over: the source of log line, metrics and row of the request log."""
 
 from msgspec import Struct, field
 
@@ -64,7 +64,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """From the arrival of the request to the first token written."""
     duration_s: float = 0.0
     settled_s: float | None = None
-    """From its arrival until the books were told what it cost."""
+    """From its arrival until it was settled."""
     bytes_in: int = 0
     """Of the request's body."""
     bytes_out: int = 0

@@ -2,8 +2,8 @@
 
 The event loop only appends. However slow, full or dead the other end is, the loop is never held up
 and nothing is raised into it: what finds no room is dropped, counted, and reported in the log itself
-as soon as a line gets through again. Only lines that may be lost come here; the books have their own
-way. Knows bytes, not what they say.
+as soon as a line gets through again. Only lines that may be lost come here; accounting entries go
+to the journal. Knows bytes, not what they say.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Why something in the books is not changed, or not found: in words for whoever asked.
+"""Why something in the database is not changed, or not found, in words for the user.
 
     Objection
     +-- Invalid     what was asked for makes no sense; `param` says which part of it

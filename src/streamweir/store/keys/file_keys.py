@@ -1,4 +1,4 @@
-"""The keys of the operator's file, as rows: so that the books can name them. The file rules.
+"""The keys of the operator's file, as rows, so that the ledger can refer to them. The file wins over the database.
 
 Each has the id `file:{name}`. A row follows the file, is marked revoked where its entry has gone, and
 comes back with it. Nothing is written where nothing changed, so that every process of a node may
@@ -31,7 +31,7 @@ def file_key_id(name: str) -> str:
 
 
 def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> list[Key]:
-    """The same keys, with the ids that the books know them and their workspaces by.
+    """The same keys, with their ids and those of their workspaces in the database.
 
     `workspace_id` is taken as the file has it, an id or a name; a workspace that is not there is
     made, and so is the default one. Raises `Conflict` where a secret is that of a key which was made here.

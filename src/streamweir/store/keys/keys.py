@@ -1,4 +1,4 @@
-"""Keys: made, looked at, changed, rotated, revoked; none is ever deleted, for the books speak of them.
+"""Keys: made, looked at, changed, rotated, revoked; none is ever deleted, for the ledger refers to them.
 
 A secret is made here, given out once, and kept as its digest and last four characters. A change takes
 the counter of changes first (`store.db.counter`) and is told to the audit log last. Everything is

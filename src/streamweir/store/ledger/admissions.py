@@ -1,18 +1,16 @@
-"""Requests that wait for the database to decide about their money, and what becomes of a decision nobody hears.
+"""Decisions about money that the database makes: the queue of requests that wait for one, and the decision itself.
 
-A question waits here until the writer takes it into a transaction with others. Who asks waits for a
-limited time and may leave at any moment; a hold that is accepted all the same must be released, or
-its money would be held as long as the process lives. Where a commit was lost nobody knows whether it
-was done: such a hold is in doubt, and is looked for in the database once that is back. A request that
-goes on by other means (its hold is put into the journal) is adopted: then nothing is released. The
-queue runs on the event loop; `decide_batch` and what it calls run inside a transaction.
+A request waits in the queue until the writer takes it into a transaction with others. It waits for a limited time and
+may be cancelled at any moment; a reservation that is accepted all the same must be released, or its money would be
+reserved for as long as the process lives. After a lost commit nobody knows whether it was done: such a reservation is
+in doubt, and is looked for when the database is back. A request that continues without the database (its reservation
+is put into the journal) is adopted: then nothing is released.
 
-Where the database itself decides about money: holds and extensions that must fit an account.
-
-Several are decided at once, in their order, under the locks of their workspaces: so what is decided
-is exact whoever else decides at the same time. What fits is written, and nothing else. Asked again
-about the same, because an answer was lost, it says what it said before. The limit of a workspace is
-what it was granted, as the locked account tells it; that of a key comes with the draw.
+`decide_batch` and what it calls run inside a transaction. Several reservations and extensions are decided at once, in
+their order, under the locks of their workspaces, so that a decision is exact whoever else decides at the same time.
+Only what fits is written. Asked again about the same request, because an answer was lost, it gives the same answer.
+The limit of a workspace is what it was granted, read from the locked account; the limit of a key comes with the
+request.
 """
 
 import asyncio

@@ -1,15 +1,13 @@
-"""Entries into the database, in order, many in one transaction, and none lost for another's sake.
+"""Entries into the database, in order, many in one transaction; one bad entry does not stop the others.
 
-A batch is first tried as if nothing in it were there already. Where a row is, or where nobody knows
-whether a commit was done, it is repeated with care, which costs a look at what is there. What the
-database refuses even so is found by halving: that one entry goes into quarantine and the others are
-committed. That the database is away is not its business: `StoreUnavailable` goes up, and what was
-committed until then has been told to `done`.
+A batch is first applied as if all of its entries were new. If a row exists already, or a commit may or may not have
+been done, it is repeated with care, which costs a look-up. An entry that the database refuses even then is found by
+bisection: it goes into the quarantine, and the others are committed. An unavailable database is not handled here:
+`StoreUnavailable` is raised, and `done` has been called for what was committed until then.
 
-Where entries go that the database refuses for what they hold: a file, a line of JSON each, for an operator.
-
-Written and synced before the entry counts as done, so that nothing is lost silently. Private, and
-bounded: when the file is full it takes the place of the one before it. It blocks.
+The quarantine is a file with one line of JSON per entry, for an operator. It is written and synced before the entry
+counts as done, so that nothing is lost silently. It is private and bounded: when it is full, it replaces the previous
+one. Writing to it blocks.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Whether the books agree with themselves: every sum that is kept, made anew from the rows.
+"""Whether the ledger is consistent: every stored sum, recomputed from the rows.
 
 What must hold, for each workspace: granted is the sum of its credits, spent that of its settlements'
 costs and of its usage by the hour and by the day, held that of its open requests, and granted - spent -

@@ -1,20 +1,19 @@
-"""A batch of entries in one transaction: what it finds, what follows from it, and what is written.
+"""A batch of entries in one transaction: what is looked up, what follows from it, and what is written.
 
-Entries are applied in their order, and each changes something once: found again, in this batch or in
-any other, it changes nothing. A request is held (it is open, the ledger has its hold), extended, and
-settled (it is open no more, the ledger has its settlement, the log its row), all under the lock of
-its workspace's account. A settlement releases what is held by the books, whatever it says itself, and
-its cost goes to every account that its key has for the time of the request, whichever the hold named:
-budgets come, go and get other periods while requests run.
+Entries are applied in order, and each has an effect once: found again, in this batch or in another, it changes
+nothing. A request is reserved (it is open, the ledger has its reservation), extended, and settled (it is no longer
+open, the ledger has its settlement, the request log its row), all under the lock of its workspace's account. A
+settlement releases what the ledger has reserved, whatever the entry says. Its cost is added to every account that its
+key has for the time of the request, whichever accounts the reservation named: budgets are added, removed and get
+other periods while requests run.
 
-Most entries are new, and a batch is written as if all were. Where the database then says that a row
-is there already, the caller rolls back and applies the batch again with `careful`, which looks before.
-That also makes all text plain once more: it is the way of a batch that was refused for any reason.
+Most entries are new, and a batch is written as if all were. If the database reports that a row exists already, the
+caller rolls back and applies the batch again with `careful`, which looks first. That also cleans all text again: it
+is the path for a batch that was refused for any reason.
 
-What the database knows of requests: those that are open, those in the ledger, those in the log.
-
-Look-ups by request id and nothing else. They are exact for whoever holds the locks of the workspaces
-(`store.ledger.accounts`): every request that has a hold and no settlement is open, and no other.
+The look-ups find requests by id: those that are open, those in the ledger, those in the log. They are exact for
+whoever holds the locks of the workspaces (`store.ledger.accounts`): a request with a reservation and without a
+settlement is open, and no other is.
 """
 
 from collections.abc import Collection, Iterable, Sequence

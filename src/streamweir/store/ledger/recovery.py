@@ -1,15 +1,13 @@
-"""What a dead process left in its journal is brought into the database, once, by whoever finds it.
+"""What dead processes left behind: their journals are applied, and their open requests are settled, once.
 
-Segment by segment, in the order they were written, and each is removed when all of it is applied:
-killed at any point, the rest is found and repeated, to the same effect. Entries may have been applied
-by the dead process itself, so every batch is applied with care. As long as the database is away it
-waits. A segment with a part that cannot be read is not removed but set aside, and told of. The last
-one goes when all else is done that must be done for the dead process: it tells that it is dead.
+A journal is applied segment by segment, in the order in which it was written, and each segment is removed when all of
+it is applied: if this is interrupted at any point, the rest is found and repeated, with the same effect. The dead
+process may have applied entries itself, so every batch is applied with care. While the database is unavailable this
+waits. A segment with an unreadable part is not removed but set aside, and reported. The last segment is removed when
+everything else is done for the dead process: its existence shows that the process is dead.
 
-Requests that were open when their process died: settled once, by whoever comes first.
-
-What one costs is said by a function that the server gives. If its own process settles it after all,
-or another node does so at the same time, the ledger has one settlement and the later changes nothing.
+The server gives a function that computes what an orphan costs. If its own process settles it after all, or another
+node does so at the same time, the ledger has one settlement, and the later one changes nothing.
 """
 
 import asyncio

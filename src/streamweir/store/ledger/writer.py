@@ -1,10 +1,9 @@
-"""The one who brings the entries of this process into the database: one task, in order, in batches.
+"""The writer copies the entries of this process into the database: one task, in order, in batches.
 
-`put` writes an entry into the journal and queues it; from there the database is only ever behind,
-never in the way. It may be slow or away: entries wait in memory, which is bounded, and lie in the
-journal besides. Requests about whose money the database itself decides (`decide`, `extend`) are put
-before it together, after everything that was queued before them. What dead processes left behind
-is applied by `replay`. Nothing is logged here: what an operator should know is told (`tell`).
+`put` writes an entry into the journal and queues it; nobody waits for the database. If the database is slow or
+unavailable, entries wait in memory, which is bounded, and in the journal. Requests about whose money the database
+decides (`decide`, `extend`) are decided in batches, after everything that was queued before them. `replay` applies
+the journals of dead processes. Nothing is logged here: `tell` reports what an operator should know.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Limits that several processes share, in Valkey or Redis: the law of policy/limits.py, run by `limits.lua`.
+"""Limits that several processes share, in Valkey or Redis: the rules of policy/limits.py, run by `limits.lua`.
 
 Every call is one atomic step of the script, by the server's clock. Whoever gets `SharedUnavailable`
 does not know whether it was taken, so each step may be repeated: a reservation is known by its
@@ -142,21 +142,21 @@ class SharedLimits:
             await self._valkey.call(self._words("end", instance))
 
     async def seed(self, account: str, used: int) -> None:
-        """What the books say of an account; nothing where it is known already."""
+        """The sum of an account by the ledger; no effect where it is known already."""
         await self._valkey.call(self._words("seed", account, str(used)))
 
     async def correct(self, account: str, used: int) -> None:
-        """What the books say, whatever was known. It errs by what is reserved but not in the books in that moment,
+        """The sum by the ledger, whatever was known. It errs by what is reserved but not in the ledger at that moment,
         and to the side on which the database decides."""
         await self._valkey.call(self._words("correct", account, str(used)))
 
     async def adjust(self, account: str, used: int, *, at_least: bool = False) -> bool:
-        """As `correct`, where nothing can be under way that the books do not know of: nobody has drawn on it for a
+        """As `correct`, where nothing can be running that the ledger does not have: nobody has drawn on it for a
         while, nor pinned it. Else False; with `at_least`, it is no less than that afterwards."""
         return await self._valkey.call(self._words("adjust", account, str(used), "1" if at_least else "0")) == "1"
 
     async def pin(self, accounts: Sequence[str]) -> None:
-        """For `lease_s` they are not adjusted: something was drawn that the books do not know of yet."""
+        """For `lease_s` they are not adjusted: something was charged that the ledger does not have yet."""
         for first in range(0, len(accounts), _MOST_RENEWED):
             await self._valkey.call(self._words("pin", *accounts[first : first + _MOST_RENEWED]))
 

@@ -2,7 +2,7 @@
 
 What is asked while an answer is awaited goes out together, in the next exchange: so the connections
 are bounded by one, and a busy process pays less for each call. The exchange runs in a task of its
-own. Someone who waits no longer, cancelled or out of patience, touches nothing but his own future:
+own. A waiter that is cancelled or has timed out changes nothing but its own future:
 an answer is never left for the next one to read. Slow is worse than down: nobody waits longer than
 `timeout_s`, and after failures in a row nobody waits at all (`policy/breaker.py`; failures are
 counted by exchange, for many calls may share one). Everything that goes wrong is
@@ -214,7 +214,7 @@ class Valkey:
             raise
 
     async def _speak(self, batch: list[_Call]) -> None:
-        calls = [call for call in batch if not call.is_over]  # connecting may have taken longer than their patience
+        calls = [call for call in batch if not call.is_over]  # connecting may have taken longer than their timeout
         if not calls:
             return
         async with asyncio.timeout(self._timeout_s):

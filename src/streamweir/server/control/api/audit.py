@@ -1,4 +1,4 @@
-"""The audit log over the API, whether it is as it was written, and whether the books agree with themselves.
+"""The audit log over the API, whether it is unchanged, and whether the ledger is consistent.
 
 The admin of a workspace sees what was done in it, whoever did it. What reads a whole log is for the
 operator alone, and may take a minute.

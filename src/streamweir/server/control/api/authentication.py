@@ -4,8 +4,8 @@
     the session's cookie     opened with either, and good for as long as that is; what changes something needs
                              its token too, and must come from a page of this server (docs/spec/security.md S15, S16)
 
-A wrong secret and an unknown one are answered alike, and counted (`api.tries`); the right one passes
-however many were wrong, so that nobody can lock the operator out. Nothing here looks at a URL that the
+A wrong secret and an unknown one are answered alike, and counted (`server.control.api.context`); the right
+one passes however many were wrong, so that nobody can lock the operator out. Nothing here looks at a URL that the
 caller put together; `Host` is held against `Origin` and used for nothing else.
 """
 

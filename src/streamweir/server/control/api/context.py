@@ -69,7 +69,7 @@ _PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "
 
 
 async def _no_look() -> None:
-    """Where nobody keeps the books up to date, nothing is to be taken up."""
+    """Without maintenance there are no changes to load."""
 
 
 class Context(Struct, frozen=True, kw_only=True):

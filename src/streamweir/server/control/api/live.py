@@ -1,8 +1,8 @@
-"""The requests that run, over the API, and how to stop one.
+"""The running requests, over the API, and how to stop one.
 
-Whichever process has it ends it: this one at once, another within a second or two. A stop is told to
-the audit log in the transaction that asks for it, once however often it is asked for. Who looks on
-(`api.feed`) does so for as long as he may; that he does keeps no session alive.
+The process that runs a request stops it: this one at once, another one within a second or two. A stop is written to
+the audit log in the transaction that requests it, once however often it is requested. A viewer of the live feed
+(`server.control.api.live_feed`) gets it for as long as access is allowed; viewing does not extend a session.
 """
 
 from collections.abc import AsyncGenerator

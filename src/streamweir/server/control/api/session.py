@@ -1,6 +1,7 @@
 """Sessions of the console: opened with the admin secret or with a key that has the scope `admin`.
 
-One ends by hand, by twelve idle hours, and with the secret that it was opened with (`api.gate`).
+A session ends by hand, after twelve idle hours, and with the secret that it was opened with
+(`server.control.api.authentication`).
 
 The token of a session is in a cookie that no script can read; what its page must send along with a
 change is made of it (`policy.secret.csrf_of`), so a page that is loaded again can ask for it. Every

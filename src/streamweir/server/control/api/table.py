@@ -1,7 +1,7 @@
-"""Every operation of the API in one table, and what the control plane serves of it.
+"""Every operation of the API in one table, and the routes that the control plane serves.
 
-What is not in the table is not there. Each operation says for whom it is; the gates of the two kinds
-of askers are `api.gate`'s.
+What is not in the table does not exist. Each operation declares who may use it; `server.control.api.authentication`
+checks that.
 """
 
 from functools import cache
