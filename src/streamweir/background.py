@@ -1,11 +1,11 @@
-"""Tasks that run for as long as their owner: one that ends though nobody asked for it is reported and started again.
+"""Background tasks: a task that ends unexpectedly is reported and restarted.
 
-A task ends unasked when its coroutine raises, returns, or is cancelled by somebody else. Nothing watches
-it but the callback at its end, so there is no second task that could end too. It is started again after
-a pause that doubles with each failure in a row, up to a bound. After a few failures without a healthy
-interval between them the task is `failing`; it is well again when it has run for such an interval. Every
-task in the program that is neither part of one request nor over by itself is started here
-(`tests/test_background_guard.py`). Nothing is logged here: who makes it says what is done with a report.
+A task ends unexpectedly when its coroutine raises, returns, or is cancelled by somebody else. Only the callback at
+its end watches it, so there is no second task that could end too. It is restarted after a pause that doubles with
+each failure in a row, up to a limit. After several failures without a healthy interval between them the task is
+`failing`; it is healthy again when it has run for such an interval. Every task of the program that neither belongs to
+one request nor ends by itself is started here (`tests/test_background_guard.py`). Nothing is logged here: the owner
+of the tasks decides what is done with a report.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""What is booked of one stream, and the counting of what nobody reported.
+"""What is settled for one stream, and counting tokens that nobody reported.
 
-A count says by what means it was made: a row that was counted is flagged as such, and where several
-counts make one usage the poorest of them gives its name. Counting is pure and may take long:
-`Pending` is made on the event loop and may be counted in a thread.
+A count is labelled with its source; if several counts make up one usage, the least exact source is named. Counting is
+pure and may take long: `Pending` is made on the event loop and may be counted in a thread.
 """
 
 from collections.abc import Callable

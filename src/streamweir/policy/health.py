@@ -1,11 +1,11 @@
-"""How one target has been doing: well, away for a while, or on probation.
+"""The health of one target: healthy, ejected, or being probed.
 
-    well --5 failures in a row--> away (30 s, doubled each time, at most 300 s) --time--> on probation
-    on probation: one caller at a time may try (a `Probe`). It answers: well. It fails: away, for longer.
+    healthy --5 failures in a row--> ejected (30 s, doubled each time, at most 300 s) --time--> being probed
+    being probed: one request at a time may try (a `Probe`). It succeeds: healthy. It fails: ejected, for longer.
 
-A rate limit is no illness: the target is left alone for as long as it asked, then it is as before.
-What the caller did wrong, or we did, says nothing of a target. Time is handed in; a clock that was
-set back behind the beginning of a wait ends that wait.
+A rate limit is not a failure: the target gets no requests for as long as it asked, and is then as before. Errors of
+the caller or of the gateway say nothing about a target. Time is an argument; a clock that was set back behind the
+beginning of a wait ends that wait.
 """
 
 from enum import Enum

@@ -1,9 +1,9 @@
-"""Whether to try once more, where, and after how long.
+"""Whether to try again, with which target, and after how long.
 
-Asked only while nothing has been sent to the caller. Two things are told apart: the same request to
-another target, which helps against anything that is one target's own trouble, and to the same
-target again, which helps only against what passes by itself. A budget over all requests bounds the
-extra load, so that retries cannot keep a struggling provider down (docs/spec/failures.md U10).
+Asked only while nothing has been sent to the caller. There are two kinds of retry: with another target, which helps
+against every problem of one target, and with the same target, which helps only against temporary problems. A budget
+over all requests limits the extra load, so that retries do not overload a failing provider (docs/spec/failures.md
+U10).
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""What the gateway asks of anything that answers like a provider, and what it is given back.
+"""The interface of an upstream: anything that answers like a provider.
 
 An `Upstream` is a place that can be sent a request: a host on the network (`http1`), the embedded
 model (`local`), a script inside this process (`sim`). `open` is a coroutine; from there on all is
 callbacks on the event loop, so that a chunk goes from socket to socket in one step. The order of
-calls is the law: one head, any number of bodies, then exactly one of `body_ended` and
+calls is fixed: one head, any number of bodies, then exactly one of `body_ended` and
 `call_failed`, or `call_failed` alone. After `abort` or `let_go` nothing is called any more.
 """
 

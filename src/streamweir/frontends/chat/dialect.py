@@ -1,8 +1,8 @@
 """A dialect is data: one `Dialect` value says everything in which the services differ.
 
 The encoder (`frontends.chat.encoder`), the whole-body writer (`frontends.chat.whole`), the error writer
-(`frontends.chat.errors`) and later the conformance checker read the same value, so what we write
-and what we check cannot drift apart. A new dialect is one module that holds one value.
+(`frontends.chat.errors`) and the conformance checker read the same value, so what is written and
+what is checked always agree. A new dialect is one module that holds one value.
 Nothing here knows a provider.
 """
 

@@ -1,7 +1,7 @@
-"""One request in the books, from its hold to its settlement: what was promised for it, and what it is worth.
+"""One request in accounting, from its reservation to its settlement.
 
-A booking is made before the upstream is asked and settled once, when the request is over, whatever
-became of it. It knows the prices of the moment it was made; later prices do not touch it.
+A reservation is made before the upstream is called and settled once, when the request is over, however it
+ended. It keeps the prices of the moment at which it was made; later prices do not change it.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who decides among several processes: Valkey counts for all of them, and about money the database has the last word.
+"""The limiter of several processes: Valkey counts for all of them, and the database decides about money.
 
 Valkey counts requests, tokens, streams and money in one step, and what concerns money is decided once
 more by the database, under its locks, before the upstream is asked: so neither a flushed Valkey nor a

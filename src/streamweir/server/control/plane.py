@@ -1,6 +1,6 @@
-"""Everything that is not hot, put together: the console, the API where there are books, probes and metrics.
+"""The control plane, put together: console, API (where there is a database), probes and metrics.
 
-What each of them is stands in its own module; here is only what they are given.
+Each of them has its own module; here is only what they are given.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,9 +1,9 @@
-"""What was said, for keys that asked for it to be kept: prompt, answer, and the bytes both ways with their times.
+"""The content of requests whose keys store it: prompt, answer, and the bytes in both directions with their times.
 
-A recording is bounded: each way keeps its beginning, and the rest is only known to have been. Nothing
-is cut in two, for half a secret is not recognised as one when it is redacted (`store.requests.content`). It is
-made for one request and sees all attempts of it. Requests that are not recorded pay nothing: they
-have a plain `Relay`.
+A recording is bounded: of each direction the beginning is kept, and of the rest only that there was more. Nothing is
+cut in two, because half a secret would not be recognised when it is redacted (`store.requests.content`). It belongs
+to one request and includes all of its attempts. Requests that are not recorded pay nothing: they have a plain
+`Relay`.
 """
 
 from codecs import getincrementaldecoder

@@ -1,4 +1,4 @@
-"""What a relay reports while it runs, and asks: the shape of it, and how the gateway answers."""
+"""What a relay reports and asks while it runs: the interface, and the gateway's implementation."""
 
 from collections.abc import Callable
 from typing import Protocol

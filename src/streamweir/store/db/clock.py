@@ -1,11 +1,11 @@
-"""The time of day, for what is written down. Everything that waits or measures goes by a clock that does not jump.
+"""The wall clock, for what is stored, and a time limit that does not fire too early after the event loop was blocked.
 
-Time limits that an event loop which stood still cannot exceed on behalf of others.
+Everything that waits or measures uses the monotonic clock instead.
 
-A timer fires as soon as its moment has passed, before what arrived in the meantime has had its turn. So
-after a standstill a limit is over although the disk or the database answered in time. Here a limit is
-counted in parts, each with a timer of its own: a standstill takes one part, however long it was, and
-whatever arrived during it is read before the limit is over. On a loop that runs freely it is the limit.
+A timer fires as soon as its time has passed, before data that arrived in the meantime is processed. So after the loop
+was blocked, a limit would be over although the disk or the database answered in time. `time_limit` is counted in
+parts, each with its own timer: a blocked loop uses up one part, however long it was blocked, and what arrived
+meanwhile is processed before the limit is over. On a loop that runs freely it is the plain limit.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
-"""Numbers that only go up, one row each. To advance one is to hold its row until the transaction ends.
+"""Two small rows of the database: counters that only increase, and leases.
 
-So whoever comes second waits, and what was committed under a smaller number is seen under a larger
-one: readers that ask for all beyond a number miss nothing.
+Advancing a counter locks its row until the transaction ends. So the next one waits, and whatever was committed with a
+smaller number is visible to whoever sees a larger one: readers that ask for everything after a number miss nothing.
 
-What one process at a time may do. A lease ends by itself, so that whoever dies holding one blocks nobody for long.
-
-The time is handed in. Clocks of different nodes differ: what is done under a lease must be safe to
-do twice at once, and the lease is there to spare the work.
+A lease is a claim that one process at a time holds. It expires by itself, so that a process that dies with it blocks
+nobody for long. Time is an argument. Clocks of nodes differ: work under a lease must be safe when it is done twice at
+once; the lease only saves the work.
 """
 
 from sqlalchemy import Connection, delete, or_, select, update

@@ -1,6 +1,6 @@
-"""The processes that serve from these books: their signs of life.
+"""The running processes of the gateway, by their heartbeats.
 
-A process is dead when the database has had no sign of it for some time, or when it said good-bye
+A process is dead when its heartbeat is old, or when it has ended in an orderly way
 (`retire`, after everything of it was written). Dead ones matter while requests of theirs are open.
 All moments are handed in; processes of several machines take them from the database (`now_of`),
 whose clock is the same for all of them.

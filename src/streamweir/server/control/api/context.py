@@ -1,14 +1,13 @@
-"""What the handlers of the API work with: the store, and the gateway as far as they may know it.
+"""What the handlers of the API work with: the store, and the parts of the gateway that they may use.
 
-Here the store's objections become errors for callers, in one place; a database that is away is 503.
-A change of keys or workspaces is taken up by this process at once, by all others within a second.
+Errors of the store become errors for callers here, in one place; an unavailable database is 503. A change of keys or
+workspaces takes effect in this process at once, in all others within a second.
 
-Wrong secrets, counted by the address they came from (docs/spec/security.md S9).
-
-After five in a minute every other wrong one from there is told to wait until the first of them is a minute
-old. The right one is never counted nor kept waiting: secrets are random and too long to be guessed, and
-whoever shares an address with the operator (a proxy, an office) must not be able to lock him out. What is
-kept is bounded; time is handed in. A secret itself is never seen here.
+Wrong secrets are counted by the address that they came from (docs/spec/security.md S9). After five in a minute, every
+other wrong one from there is told to wait until the first of them is a minute old. The right secret is never counted
+and never has to wait: secrets are random and too long to be guessed, and whoever shares an address with the operator
+(a proxy, an office) must not be able to lock the operator out. The counts are bounded; time is an argument; secrets
+are never seen here.
 """
 
 from collections import OrderedDict

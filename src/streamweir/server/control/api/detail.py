@@ -1,7 +1,7 @@
-"""One request as its own page shows it: its way in time, and the arithmetic of its cost.
+"""One request as the console's page shows it: its timeline, and the calculation of its cost.
 
-A row that was written before these were kept, or by somebody else, is shown without them: no bill is
-shown that does not add up to the cost.
+A row from an older version may lack the facts for them and is shown without: no bill is shown that does not add up to
+the cost.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar

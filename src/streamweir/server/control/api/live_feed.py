@@ -1,9 +1,9 @@
-"""What runs, told to those who look on: one look at the database for all of them, and frames only when it changed.
+"""The live feed of running requests: one query for all viewers, and a frame only when something changed.
 
-Each who looks on gets the newest state of what is within his reach, whenever he has read what he got
-before; what came between is gone. Looking goes on for as long as somebody looks on. While the
-database is away they are told so, once, and go on when it is back. Who may is asked again and again
-(`is_good`), and is nothing that is known here.
+Each viewer gets the newest state of the requests that it may see, whenever it has read the previous frame; states in
+between are skipped. The query is repeated for as long as there are viewers. While the database is unavailable they
+are told so, once, and the feed continues when it is back. Whether a viewer still has access is asked repeatedly
+(`is_good`); how that is decided is not known here.
 """
 
 import asyncio
