@@ -158,7 +158,7 @@ class Rig:
     async def _life(self) -> AsyncIterator[Program]:
         words = () if self._variant.workers == 1 else ("--workers", str(self._variant.workers))
         toml = self._settings(self._generation)
-        async with nursery().served(self.folder, toml, *words, pace={"tick_s": 0.1}) as program:
+        async with nursery().served(self.folder, toml, *words, intervals={"tick_s": 0.1}) as program:
             await program.started()
             self._address, self._program = program.address, program
             self._serving.set()

@@ -122,7 +122,7 @@ async def test_the_audit_log(tmp_path: Path) -> None:
 
 async def test_how_providers_do(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        router, now = api.context.setup().router, time.monotonic()
+        router, now = api.context.runtime().router, time.monotonic()
         (up, sim) = (await fetch(api, "/api/providers", api.operator))["data"]
         assert [(each["name"], each["kind"]) for each in (up, sim)] == [("up", "openai"), ("sim", "sim")]
         assert up["targets"][0] == {
@@ -157,7 +157,7 @@ async def test_prices(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         admin = bearer(api.one.admin.secret)
         prices = await fetch(api, "/api/prices", admin, provider="alias")
-        version = api.context.setup().quotes.prices.table.version
+        version = api.context.runtime().quotes.prices.table.version
         assert (prices["version"], prices["currency"], prices["unit"]) == (version, "USD", "1M tokens")
         smart, own = prices["data"]
         assert (smart["model"], smart["source"], smart["rates"]["input_usd"]) == ("smart", "list", "2.5")
@@ -179,7 +179,7 @@ async def test_prices(tmp_path: Path) -> None:
             if page["next"] is None:
                 break
             params["cursor"] = page["next"]
-        listed = list(api.context.setup().quotes.prices.table.rows(api.clock.at_ms))
+        listed = list(api.context.runtime().quotes.prices.table.rows(api.clock.at_ms))
         assert len(rows) == len(listed) + 2
         assert len({(row["provider"], row["model"]) for row in rows}) == len(rows)
         assert (await fetch(api, "/api/prices", admin, model="no such model"))["data"] == []

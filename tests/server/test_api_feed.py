@@ -121,14 +121,16 @@ async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = alway
 @asynccontextmanager
 async def feeding(
     folder: Path,
-    pace: Intervals = QUICK,
+    intervals: Intervals = QUICK,
     database: str = "sqlite",
     most: int = 64,
     background: BackgroundTasks | None = None,
 ) -> AsyncIterator[tuple[Api, LiveFeed, CountedStore]]:
     async with api_on(database, folder) as api:
         store = CountedStore(api.room.store)
-        feed = LiveFeed(store, api.room.accounting, clock_ms=api.clock, pace=pace, most=most, background=background)
+        feed = LiveFeed(
+            store, api.room.accounting, clock_ms=api.clock, intervals=intervals, most=most, background=background
+        )
         tasks = asyncio.all_tasks()
         yield api, feed, store
         assert len(feed) == 0
@@ -210,8 +212,8 @@ async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -
     async def is_good() -> bool:
         return len(set(frames)) < 2 or frames.count(COMMENT) < 3
 
-    pace = structs.replace(QUICK, onlooker_s=0.001)
-    async with feeding(tmp_path, pace) as (_, feed, _store), looking(feed, None, is_good) as onlooker:
+    intervals = structs.replace(QUICK, onlooker_s=0.001)
+    async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, None, is_good) as onlooker:
         while not frames or not frames[-1].startswith(b"event: over"):
             frames.append(await onlooker.frame())
         assert frames[-1] == b"event: over\ndata: {}\n\n"

@@ -55,7 +55,7 @@ async def test_models(tmp_path: Path) -> None:
 
 async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, TOML + MORE) as api:
-        router, now = api.context.setup().router, time.monotonic()
+        router, now = api.context.runtime().router, time.monotonic()
         for target in (TargetId("up", "gpt-4o"), TargetId("listed", "gpt-4o-mini")):
             for _ in range(MOST_FAILURES):
                 router.failed(target, now, UpstreamError("upstream_server_error", "no"))

@@ -44,13 +44,13 @@ def kill(background: BackgroundTasks, name: str) -> None:
 
 
 async def test_the_tasks_of_a_gateway(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         assert sorted(kept.name for kept in desk.gate.gateway.background.running) == TASKS
 
 
 @pytest.mark.parametrize("name", TASKS)
 async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         background = desk.gate.gateway.background
         background.backoff = QUICK
         kill(background, name)
@@ -93,7 +93,7 @@ class Broken:
 
 async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_at_keys(tmp_path: Path) -> None:
     """Once it did: after a minute every key of the store was refused."""
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         background = desk.gate.gateway.background
         background.backoff = NEVER_HEALTHY
         desk.room.accounting._open["r"] = Broken()  # type: ignore[assignment]
@@ -127,7 +127,7 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
     def left(conn: Connection) -> int:
         return len(conn.execute(select(sessions.c.digest)).all())
 
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         background, store = desk.gate.gateway.background, desk.room.store
         background.backoff = QUICK
         await store.write(rename("sessions", "hidden"))
@@ -145,7 +145,7 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
 
 
 async def test_a_journal_whose_thread_has_failed_makes_the_process_not_ready(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, pace=PACE) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         desk.room.journal.on_state("the journal has failed: restart this process")
         status, document = await ready(desk)
         assert (status, document["reasons"]) == (503, ["the journal has failed: restart this process"])

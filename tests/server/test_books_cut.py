@@ -375,8 +375,11 @@ def _has_head(desk: Desk) -> bool:
 @pytest.mark.parametrize("code", ENDINGS)
 async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> None:
     """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
-    pace = structs.replace(PATIENT, tick_s=0.01)
-    async with keeping(in_the_midst(asyncio.Event()), tmp_path, pace=pace) as desk, await desk.gate.connect() as client:
+    intervals = structs.replace(PATIENT, tick_s=0.01)
+    async with (
+        keeping(in_the_midst(asyncio.Event()), tmp_path, intervals=intervals) as desk,
+        await desk.gate.connect() as client,
+    ):
         secret = await desk.new_key()
         await client.send(chat_request(key=secret, model="m", stream=True))
         body = await begun(client, TEXTS[1])

@@ -169,7 +169,7 @@ async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: 
 
 async def stop_in(outage: Callable[[], None], folder: Path, toml: str) -> set[str | None]:
     """A life that ends without the database: what it has answered, before and after that went away."""
-    async with nursery().served(folder, toml, pace={"flush_s": 0.2}) as program:
+    async with nursery().served(folder, toml, intervals={"flush_s": 0.2}) as program:
         await program.started()
         replies = [await program.answer(chat_request(model="m", stream=True))]
         outage()

@@ -56,11 +56,11 @@ class Scene:
         self.may_go_on = asyncio.Event()
         self._folder = folder
 
-    async def node(self, name: str, pace: dict[str, float] = HURRY) -> Program:
+    async def node(self, name: str, intervals: dict[str, float] = HURRY) -> Program:
         """With a data folder of its own."""
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
-        program = await self.stack.enter_async_context(nursery().served(folder, self.toml, pace=pace))
+        program = await self.stack.enter_async_context(nursery().served(folder, self.toml, intervals=intervals))
         await program.started()
         return program
 
@@ -276,7 +276,7 @@ async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
-        async with gateway(toml, data_dir=tmp_path, pace=structs.replace(patient.PATIENT, flush_s=0.1)) as gate:
+        async with gateway(toml, data_dir=tmp_path, intervals=structs.replace(patient.PATIENT, flush_s=0.1)) as gate:
             ids = {(await gate.ask(model="m")).header("x-request-id")}
             await books.until(lambda seen: ids == seen.rows.keys())
             other = await asyncpg.connect(url)

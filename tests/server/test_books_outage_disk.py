@@ -199,9 +199,9 @@ def locked_elsewhere(path: Path) -> Iterator[None]:
 
 async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> None:
     """Who is known goes on. Whose account nobody has looked at yet is refused in time: what others wrote may be his."""
-    pace = structs.replace(PATIENT, decision_s=0.5, apply_s=0.5)
+    intervals = structs.replace(PATIENT, decision_s=0.5, apply_s=0.5)
     stage = Stage()
-    async with fleet(stage.script, tmp_path, pace=pace) as ships:
+    async with fleet(stage.script, tmp_path, intervals=intervals) as ships:
         (desk,) = ships.desks
         gate = desk.gate
         known = await ships.new_key("known", budget_nano=2 * HELD + 3 * COST)
@@ -231,7 +231,7 @@ async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
-    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, pace=PATIENT) as desk:
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=PATIENT) as desk:
         held = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
         secret = await desk.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
 

@@ -76,7 +76,7 @@ async def test_g9_the_database_goes_away_in_mid_load(
     with ExitStack() as stack:
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
         url = server.make_database(template)
-        async with fleet(stage.script, tmp_path, database=url, valkey=valkey, pace=BRISK) as ships:
+        async with fleet(stage.script, tmp_path, database=url, valkey=valkey, intervals=BRISK) as ships:
             (desk,) = ships.desks
             gate = desk.gate
             secret = await ships.new_key(budget_nano=2 * HELD + 3 * COST)
@@ -127,7 +127,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
     stage = Stage()
-    async with fleet(stage.script, tmp_path, database=server.make_database(template), pace=BRISK) as ships:
+    async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as ships:
         (desk,) = ships.desks
         gate = desk.gate
         desk.room.journal._most_bytes = 20_000
@@ -158,8 +158,8 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
 async def test_g9_keys_of_the_store_are_good_for_a_while(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
-    pace = structs.replace(BRISK, unseen_s=1.0)
-    async with fleet(ANSWER, tmp_path, database=server.make_database(template), pace=pace) as ships:
+    intervals = structs.replace(BRISK, unseen_s=1.0)
+    async with fleet(ANSWER, tmp_path, database=server.make_database(template), intervals=intervals) as ships:
         (desk,) = ships.desks
         secret = await ships.new_key()
         await asyncio.to_thread(server.stop)

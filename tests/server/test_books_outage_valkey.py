@@ -107,9 +107,9 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
     """What lives is renewed; what nobody renews lapses, and its end, should it come, changes nothing for others."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
-    pace = structs.replace(PATIENT, lease_s=1.0)
+    intervals = structs.replace(PATIENT, lease_s=1.0)
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
             dying, living = ships.desks
             async with await dying.gate.connect() as client:
@@ -135,9 +135,9 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
     """While both live nobody's slots are given to others, however short the lease of a process is."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
-    pace = structs.replace(PATIENT, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
+    intervals = structs.replace(PATIENT, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
             dying, living = ships.desks
             async with await dying.gate.connect() as client:
@@ -162,7 +162,7 @@ async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str)
     """Of requests, of tokens and of streams; and all of it together again when it is back."""
     hurt, heal = OUTAGES[outage]
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             await ships.count_peers()
             other = await ships.new_key("other", rpm=1_000_000)
             by_requests = await ships.new_key("requests", rpm=7)
@@ -188,9 +188,9 @@ async def test_where_there_is_no_valkey_at_all_everybody_has_a_share(tmp_path: P
 
 
 async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tmp_path: Path) -> None:
-    pace = structs.replace(HASTY, shared_pause_s=USUAL.shared_pause_s)
+    intervals = structs.replace(HASTY, shared_pause_s=USUAL.shared_pause_s)
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=pace) as ships:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(rpm=1_000_000, budget_nano=1000 * HELD)
             valkey.pause()
             await is_left_alone(ships, secret)
@@ -207,7 +207,7 @@ async def test_streams_too_have_a_share_while_valkey_is_away(tmp_path: Path) -> 
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             await ships.count_peers()
             secret = await ships.new_key(max_streams=5)
             valkey.kill()
@@ -235,7 +235,7 @@ async def ask_and_settle(desk: Desk, secret: str) -> int:
 async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: str) -> None:
     hurt, heal = OUTAGES[outage]
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, pace=HASTY) as ships:
+        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, intervals=HASTY) as ships:
             secret = await ships.new_key(budget_nano=10 * COST + HELD - COST)
             account = f"key:{ships.desks[0].key_id(secret)}:total"
             for desk in ships.desks:
@@ -287,7 +287,7 @@ async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Pat
 
 async def test_who_has_no_limit_needs_no_valkey(tmp_path: Path) -> None:
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             secret = await ships.new_key()
             valkey.pause()
             assert await ask_all(ships, secret, 5) == {200: 10}
@@ -298,7 +298,7 @@ async def test_who_has_no_limit_needs_no_valkey(tmp_path: Path) -> None:
 async def test_restarted_empty_in_mid_load(tmp_path: Path) -> None:
     """Nobody is without a limit, nothing is spent twice, and the books agree, whatever was asked when."""
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, pace=HASTY) as ships:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             await ships.count_peers()
             secret = await ships.new_key(rpm=30, budget_nano=1000 * HELD)
             is_over = asyncio.Event()

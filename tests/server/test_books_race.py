@@ -108,9 +108,11 @@ async def disturbed(valkey: ValkeyServer, disturbance: str) -> AsyncIterator[Non
 async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str, times: int) -> None:
     """Whatever it says, or does not say, the database lets in three."""
     barrier, chance, code = Barrier(), Random(f"{disturbance} {times}"), "budget_exceeded"
-    pace = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+    intervals = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
     with ValkeyServer() as valkey:
-        async with fleet(barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, pace=pace) as ships:
+        async with fleet(
+            barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, intervals=intervals
+        ) as ships:
             for number in range(times):
                 secret, workspace_id = await money_for_three(ships, f"w{number}", code)
                 async with disturbed(valkey, disturbance):

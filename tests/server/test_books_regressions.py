@@ -228,8 +228,8 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
         assert go_on.wait(20)
         return write(descriptor, data)
 
-    pace = structs.replace(PATIENT, decision_s=0.05)
-    async with keeping(stream(openai_stream()), tmp_path, pace=pace) as desk:
+    intervals = structs.replace(PATIENT, decision_s=0.05)
+    async with keeping(stream(openai_stream()), tmp_path, intervals=intervals) as desk:
         monkeypatch.setattr("streamweir.store.journal.files.os.write", slow)
         try:
             reply = await desk.gate.ask(model="m")
@@ -321,7 +321,7 @@ async def test_the_service_tier_that_was_given_is_the_one_that_is_billed(
     assert TIER in body
     body = body.replace(TIER, told)
     async with keeping(stream(body), tmp_path) as desk:
-        quotes = desk.gate.gateway.setup.quotes
+        quotes = desk.gate.gateway.runtime.quotes
         quotes._overrides = {"m": structs.replace(rates(1000), services=services)}
         tier = {} if asked_for is None else {"service_tier": asked_for}
         path = f"/{dialect}/v1/chat/completions"
@@ -343,7 +343,7 @@ async def test_prices_that_cannot_be_read_do_not_keep_an_orphan_from_its_end(tmp
 
 def with_key(desk: Desk, **changed: str) -> KeyConfig:
     """A reload that brings another key."""
-    config = desk.gate.gateway.setup.config
+    config = desk.gate.gateway.runtime.config
     key = structs.replace(config.keys[0], **changed)
     desk.gate.gateway.reload(structs.replace(config, keys=(*config.keys, key)))
     return key

@@ -45,7 +45,7 @@ async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
     stage = Stage()
     async with (
         proxied(tmp_path) as (proxy, url),
-        fleet(stage.script, tmp_path, database=proxy.url(name_of(url)), pace=BRISK) as ships,
+        fleet(stage.script, tmp_path, database=proxy.url(name_of(url)), intervals=BRISK) as ships,
     ):
         (desk,) = ships.desks
         gate = desk.gate
@@ -81,7 +81,9 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
     with ValkeyServer() as valkey:
         async with proxied(tmp_path) as (proxy, url):
             lonely_url = proxy.url(name_of(url))
-            async with fleet(script, tmp_path, database=url, others=[lonely_url], valkey=valkey, pace=BRISK) as ships:
+            async with fleet(
+                script, tmp_path, database=url, others=[lonely_url], valkey=valkey, intervals=BRISK
+            ) as ships:
                 central, lonely = ships.desks
                 secret = await ships.new_key(budget_nano=COST + 3 * HELD)
                 account = f"key:{central.key_id(secret)}:total"
@@ -127,7 +129,7 @@ async def test_what_outgrows_its_hold_without_the_database_goes_by_valkey(tmp_pa
                 tmp_path,
                 database=proxy.url(name_of(url)),
                 valkey=valkey,
-                pace=BRISK,
+                intervals=BRISK,
                 store="hold_tokens = 10",
             ) as ships,
         ):

@@ -133,7 +133,7 @@ async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> N
     begin, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
     script: list[Step] = [Head(), Wait(begin), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(FRAMES[2]), Wait(end)]
     script += [Send(b"".join(FRAMES[3:])), End()]
-    async with keeping(script, tmp_path, pace=STILL) as desk, await desk.gate.connect() as client:
+    async with keeping(script, tmp_path, intervals=STILL) as desk, await desk.gate.connect() as client:
         assert not is_noted(desk)
         await client.send(chat_request(model="m", stream=True))
         await desk.up.seen(1)
@@ -167,7 +167,7 @@ async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> N
 
 async def test_an_orphan_is_settled_by_what_was_noted(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Hang()]
-    async with keeping(script, tmp_path, pace=STILL) as desk:
+    async with keeping(script, tmp_path, intervals=STILL) as desk:
         async with await desk.gate.connect() as client:
             await client.send(chat_request(model="m", stream=True))
             await client.read_until(TEXTS[0].encode())
@@ -188,7 +188,7 @@ async def test_a_target_that_has_changed_is_noted(tmp_path: Path) -> None:
 
     failing: list[Step] = [Wait(fails), *whole(error_body("down"), 500)]
     spare: list[Step] = [ask, Wait(answer), *answers(is_streamed=True)]
-    async with keeping(failing, tmp_path, SPARE, others={"spare": spare}, pace=STILL) as desk:
+    async with keeping(failing, tmp_path, SPARE, others={"spare": spare}, intervals=STILL) as desk:
         async with await desk.gate.connect() as client:
             await client.send(chat_request(model="m", stream=True))
             await desk.up.seen(1)

@@ -93,7 +93,7 @@ async def test_a_caller_that_leaves_while_it_waits_for_a_connection(leave: Leave
         await first.send(chat_request(model="up/m", stream=True))
         await up.seen(1)
         await second.send(chat_request(model="up/m", stream=True))
-        await until(lambda: gate.gateway.setup.providers["up"].upstream.waiting == 1)  # type: ignore[attr-defined]
+        await until(lambda: gate.gateway.runtime.providers["up"].upstream.waiting == 1)  # type: ignore[attr-defined]
         leave(second)
         (facts,) = await gate.settled()
         assert_gone(facts, status=499)
@@ -109,7 +109,7 @@ async def test_a_caller_that_leaves_while_the_connection_is_made(leave: Leave) -
     with black_hole() as port:
         hole = f'[[providers]]\nname = "hole"\nkind = "openai"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
         async with gateway_to(in_turn(), hole) as (gate, _):
-            upstream = gate.gateway.setup.providers["hole"].upstream
+            upstream = gate.gateway.runtime.providers["hole"].upstream
             async with await gate.connect() as client:
                 await client.send(chat_request(model="hole/m", stream=True))
                 await until(lambda: upstream.in_use == 1)  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ async def test_a_caller_that_leaves_between_two_attempts(leave: Leave) -> None:
         async with await gate.connect() as client:
             await client.send(chat_request(model="up/m", stream=True))
             await up.played(1)
-            await until(lambda: gate.gateway.setup.providers["up"].upstream.in_use == 0)  # type: ignore[attr-defined]
+            await until(lambda: gate.gateway.runtime.providers["up"].upstream.in_use == 0)  # type: ignore[attr-defined]
             leave(client)
             (facts,) = await gate.settled()
         assert_gone(facts, status=499)
@@ -228,7 +228,7 @@ async def test_a_caller_that_leaves_in_the_midst(leave: Leave, dialect: str) -> 
         assert_gone(facts, status=200)
         assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 4), UsageSource.ESTIMATE)
         assert facts.error is None
-        assert gate.gateway.setup.providers["up"].upstream.idle == 0  # type: ignore[attr-defined]
+        assert gate.gateway.runtime.providers["up"].upstream.idle == 0  # type: ignore[attr-defined]
 
 
 async def test_a_report_from_the_beginning_of_an_answer_is_not_its_usage() -> None:

@@ -275,7 +275,7 @@ async def test_a_reload_forgives_nothing() -> None:
     async with gateway_to(stream(openai_stream()), RATES) as (gate, _):
         for _ in range(3):
             await ask_rated(gate)
-        gate.gateway.reload(gate.gateway.setup.config)
+        gate.gateway.reload(gate.gateway.runtime.config)
         assert (await ask_rated(gate)).status == 429
         await gate.settled(4)
 

@@ -193,7 +193,7 @@ async def broken(
     configure_log("json", log)
     try:
         async with gateway_to(script, toml) as (gate, up):
-            places = cast(dict[str, ProviderRuntime], gate.gateway.setup.providers)
+            places = cast(dict[str, ProviderRuntime], gate.gateway.runtime.providers)
             place = places["up"]
             places["up"] = structs.replace(
                 place,
@@ -354,7 +354,7 @@ async def test_g5_a_bug_while_frames_are_passed_on(monkeypatch: pytest.MonkeyPat
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(FRAMES[3]), Hang()]
     async with broken(script, passes=True) as (gate, up), await gate.connect() as client:
         stream = await begin(client)
-        monkeypatch.setattr(gate.gateway._watch, "chunk_gap", bug)
+        monkeypatch.setattr(gate.gateway._observer, "chunk_gap", bug)
         go_on.set()
         assert_ended_by_us(await stream.rest(), "internal_error", text=BEGUN_TEXT)
         await assert_record(gate, 200)
@@ -414,8 +414,8 @@ class Broken:
 async def test_g5_a_bug_in_the_policy(monkeypatch: pytest.MonkeyPatch, piece: str, dialect: str) -> None:
     toml = f'[[keys]]\nname = "test"\nkey = "{KEY}"\nrpm = 1000\n'
     async with broken(STREAM, toml) as (gate, up):
-        setup = structs.replace(gate.gateway.setup, **{piece: Broken()})
-        monkeypatch.setattr(gate.gateway, "_setup", setup)
+        runtime = structs.replace(gate.gateway.runtime, **{piece: Broken()})
+        monkeypatch.setattr(gate.gateway, "_runtime", runtime)
         assert_refused_by_us(
             await gate.ask(path=path_of(dialect), model="up/m", stream=True), "internal_error", dialect
         )

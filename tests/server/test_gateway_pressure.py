@@ -183,7 +183,7 @@ async def occupy(stack: AsyncExitStack, gate: Gate) -> list[Stream]:
 
 
 def pool(gate: Gate) -> Http1Upstream:
-    upstream = gate.gateway.setup.providers["up"].upstream
+    upstream = gate.gateway.runtime.providers["up"].upstream
     assert isinstance(upstream, Http1Upstream)
     return upstream
 

@@ -205,7 +205,7 @@ class Capture:
 
 
 def capture(gate: Gate) -> Capture:
-    places = cast(dict[str, ProviderRuntime], gate.gateway.setup.providers)
+    places = cast(dict[str, ProviderRuntime], gate.gateway.runtime.providers)
     captured = Capture(places["up"].upstream)
     places["up"] = structs.replace(places["up"], upstream=captured)
     return captured

@@ -227,7 +227,7 @@ async def test_who_waits_for_a_connection_when_the_provider_changes_still_gets_o
     ):
         running = await begin(client)
         await second.send(chat_request(model="up/m", stream=True))
-        place = gate.gateway.setup.providers["up"]
+        place = gate.gateway.runtime.providers["up"]
         while not getattr(place.upstream, "waiting", 0):
             await asyncio.sleep(0)
         reload(gate, provider(new.base_url))

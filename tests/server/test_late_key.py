@@ -212,7 +212,7 @@ async def api(ships: Fleet, secret: str) -> int:
 
 @pytest.mark.parametrize("ask", [chat, chat_in_two_parts, chat_in_chunks, models, api])
 async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> None:
-    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
         secret = await made_elsewhere(ships, scopes=("chat", "models", "admin"))
         assert ships.gates[1].gateway.accounting.directory.find(secret) is None
         assert await ask(ships, secret) == 200
@@ -220,7 +220,7 @@ async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> 
 
 
 async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
-    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, pace=STILL) as ships:
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
         gate, desk = ships.gates[1], ships.desks[1]
         async with desk.maintenance._looking:  # somebody else looks, and takes his time
             async with await gate.connect() as client:

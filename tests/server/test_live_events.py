@@ -88,7 +88,7 @@ async def used_ms(desk: Desk) -> int:
 async def test_a_stream_is_seen_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
-    async with keeping(script, tmp_path, pace=PACE) as desk:
+    async with keeping(script, tmp_path, intervals=PACE) as desk:
         page, secret = await sign_in(desk.gate), await desk.new_key("named")
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as client:
             assert (seen.head.status, seen.head.header("content-type")) == (200, "text/event-stream; charset=utf-8")
@@ -114,7 +114,7 @@ async def test_a_stream_is_seen_from_its_beginning_to_its_end(tmp_path: Path) ->
 
 
 async def test_it_ends_with_the_session_and_does_not_keep_it_alive(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         began_ms = now_ms() - 2 * TOUCH_MS
         token = await desk.write(lambda conn: create_session(conn, actor="admin", at_ms=began_ms))
         page = Page(desk.gate, token)
@@ -129,7 +129,7 @@ async def test_it_ends_with_the_session_and_does_not_keep_it_alive(tmp_path: Pat
 
 
 async def test_another_use_of_the_session_does(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         began_ms = now_ms() - 2 * TOUCH_MS
         token = await desk.write(lambda conn: create_session(conn, actor="admin", at_ms=began_ms))
         async with await desk.gate.connect() as client:
@@ -139,7 +139,7 @@ async def test_another_use_of_the_session_does(tmp_path: Path) -> None:
 
 
 async def test_it_ends_with_the_key(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path, pace=PACE) as desk:
+    async with keeping(answers(False), tmp_path, intervals=PACE) as desk:
         other = await desk.new_workspace("other", 1)
         admin, chat = await desk.new_key("admin", other, scopes=("admin",)), await desk.new_key("chat")
         async with watching(desk, bearer(admin)) as seen:
@@ -153,7 +153,7 @@ async def test_it_ends_with_the_key(tmp_path: Path) -> None:
 
 
 async def test_it_ends_with_the_secret(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         secret = await desk.write(lambda conn: reset_admin_secret(conn, actor="cli", at_ms=now_ms()))
         async with watching(desk, bearer(secret)) as seen:
             await seen.comment()
@@ -162,7 +162,7 @@ async def test_it_ends_with_the_secret(tmp_path: Path) -> None:
 
 
 async def test_wrong_secrets_from_the_same_address_neither_end_it_nor_keep_it(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         secret = await desk.write(lambda conn: reset_admin_secret(conn, actor="cli", at_ms=now_ms()))
         async with watching(desk, bearer(secret)) as seen:
             for status in [401] * TRIES + [429]:
@@ -174,7 +174,7 @@ async def test_wrong_secrets_from_the_same_address_neither_end_it_nor_keep_it(tm
 
 
 async def test_a_page_of_another_site_sees_nothing(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         page = await sign_in(desk.gate)
         async with watching(desk, (*page.safe_fields, ("origin", "http://evil.example"))) as seen:
             assert seen.head.status == 403
@@ -183,7 +183,7 @@ async def test_a_page_of_another_site_sees_nothing(tmp_path: Path) -> None:
 
 
 async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=PACE) as desk:
+    async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         page = await sign_in(desk.gate)
         async with watching(desk, page.safe_fields) as seen:
             await seen.event()
@@ -192,7 +192,9 @@ async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
 
 
 async def test_it_holds_up_no_end(tmp_path: Path) -> None:
-    async with keeping([Hang()], tmp_path, pace=structs.replace(PATIENT, live_s=1000.0, onlooker_s=1000.0)) as desk:
+    async with keeping(
+        [Hang()], tmp_path, intervals=structs.replace(PATIENT, live_s=1000.0, onlooker_s=1000.0)
+    ) as desk:
         page, running = await sign_in(desk.gate), desk.gate.gateway
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as late:
             await seen.event()

@@ -22,12 +22,12 @@ async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
             desk.writer.put(hold("r1"))
             await desk.flush()
             store.gate.clear()
-            pace = ProgressInterval(desk.writer)
+            interval = ProgressInterval(desk.writer)
             written: list[int] = []
             for second in range(24 * HOUR_S):
-                if pace.may_write(second):
+                if interval.may_write(second):
                     desk.writer.put(progress(("r1", "p/m", second)))
-                    pace.note_written(second)
+                    interval.note_written(second)
                     written.append(second)
             assert written[: int(SLOW_S)] == list(range(int(SLOW_S))), "a database that is only slow changes nothing"
             assert len(written) < 50
@@ -35,8 +35,8 @@ async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
             assert max(gaps) <= 0.5, "none is older than a part of the outage"
             store.gate.set()
             await desk.flush()
-            assert pace.may_write(24 * HOUR_S)
-            pace.note_written(24 * HOUR_S)
+            assert interval.may_write(24 * HOUR_S)
+            interval.note_written(24 * HOUR_S)
         assert await real.read(open_ids) == ["r1"]
 
 
@@ -48,11 +48,11 @@ async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> 
         journal.open()
         writer = Writer(store, journal, pause_s=0.0, abandoned=release)
         writer.start()
-        pace = ProgressInterval(writer)
+        interval = ProgressInterval(writer)
         for number in range(1000):
-            if pace.may_write(0.0):
+            if interval.may_write(0.0):
                 writer.put(progress(*((f"r{each}", "p/m", number) for each in range(10))))
-                pace.note_written(0.0)
+                interval.note_written(0.0)
         assert not writer.has_room_to_spare
         assert journal.unapplied_bytes < 11_000
         await writer.put(hold("r1")).written()
@@ -60,6 +60,6 @@ async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> 
         async with asyncio.timeout(PATIENCE_S):
             assert await writer.flush(PATIENCE_S)
         assert writer.has_room_to_spare
-        assert pace.may_write(0.0)
+        assert interval.may_write(0.0)
         assert await writer.close(PATIENCE_S)
         assert await journal.close(PATIENCE_S)

@@ -40,15 +40,15 @@ async def test_what_did_not_change_keeps_its_connections() -> None:
 
 
 async def test_a_provider_has_the_servers_timeouts_but_for_its_own() -> None:
-    setup = built(PROVIDERS.format(key="one", idle_s=5) + "[server.timeouts]\nidle_s = 7\ntotal_s = 70\n")
-    assert (setup.providers["a"].timeouts.idle_s, setup.providers["b"].timeouts.idle_s) == (7, 5)
-    assert setup.providers["b"].timeouts.total_s == 70
+    runtime = built(PROVIDERS.format(key="one", idle_s=5) + "[server.timeouts]\nidle_s = 7\ntotal_s = 70\n")
+    assert (runtime.providers["a"].timeouts.idle_s, runtime.providers["b"].timeouts.idle_s) == (7, 5)
+    assert runtime.providers["b"].timeouts.total_s == 70
 
 
 async def test_what_is_known_of_aborts_can_be_overruled() -> None:
-    setup = built('[[providers]]\nname = "g"\nkind = "gemini"\n[[providers]]\nname = "o"\nkind = "openai"\n')
-    assert not setup.providers["g"].abort_stops_billing
-    assert setup.providers["o"].abort_stops_billing
+    runtime = built('[[providers]]\nname = "g"\nkind = "gemini"\n[[providers]]\nname = "o"\nkind = "openai"\n')
+    assert not runtime.providers["g"].abort_stops_billing
+    assert runtime.providers["o"].abort_stops_billing
     overruled = built('[[providers]]\nname = "g"\nkind = "gemini"\ncancel_stops_billing = true\n')
     assert overruled.providers["g"].abort_stops_billing
 

@@ -108,9 +108,9 @@ def test_a_hold_that_is_written_after_a_standstill_is_no_reason_to_refuse(tmp_pa
     async def main() -> None:
         journal = Journal(tmp_path, "i")
         journal.open()
-        ticket = journal.append(hold("r1"))
+        handle = journal.append(hold("r1"))
         the_loop().call_soon(the_loop().stand_still, 2 * HOUR_S)
-        await ticket.written(HOUR_S)
+        await handle.written(HOUR_S)
         await journal.close(HOUR_S)
 
     run_on_it(main)

@@ -31,11 +31,11 @@ async def a_journal(
 
 async def durable(journal: Journal, entry: Entry) -> int:
     done = asyncio.get_running_loop().create_future()
-    ticket = journal.append(entry)
-    ticket.when_durable(lambda: done.set_result(None))
+    handle = journal.append(entry)
+    handle.when_durable(lambda: done.set_result(None))
     await done
-    assert ticket.is_durable
-    return ticket.position
+    assert handle.is_durable
+    return handle.position
 
 
 def journal_threads() -> list[str]:
@@ -51,9 +51,9 @@ async def test_a_written_entry_is_in_the_file(tmp_path: Path) -> None:
 async def test_the_order_of_the_file_is_that_of_the_calls(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         for turn in range(20):
-            tickets = [journal.append(hold(f"r{turn}.{number}"), must=number % 2 == 0) for number in range(turn)]
+            handles = [journal.append(hold(f"r{turn}.{number}"), must=number % 2 == 0) for number in range(turn)]
             await asyncio.sleep(0)
-        await tickets[-1].written()
+        await handles[-1].written()
         expected = [hold(f"r{turn}.{number}") for turn in range(20) for number in range(turn)]
         assert entries_of(tmp_path) == expected
         assert journal.entries == len(expected)
@@ -92,9 +92,9 @@ async def test_what_one_callback_raises_does_not_concern_the_others(tmp_path: Pa
 
     async with a_journal(tmp_path) as journal:
         done = loop.create_future()
-        ticket = journal.append(hold("r1"))
-        ticket.when_durable(fail)
-        ticket.when_durable(lambda: done.set_result(None))
+        handle = journal.append(hold("r1"))
+        handle.when_durable(fail)
+        handle.when_durable(lambda: done.set_result(None))
         await done
     assert raised == [fault]
 
@@ -193,7 +193,7 @@ async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
 async def test_beyond_its_bound_only_what_must_be_written_is_taken(tmp_path: Path) -> None:
     size = len(encode_frame(hold("r0")))
     async with a_journal(tmp_path, most_bytes=size * 4) as journal:
-        tickets = [journal.append(hold(f"r{number}")) for number in range(4)]
+        handles = [journal.append(hold(f"r{number}")) for number in range(4)]
         with pytest.raises(JournalUnavailable, match="full"):
             journal.append(hold("r4"))
         done = asyncio.get_running_loop().create_future()
@@ -203,15 +203,15 @@ async def test_beyond_its_bound_only_what_must_be_written_is_taken(tmp_path: Pat
         assert journal.refused == 1
         with pytest.raises(JournalUnavailable, match="full"):
             journal.append(hold("r5"))
-        journal.applied(tickets[2].position)
+        journal.applied(handles[2].position)
         await journal.append(hold("r6")).written()
         assert len(segments_of(tmp_path)) <= 2, "one segment may never hold all the room"
 
 
 async def test_who_is_cancelled_while_waiting_leaves_the_others_alone(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
-        ticket = journal.append(hold("r1"))
-        first, second = (asyncio.ensure_future(ticket.written()) for _ in range(2))
+        handle = journal.append(hold("r1"))
+        first, second = (asyncio.ensure_future(handle.written()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         await second
@@ -229,9 +229,9 @@ async def test_who_waits_only_so_long_is_told_that_nobody_knows_and_the_others_w
 
     async with a_journal(tmp_path) as journal:
         monkeypatch.setattr(os, "write", hang)
-        ticket, other = journal.append(hold("r1")), journal.append(hold("r2"))
-        patient = asyncio.ensure_future(ticket.written())
-        impatient = (ticket.written(0.01), other.written(0.01))
+        handle, other = journal.append(hold("r1")), journal.append(hold("r2"))
+        patient = asyncio.ensure_future(handle.written())
+        impatient = (handle.written(0.01), other.written(0.01))
         told = await asyncio.gather(*impatient, return_exceptions=True)
         assert [type(each) for each in told] == [TimeoutError, TimeoutError]
         with pytest.raises(TimeoutError):
@@ -257,13 +257,13 @@ async def test_a_disk_that_hangs_holds_up_neither_the_event_loop_nor_the_end(
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", hang)
-    ticket = journal.append(hold("r1"))
+    handle = journal.append(hold("r1"))
     while not hangs.is_set():
         await asyncio.sleep(0)
     assert not await journal.close(timeout_s=0.01)
     assert facts == [("journal_stuck", {"entries": 1})]
     goes_on.set()
-    await ticket.written()
+    await handle.written()
     while journal_threads():
         await asyncio.sleep(0)
     assert entries_of(tmp_path) == [hold("r1")]
@@ -276,12 +276,12 @@ async def test_what_the_database_has_is_durable_however_long_the_sync_takes(
     async with a_journal(tmp_path) as journal:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", lambda _: goes_on.wait())
-            ticket = journal.append(hold("r1"))
+            handle = journal.append(hold("r1"))
             told: list[str] = []
-            ticket.when_durable(lambda: told.append("durable"))
-            await ticket.written()
+            handle.when_durable(lambda: told.append("durable"))
+            await handle.written()
             assert told == []
-            journal.applied(ticket.position)
+            journal.applied(handle.position)
             assert told == ["durable"]
             goes_on.set()
             await durable(journal, hold("r2"))

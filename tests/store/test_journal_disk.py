@@ -80,9 +80,9 @@ async def test_of_a_group_only_what_must_be_written_is_tried_again(
     done = asyncio.get_running_loop().create_future()
     held.when_durable(lambda: order.append("never"))
     settled.when_durable(lambda: done.set_result(None))
-    for ticket in (held, row):
+    for handle in (held, row):
         with pytest.raises(JournalUnavailable):
-            await ticket.written()
+            await handle.written()
     await settled.written()
     await done
     assert order == []
@@ -155,9 +155,9 @@ async def test_a_sync_that_failed_is_known_to_work_again_though_the_database_has
     states: asyncio.Queue[str | None] = asyncio.Queue()
     watched.journal.on_state = states.put_nowait
     disk.failures["fdatasync"] = 1
-    ticket = watched.journal.append(hold("r1"))
-    await ticket.written()
-    watched.journal.applied(ticket.position)
+    handle = watched.journal.append(hold("r1"))
+    await handle.written()
+    watched.journal.applied(handle.position)
     assert await states.get() == "the journal cannot be written: Input/output error"
     assert await states.get() is None
     assert [name for name, _ in watched.facts] == ["journal_failing", "journal_recovered"]
@@ -195,11 +195,11 @@ async def test_what_a_failed_sync_leaves_in_doubt_is_written_again_elsewhere(tmp
     loop = asyncio.get_running_loop()
     disk.failures["fdatasync"] = 2
     durable = [loop.create_future() for _ in range(3)]
-    tickets = [watched.journal.append(hold(f"r{number}")) for number in range(3)]
-    for ticket, done in zip(tickets, durable, strict=True):
-        ticket.when_durable(partial(done.set_result, None))
-        await ticket.written()
-        assert not ticket.is_durable
+    handles = [watched.journal.append(hold(f"r{number}")) for number in range(3)]
+    for handle, done in zip(handles, durable, strict=True):
+        handle.when_durable(partial(done.set_result, None))
+        await handle.written()
+        assert not handle.is_durable
     await asyncio.gather(*durable)
     holds = [hold(f"r{number}") for number in range(3)]
     contents = [read_frames(path.read_bytes()).entries for path in segments_of(tmp_path)]
@@ -209,7 +209,7 @@ async def test_what_a_failed_sync_leaves_in_doubt_is_written_again_elsewhere(tmp
         ("journal_recovered", {"what": "sync"}),
     ]
     assert not watched.journal.is_failing
-    watched.journal.applied(tickets[-1].position)
+    watched.journal.applied(handles[-1].position)
     assert await watched.journal.close()
     assert segments_of(tmp_path) == []
 
@@ -238,10 +238,10 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
         raise ZeroDivisionError
 
     monkeypatch.setattr(os, call, fail)
-    ticket = watched.journal.append(hold("r1"))
+    handle = watched.journal.append(hold("r1"))
     if call == "write":
         with pytest.raises(JournalUnavailable):
-            await ticket.written()
+            await handle.written()
     while ("journal_fault", {}) not in watched.facts:
         await asyncio.sleep(0)
     assert states == ["the journal has failed: restart this process"], "it is not ready any more"

@@ -162,11 +162,11 @@ async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monk
         desk.writer.put(hold("r1"))
         await desk.flush()
         FailingDisk(monkeypatch).failures["write"] = 1
-        ticket = desk.writer.put(hold("r2"))
+        handle = desk.writer.put(hold("r2"))
         desk.writer.put(settle("r1"), must=True)
         desk.writer.put(refused("r3"))
         with pytest.raises(JournalUnavailable):
-            await ticket.written()
+            await handle.written()
         await desk.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
         assert set(await store.read(logged)) == {"r1"}
@@ -201,10 +201,10 @@ async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Pa
     async with books_on("sqlite", tmp_path) as store:
         writer = Writer(store, None, abandoned=release, pause_s=0.0)
         writer.start()
-        ticket = writer.put(hold("r1"))
+        handle = writer.put(hold("r1"))
         told: list[bool] = []
-        ticket.when_durable(lambda: told.append(ticket.is_durable))
-        await ticket.written()
+        handle.when_durable(lambda: told.append(handle.is_durable))
+        await handle.written()
         assert told == [True]
         assert await kinds_of(store) == [("r1", "hold")]
         assert await writer.close(PATIENCE_S)
@@ -324,9 +324,9 @@ async def test_after_a_fault_of_the_journal_what_must_be_taken_goes_to_the_datab
                 await desk.writer.put(hold("r2")).written()
         with pytest.raises(JournalUnavailable):
             desk.writer.put(hold("r3"))
-        ticket = desk.writer.put(settle("r1"), must=True)
-        await ticket.written()
-        assert ticket.is_durable
+        handle = desk.writer.put(settle("r1"), must=True)
+        await handle.written()
+        assert handle.is_durable
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
 
 

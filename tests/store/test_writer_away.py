@@ -61,9 +61,9 @@ class Load:
 
     async def one(self) -> None:
         request_id = f"r{next(self._numbers):06}"
-        ticket = self._desk.writer.put(hold(request_id))
+        handle = self._desk.writer.put(hold(request_id))
         self._expect(hold(request_id))
-        await ticket.written()
+        await handle.written()
         self._desk.writer.put(settle(request_id), must=True)
         self._expect(settle(request_id))
 

@@ -264,7 +264,7 @@ async def api_on(
     secret = await prepare_accounting(config, folder)
     assert secret is not None
     room = await open_accounting(config, folder, is_worker=is_worker)
-    setup = build_runtime_config(config, _no_local)
+    runtime = build_runtime_config(config, _no_local)
     stopped: list[str] = []
 
     def stop_key(key: Key) -> None:
@@ -277,11 +277,11 @@ async def api_on(
     context = Context(
         store=room.store,
         accounting=room.accounting,
-        setup=lambda: setup,
+        runtime=lambda: runtime,
         is_secure=is_secure,
         playground=Playground(
             accounting=room.accounting,
-            setup=lambda: setup,
+            runtime=lambda: runtime,
             why_closed=lambda: None,
             refuse=_refuse,
             begin=_begin,
@@ -299,7 +299,7 @@ async def api_on(
         await api.close()
         await room.accounting.close(5.0)
         await room.close()
-        for place in setup.providers.values():
+        for place in runtime.providers.values():
             await place.upstream.close()
 
 

@@ -193,7 +193,7 @@ async def keeping(
     provider: str = "",
     store: str = "",
     others: Mapping[str, Script] | None = None,
-    pace: Intervals = PATIENT,
+    intervals: Intervals = PATIENT,
 ) -> AsyncIterator[Desk]:
     """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
 
@@ -204,7 +204,7 @@ async def keeping(
         config = "".join(providers(kind, **{name: url}) + provider + "\n" for name, url in addresses.items())
         url = await _database(folder)
         config += f'[store]\nurl = "{url}"\n{store}\n{toml}'
-        async with gateway(config, data_dir=folder, pace=pace) as gate:
+        async with gateway(config, data_dir=folder, intervals=intervals) as gate:
             desk = Desk(gate, ups["up"])
             yield desk
             await gate.vacated()

@@ -112,7 +112,7 @@ def served_console(folder: Path, toml: str = TOML) -> Iterator[Console]:
     async def opened() -> AsyncIterator[Console]:
         async with (
             ScriptedUpstream(token_steps(openai_frames())) as upstream,
-            gateway(f"{toml}\n{providers(up=upstream.base_url)}", data_dir=folder, pace=PACE) as gate,
+            gateway(f"{toml}\n{providers(up=upstream.base_url)}", data_dir=folder, intervals=PACE) as gate,
         ):
             yield Console(gate, upstream, asyncio.get_running_loop())
 

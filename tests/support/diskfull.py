@@ -34,10 +34,10 @@ async def survive_full_disk(folder: Path, make_room: Callable[[], None]) -> None
         await asyncio.sleep(0.01)
         turns += 1
     assert turns > 1
-    assert not any(ticket.state for ticket in settled)
+    assert not any(handle.state for handle in settled)
     assert await _is_refused(journal)
     make_room()
-    await asyncio.gather(*(ticket.written() for ticket in settled))
+    await asyncio.gather(*(handle.written() for handle in settled))
     assert not journal.is_failing
     assert facts == ["journal_failing", "journal_recovered"]
     await journal.append(hold("after")).written()

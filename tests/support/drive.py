@@ -173,12 +173,12 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         admin = await prepare_accounting(configured(toml), data)
         assert admin is not None
         aviary.add(admin_secret=admin)
-        gate = await stack.enter_async_context(gateway(toml, data_dir=data, pace=_PACE))
+        gate = await stack.enter_async_context(gateway(toml, data_dir=data, intervals=_PACE))
         desk = Desk(gate, up)
         context = Context(
             store=desk.room.store,
             accounting=desk.room.accounting,
-            setup=lambda: gate.gateway.setup,
+            runtime=lambda: gate.gateway.runtime,
             is_secure=False,
             playground=gate.gateway._playground(),
             feed=LiveFeed(desk.room.store, desk.room.accounting),

@@ -147,7 +147,7 @@ async def fleet(
     valkey: ValkeyServer | None = None,
     toml: str = MODEL,
     store: str = "",
-    pace: Intervals = PATIENT,
+    intervals: Intervals = PATIENT,
     others: Sequence[str] = (),
 ) -> AsyncIterator[Fleet]:
     """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`.
@@ -166,7 +166,7 @@ async def fleet(
                 data_dir.mkdir(exist_ok=True)
                 is_worker = are_workers and count > 1
                 gate = await stack.enter_async_context(
-                    gateway(config, data_dir=data_dir, is_worker=is_worker, pace=pace)
+                    gateway(config, data_dir=data_dir, is_worker=is_worker, intervals=intervals)
                 )
                 desks.append(Desk(gate, up))
             ships = Fleet(desks, up)

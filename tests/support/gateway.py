@@ -96,7 +96,7 @@ class Gate:
             await running.server.emptied()
             await running.drained()
         assert (running.open_streams, running.abandoned) == (0, 0)
-        for place in running.setup.providers.values():
+        for place in running.runtime.providers.values():
             if isinstance(place.upstream, Http1Upstream):
                 assert (place.upstream.in_use, place.upstream.waiting) == (0, 0)
 
@@ -190,12 +190,12 @@ async def gateway(
     open_local: Callable[[ProviderConfig], Upstream] | None = None,
     data_dir: Path | None = None,
     is_worker: bool = False,
-    pace: Intervals = PATIENT,
+    intervals: Intervals = PATIENT,
     page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
 
-    With a `[store]` it keeps books, in `data_dir`; `is_worker`: others may share it, `pace`: how long it waits for
+    With a `[store]` it keeps books, in `data_dir`; `is_worker`: others may share it, `intervals`: how long it waits for
     whom. `page`: the console's, where it matters.
     """
     gate: Gate | None = None
@@ -206,7 +206,7 @@ async def gateway(
     if not config.store.is_none:
         assert data_dir is not None, "books need a place"
         secret = await prepare_accounting(config, data_dir, workers=2 if is_worker else 1)
-        room = await open_accounting(config, data_dir, is_worker=is_worker, pace=pace)
+        room = await open_accounting(config, data_dir, is_worker=is_worker, intervals=intervals)
 
     def told(facts: RequestRecord) -> None:
         assert gate is not None
@@ -226,7 +226,7 @@ async def gateway(
             await running.drained()
         assert running.open_streams == 0
         assert running.abandoned == 0
-        upstreams = [place.upstream for place in running.setup.providers.values()]
+        upstreams = [place.upstream for place in running.runtime.providers.values()]
         used = [upstream for upstream in upstreams if isinstance(upstream, Http1Upstream)]
         await until(lambda: not any(upstream.in_use for upstream in used))  # the end of a body may still be coming
     finally:

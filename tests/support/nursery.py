@@ -105,13 +105,13 @@ class Cradle:
 
     @asynccontextmanager
     async def served(
-        self, folder: Path, toml: str, *arguments: str, pace: Mapping[str, float] | None = None
+        self, folder: Path, toml: str, *arguments: str, intervals: Mapping[str, float] | None = None
     ) -> AsyncIterator[Program]:
         """As `support.served.served`, but it need not listen yet: see `Program.started`.
 
-        `pace`: members of `server.accounting.intervals.Intervals`, for a test that has less patience than others.
+        `intervals`: members of `server.accounting.intervals.Intervals`, for a test that has less patience than others.
         """
-        program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], pace=pace))
+        program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], intervals=intervals))
         try:
             yield program
         finally:
@@ -181,14 +181,14 @@ def _attend(line: socket.socket) -> None:
 
 
 def _live(
-    files: Sequence[int], words: list[str], pace: Mapping[str, float] | None = None, is_mighty: bool = True
+    files: Sequence[int], words: list[str], intervals: Mapping[str, float] | None = None, is_mighty: bool = True
 ) -> None:
     for place, file in enumerate(files, start=1):
         os.dup2(file, place)
         os.close(file)
     random.seed()
     sys.argv[0] = "streamweir"
-    import_module("support.patient").be_patient(**(pace or {}))
+    import_module("support.patient").be_patient(**(intervals or {}))
     if not is_mighty:
         _give_up_might()
     import_module("streamweir.cli.main").main(words)

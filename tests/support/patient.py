@@ -16,7 +16,7 @@ PATIENT = Intervals(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PA
 """Nobody is taken for away who is only slow."""
 
 
-def be_patient(**pace: float) -> None:
-    """For the program in this process, wherever it is not told another pace. `pace`: members that are to differ."""
-    replace_default(bootstrap.open_accounting, pace=structs.replace(PATIENT, **pace))
+def be_patient(**intervals: float) -> None:
+    """For the program in this process, wherever it has no other intervals. `intervals`: members that are to differ."""
+    replace_default(bootstrap.open_accounting, intervals=structs.replace(PATIENT, **intervals))
     replace_default(Context.read, timeout_s=PATIENT_S)

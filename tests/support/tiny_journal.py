@@ -48,10 +48,10 @@ async def _write_on(folder: Path, seed: int, output: int) -> None:
     number = 0
     while number < _MOST_ENTRIES:
         for _ in range(chance.randrange(1, 9)):
-            ticket = journal.append(entry_of(seed, number), must=number % 2 == 1)
-            written.put_nowait(ticket)
+            handle = journal.append(entry_of(seed, number), must=number % 2 == 1)
+            written.put_nowait(handle)
             number += 1
-        await (ticket.written() if chance.random() < 0.7 else asyncio.sleep(0))
+        await (handle.written() if chance.random() < 0.7 else asyncio.sleep(0))
     await task  # enough to be killed for
 
 

@@ -126,10 +126,10 @@ class Accounting:
         code = ruling.decision.refusal or ruling.code
         if code is not None:
             raise Refusal(_error_of(code, ruling.decision, asked.key), headers)
-        reservation.ticket = ruling.ticket
+        reservation.handle = ruling.handle
         if self.writer is not None and not ruling.is_booked:
             try:
-                reservation.ticket = self.writer.put(reservation.hold)
+                reservation.handle = self.writer.put(reservation.hold)
             except JournalUnavailable:
                 self._limiter.release(asked.request_id)
                 raise Refusal(unavailable()) from None
@@ -226,7 +226,7 @@ class Accounting:
         if self._progress is not None and self._progress.may_write(time.monotonic()):
             self._write_progress(self._progress)
 
-    def _write_progress(self, pace: ProgressInterval) -> None:
+    def _write_progress(self, interval: ProgressInterval) -> None:
         rows, times = [], []
         for request_id, reservation in self._open.items():
             stand = reservation.progress() if reservation.progress is not None else None
@@ -237,7 +237,7 @@ class Accounting:
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
-                pace.note_written(time.monotonic())
+                interval.note_written(time.monotonic())
 
     def renew_leases(self) -> None:
         """Once a second: what is reserved stays so, and this process is known to be alive."""

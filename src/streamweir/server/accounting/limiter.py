@@ -27,7 +27,7 @@ class LimitDecision(Struct, frozen=True, kw_only=True):
     decision: Decision
     is_booked: bool = False
     """The hold is in the database, or in the journal already."""
-    ticket: WriteHandle | None = None
+    handle: WriteHandle | None = None
     """Of the journal, where it is there."""
     code: str | None = None
     """Why it was refused after all, by the database."""

@@ -59,7 +59,7 @@ class Maintenance:
         stop_key: Callable[[Key], None],
         stop_request: Callable[[str], None],
         retention_days: float,
-        pace: Intervals = USUAL,
+        intervals: Intervals = USUAL,
         background: BackgroundTasks | None = None,
     ) -> None:
         """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
@@ -72,7 +72,7 @@ class Maintenance:
         self._stop_key = stop_key
         self._stop_request = stop_request
         self._retention_days = retention_days
-        self._pace = pace
+        self._intervals = intervals
         self._background = background or BackgroundTasks()
         self._tasks: list[BackgroundTask] = []
         self._looking = asyncio.Lock()
@@ -106,28 +106,28 @@ class Maintenance:
 
     async def _note_progress(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.tick_s)
+            await asyncio.sleep(self._intervals.tick_s)
             self._accounting.note_progress()
 
     async def _renew_leases(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.tick_s)
+            await asyncio.sleep(self._intervals.tick_s)
             self._accounting.renew_leases()
 
     async def _refresh(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.tick_s)
+            await asyncio.sleep(self._intervals.tick_s)
             if await self._reached(self.look):
                 self._stay_in_touch()
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.tick_s)
+            await asyncio.sleep(self._intervals.tick_s)
             await self._reached(self._give_sign)
 
     async def _recover(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.tick_s)
+            await asyncio.sleep(self._intervals.tick_s)
             await self._reached(self._reconcile)
 
     async def _purge(self) -> None:
@@ -176,34 +176,36 @@ class Maintenance:
 
     async def _give_sign(self) -> None:
         now = time.monotonic()
-        if now - self._beat_at < self._pace.beat_s:
+        if now - self._beat_at < self._intervals.beat_s:
             return
-        await heartbeat(self._store, self._node, self._pace.silent_s)
+        await heartbeat(self._store, self._node, self._intervals.silent_s)
         self._beat_at = now
 
     def _stay_in_touch(self) -> None:
         """Unless this process, or its last question, took so long that the others may have had to wait as well."""
         now = time.monotonic()
-        if now - self._touched_at > self._pace.silent_s / 2:
+        if now - self._touched_at > self._intervals.silent_s / 2:
             self._in_touch_since = now
         self._touched_at = now
 
     async def _reconcile(self) -> None:
         now = time.monotonic()
-        if now - self._in_touch_since < self._pace.silent_s or now - self._reconciled_at < self._pace.beat_s:
+        if now - self._in_touch_since < self._intervals.silent_s or now - self._reconciled_at < self._intervals.beat_s:
             return
-        if now - self._touched_at > self._pace.silent_s / 2:  # looks fail: this process may be the one that is cut off
+        if (
+            now - self._touched_at > self._intervals.silent_s / 2
+        ):  # looks fail: this process may be the one that is cut off
             return
         self._reconciled_at = now
         at_ms = now_ms()
         own = self._node.instance
 
         def find(conn: Connection) -> list[str]:
-            return dead_instances(conn, now_of(conn, at_ms), int(self._pace.silent_s * 1000), own=own)
+            return dead_instances(conn, now_of(conn, at_ms), int(self._intervals.silent_s * 1000), own=own)
 
         # After a clock was set forward every process seems dead, until its next heartbeat.
         self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
-        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._pace.beat_s]
+        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._intervals.beat_s]
         await settle_dead_instances(self._store, dead)
         await self._accounting.correct()
 

@@ -81,7 +81,7 @@ class Reservation(Struct, eq=False):
     extensions: int = 0
     step: int | None = None
     """By how many tokens the hold was extended last."""
-    ticket: WriteHandle | None = None
+    handle: WriteHandle | None = None
     """None: the hold is in the database, or there are no books."""
     progress: Callable[[], AttemptProgress] | None = None
     """None: no target was asked yet, or it is over."""
@@ -98,8 +98,8 @@ class Reservation(Struct, eq=False):
     async def written(self) -> None:
         """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be
         written, and `TimeoutError` where nobody knows: the disk hangs."""
-        if self.ticket is not None:
-            await self.ticket.written(self.decision_s)
+        if self.handle is not None:
+            await self.handle.written(self.decision_s)
 
     def reckon(
         self, target: str | None, usage: Usage | None, service_tier: str | None

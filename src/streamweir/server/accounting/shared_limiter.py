@@ -203,7 +203,7 @@ class SharedLimiter:
             self.release(claim.request_id)
             raise unavailable()
         try:
-            ticket: WriteHandle = self._writer.put(hold)
+            handle: WriteHandle = self._writer.put(hold)
         except JournalUnavailable:
             self.release(claim.request_id)
             raise unavailable() from None
@@ -211,7 +211,7 @@ class SharedLimiter:
             self._writer.abandon(hold)
             self.release(claim.request_id)
             raise unavailable()
-        return LimitDecision(decision=decision, is_booked=True, ticket=ticket)
+        return LimitDecision(decision=decision, is_booked=True, handle=handle)
 
     async def _count(self, claim: LimitRequest, until: float) -> Decision:
         if not claim.is_limited:

@@ -148,7 +148,7 @@ class _Exchange:
         self.is_handed_over = False
         self._change = asyncio.Event()
         """The caller reads on, or has gone, or has all it asked for."""
-        self._patience: asyncio.TimerHandle | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
 
     @property
     def status(self) -> int:
@@ -229,11 +229,11 @@ class _Exchange:
     def caller_gone(self, task: "asyncio.Task[None]", grace_s: float) -> None:
         self._change.set()
         self._body_read()
-        self._patience = asyncio.get_running_loop().call_later(grace_s, task.cancel)
+        self._kill_timer = asyncio.get_running_loop().call_later(grace_s, task.cancel)
 
     def end(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
 
 
 def _headers(fields: Any) -> Headers:

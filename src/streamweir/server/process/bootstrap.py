@@ -68,7 +68,7 @@ class AccountingRuntime(Struct, kw_only=True):
     journal: Journal
     contents: ContentQueue
     lock: DatabaseLock | None
-    pace: Intervals
+    intervals: Intervals
     background: BackgroundTasks
 
     def reading(self) -> AccountingReading:
@@ -120,7 +120,7 @@ async def open_accounting(
     data_dir: Path,
     *,
     is_worker: bool = False,
-    pace: Intervals = USUAL,
+    intervals: Intervals = USUAL,
     background: BackgroundTasks | None = None,
 ) -> AccountingRuntime:
     """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
@@ -131,7 +131,7 @@ async def open_accounting(
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
         store = await open_store(config.store.url, data_dir, slow=_tell_slow)
-        room = _make_runtime(config, data_dir, store, lock, _node(config), pace, background or background_tasks())
+        room = _make_runtime(config, data_dir, store, lock, _node(config), intervals, background or background_tasks())
         with store.unhurried(_tell_slow):
             await _enter(room, data_dir)
     except BaseException as reason:
@@ -183,28 +183,30 @@ def _make_runtime(
     store: Store,
     lock: DatabaseLock | None,
     node: Node,
-    pace: Intervals,
+    intervals: Intervals,
     background: BackgroundTasks,
 ) -> AccountingRuntime:
     journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
-    writer = Writer(store, journal, decision_s=pace.decision_s, apply_s=pace.apply_s, abandoned=abandoned, tell=_tell)
-    shared = _open_shared(config, pace, node)
+    writer = Writer(
+        store, journal, decision_s=intervals.decision_s, apply_s=intervals.apply_s, abandoned=abandoned, tell=_tell
+    )
+    shared = _open_shared(config, intervals, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
     limiter: Limiter
     if decides_alone:
-        limiter = MemoryLimiter(store, writer, pace.decision_s)
+        limiter = MemoryLimiter(store, writer, intervals.decision_s)
     else:
-        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, pace.decision_s)
+        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s)
     limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
     accounting = Accounting(
         node.instance,
-        KeyDirectory(key_ring(config), pace.unseen_s),
+        KeyDirectory(key_ring(config), intervals.unseen_s),
         limiter,
         writer,
         hold_tokens=config.store.hold_tokens,
         limits_are_kept=limits_are_kept,
-        renew_s=pace.lease_s / _RENEWALS,
-        decision_s=pace.decision_s,
+        renew_s=intervals.lease_s / _RENEWALS,
+        decision_s=intervals.decision_s,
     )
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
     return AccountingRuntime(
@@ -214,7 +216,7 @@ def _make_runtime(
         journal=journal,
         contents=contents,
         lock=lock,
-        pace=pace,
+        intervals=intervals,
         background=background,
     )
 
@@ -228,16 +230,16 @@ def redactor_of(config: Config, before: Config | None = None) -> Redactor:
     return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
 
 
-def _open_shared(config: Config, pace: Intervals, node: Node) -> SharedLimits | None:
+def _open_shared(config: Config, intervals: Intervals, node: Node) -> SharedLimits | None:
     if config.shared is None:
         return None
     return open_shared(
         config.shared.url,
-        lease_s=pace.lease_s,
-        timeout_s=pace.shared_timeout_s,
-        pause_s=pace.shared_pause_s,
+        lease_s=intervals.lease_s,
+        timeout_s=intervals.shared_timeout_s,
+        pause_s=intervals.shared_pause_s,
         instance=node.instance,
-        instance_s=pace.instance_s,
+        instance_s=intervals.instance_s,
     )
 
 
@@ -246,7 +248,7 @@ async def _enter(room: AccountingRuntime, data_dir: Path) -> None:
     writer = accounting.writer
     assert writer is not None  # noqa: S101 (for the type checker)
     room.journal.open()
-    await heartbeat(store, node, room.pace.silent_s)
+    await heartbeat(store, node, room.intervals.silent_s)
     for dead in orphaned_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
         accounting.instance_ended(dead.instance)

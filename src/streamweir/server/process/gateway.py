@@ -100,9 +100,9 @@ class Gateway:
         """
         self._report_facts = report
         self._open_local = open_local
-        self._setup = build_runtime_config(config, open_local, prices=prices)
+        self._runtime = build_runtime_config(config, open_local, prices=prices)
         self.room = room
-        self.accounting = room.accounting if room is not None else without_store(KeyDirectory(self._setup.keys))
+        self.accounting = room.accounting if room is not None else without_store(KeyDirectory(self._runtime.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.readiness = Readiness()
@@ -113,25 +113,25 @@ class Gateway:
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
         self._settlements = Settlements(self.accounting, contents, self._parser, self._tell, log.log_fault)
         self.metrics = Metrics(
-            connections=lambda: connections_of(self._setup),
+            connections=lambda: connections_of(self._runtime),
             accounting=room.reading if room is not None else None,
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
-        self._watch = GatewayObserver(self.metrics, lambda: self._setup.config.server.limits.abandoned)
+        self._observer = GatewayObserver(self.metrics, lambda: self._runtime.config.server.limits.abandoned)
         self._is_secure = config.server.tls is not None
         self._ends = EarlyResponses(
             self._settlements,
             self.metrics,
             self.accounting.directory,
-            lambda: self._setup,
+            lambda: self._runtime,
             is_secure=self._is_secure,
         )
         self._overload = Overload(
             target_s=config.server.limits.turn_s,
             find_key=self.accounting.directory.find,
-            frontend=lambda: self._setup.frontend,
-            free_files=lambda: close_idle(self._setup),
+            frontend=lambda: self._runtime.frontend,
+            free_files=lambda: close_idle(self._runtime),
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
@@ -141,14 +141,14 @@ class Gateway:
             parser=self._parser,
             settlements=self._settlements,
             metrics=self.metrics,
-            watch=self._watch,
+            observer=self._observer,
             overload=self._overload,
         )
         self._maintenance = self._keep_up(room, config) if room is not None else None
         lookup = KeyLookup(self.accounting.directory, self._maintenance.look) if self._maintenance is not None else None
         self._late_keys = KeyWaits(lookup, self, self._ends.left)
         self._feed = (
-            LiveFeed(room.store, room.accounting, pace=room.pace, background=self.background)
+            LiveFeed(room.store, room.accounting, intervals=room.intervals, background=self.background)
             if room is not None
             else None
         )
@@ -180,7 +180,7 @@ class Gateway:
         self.server.refusal = self._overload.no_file
         self.server.probe = lambda data: plain_probe(data, self.readiness)
         self.metrics.queued = lambda: self.server.queued
-        self._watch.clock = self.server.clock
+        self._observer.clock = self.server.clock
 
     def _api(self, file: Path | None) -> Context | None:
         if self.room is None or self._maintenance is None or self._feed is None:
@@ -188,7 +188,7 @@ class Gateway:
         return Context(
             store=self.room.store,
             accounting=self.accounting,
-            setup=lambda: self._setup,
+            runtime=lambda: self._runtime,
             is_secure=self._is_secure,
             playground=self._playground(),
             feed=self._feed,
@@ -200,7 +200,7 @@ class Gateway:
     def _playground(self) -> Playground:
         return Playground(
             accounting=self.accounting,
-            setup=lambda: self._setup,
+            runtime=lambda: self._runtime,
             why_closed=self._why_closed,
             refuse=self._ends.answer,
             begin=self._conversations.begin,
@@ -213,20 +213,20 @@ class Gateway:
 
     @property
     def lame_duck_s(self) -> float:
-        return self._setup.timeouts.lame_duck_s
+        return self._runtime.timeouts.lame_duck_s
 
     @property
     def drain_s(self) -> float:
-        return self._setup.timeouts.drain_s
+        return self._runtime.timeouts.drain_s
 
     @property
     def abandoned(self) -> int:
         """Upstreams that are read on without a caller."""
-        return self._watch.abandoned
+        return self._observer.abandoned
 
     @property
-    def setup(self) -> RuntimeConfig:
-        return self._setup
+    def runtime(self) -> RuntimeConfig:
+        return self._runtime
 
     # Life.
 
@@ -243,7 +243,7 @@ class Gateway:
             stop_key=self._conversations.stop_key,
             stop_request=self._conversations.stop_request,
             retention_days=config.store.retention_days,
-            pace=room.pace,
+            intervals=room.intervals,
             background=self.background,
         )
 
@@ -258,9 +258,9 @@ class Gateway:
 
     def reload(self, config: Config) -> None:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
-        old, self._setup = self._setup, build_runtime_config(config, self._open_local, self._setup)
-        kept = {id(place.upstream) for place in self._setup.providers.values()}
-        self.accounting.directory.use_file_keys(self._setup.keys)
+        old, self._runtime = self._runtime, build_runtime_config(config, self._open_local, self._runtime)
+        kept = {id(place.upstream) for place in self._runtime.providers.values()}
+        self.accounting.directory.use_file_keys(self._runtime.keys)
         if self.room is not None:
             self.room.contents.redactor = redactor_of(config, old.config)
         self.server.limits = http_limits_of(config)
@@ -275,7 +275,7 @@ class Gateway:
                 task.add_done_callback(self._retired.discard)
 
     def _tell_names(self) -> None:
-        models = self._setup.config.models
+        models = self._runtime.config.models
         targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
         self.metrics.know([model.id for model in models], targets)
 
@@ -313,7 +313,7 @@ class Gateway:
         await self.server.close(grace_s)
         await self._late_keys.close()
         await self._conversations.cancel()  # that of a body which was on its way when no more were let in
-        for place in self._setup.providers.values():
+        for place in self._runtime.providers.values():
             await place.upstream.close()
         await asyncio.gather(*self._retired)
         await self._close_books()
@@ -324,7 +324,7 @@ class Gateway:
     async def _close_books(self) -> None:
         if self._maintenance is not None:
             await self._maintenance.stop()
-        is_written = await self.accounting.close(self.room.pace.flush_s if self.room is not None else 0.0)
+        is_written = await self.accounting.close(self.room.intervals.flush_s if self.room is not None else 0.0)
         if self._maintenance is not None and is_written:
             await self._maintenance.retire()
         if self.room is not None:
@@ -339,7 +339,7 @@ class Gateway:
             self.serve(request, response)
             return True
         try:
-            admission = admit(request, where, self._setup, self.accounting, self._why_closed(), time.time())
+            admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())
             if where.resource is Resource.CHAT:
                 self._must_have_room(admission.key)
             request.admitted = admission
@@ -372,7 +372,7 @@ class Gateway:
                 if (
                     admission.generation != self.accounting.directory.generation
                 ):  # it may have been revoked within the body
-                    admission = admit(request, admission.where, admission.setup, self.accounting, None, time.time())
+                    admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
                 if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
                     self._must_have_room(admission.key)
                 self._conversations.begin(request, response, admission)
@@ -393,12 +393,10 @@ class Gateway:
         return self._ends.answer(request, error)
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
-        setup, model = admission.setup, unquote(admission.where.rest)
+        runtime, key, model = admission.runtime, admission.key, unquote(admission.where.rest)
         try:
             at_ms = now_ms()
-            answer = (
-                show_model(setup, admission.key, model, at_ms) if model else list_models(setup, admission.key, at_ms)
-            )
+            answer = show_model(runtime, key, model, at_ms) if model else list_models(runtime, key, at_ms)
         except StreamweirError as error:
             response.send(self._ends.answer(request, error))
             return
@@ -426,7 +424,7 @@ class Gateway:
 
     def _upstream_files(self) -> int:
         """Every request will have one, if it has none yet."""
-        return len(self._conversations) + sum(idle for _, _, idle in connections_of(self._setup))
+        return len(self._conversations) + sum(idle for _, _, idle in connections_of(self._runtime))
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
@@ -444,7 +442,7 @@ class Gateway:
         return await self.gather_metrics() if self.gather_metrics is not None else self.metrics_text()
 
     def _may_read_metrics(self, request: Request) -> StreamweirError | None:
-        return may_read_metrics(request, self._setup, self.accounting.directory, time.time())
+        return may_read_metrics(request, self._runtime, self.accounting.directory, time.time())
 
     def _hold_body(self, request: Request, scope: Scope) -> None:
         self.bodies.hold(request, actor_of(scope).name)

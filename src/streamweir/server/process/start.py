@@ -172,7 +172,7 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
         await gateway.listen(listener, tls)
 
     def reload() -> None:
-        before, after = gateway.setup.config.server, load(start)
+        before, after = gateway.runtime.config.server, load(start)
         for name in ("listen", "health_listen", "node", "tls", "log"):
             if getattr(before, name) != getattr(after.server, name):
                 logger.warning("setting not reloaded: it needs a restart", setting=f"server.{name}")

@@ -46,7 +46,7 @@ class ResourcePath(Struct, frozen=True):
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    setup: RuntimeConfig
+    runtime: RuntimeConfig
     frontend: Frontend
     key: Key
     where: ResourcePath
@@ -72,7 +72,7 @@ def find(path: str) -> ResourcePath | None:
 def admit(
     request: Request,
     where: ResourcePath,
-    setup: RuntimeConfig,
+    runtime: RuntimeConfig,
     accounting: Accounting,
     closed: GatewayFault | None,
     now: float,
@@ -87,14 +87,14 @@ def admit(
     if closed is not None:
         raise Refusal(closed)
     key = authenticate(request.headers, accounting.directory, now)
-    return _enter(key, where.resource, where, request.headers, setup, accounting)
+    return _enter(key, where.resource, where, request.headers, runtime, accounting)
 
 
 def admit_as(
     key: Key,
     frontend: Frontend | None,
     headers: Mapping[str, str],
-    setup: RuntimeConfig,
+    runtime: RuntimeConfig,
     accounting: Accounting,
     closed: GatewayFault | None,
     now: float,
@@ -103,7 +103,7 @@ def admit_as(
     if closed is not None:
         raise Refusal(closed)
     _check_key(key, accounting.directory, now)
-    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, setup, accounting)
+    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, runtime, accounting)
 
 
 def _enter(
@@ -111,7 +111,7 @@ def _enter(
     resource: Resource,
     where: ResourcePath,
     headers: Mapping[str, str],
-    setup: RuntimeConfig,
+    runtime: RuntimeConfig,
     accounting: Accounting,
 ) -> Admission:
     if resource not in key.scopes:
@@ -120,8 +120,8 @@ def _enter(
         _check_form(headers)
         accounting.peek(key)
     return Admission(
-        setup=setup,
-        frontend=where.frontend or own_frontend(key) or setup.frontend,
+        runtime=runtime,
+        frontend=where.frontend or own_frontend(key) or runtime.frontend,
         key=key,
         where=where,
         generation=accounting.directory.generation,
@@ -146,14 +146,14 @@ def _check_key(key: Key, directory: KeyDirectory, now: float) -> None:
 
 
 def may_read_metrics(
-    request: Request, setup: RuntimeConfig, directory: KeyDirectory, now: float
+    request: Request, runtime: RuntimeConfig, directory: KeyDirectory, now: float
 ) -> StreamweirError | None:
     """A key with the scope `admin` may; this machine, or anyone, where the operator says so.
 
     That a connection comes from this machine proves nothing by itself: a proxy on it may forward anybody, and need not
     say so.
     """
-    server = setup.config.server
+    server = runtime.config.server
     if server.metrics_public or (server.metrics_local and is_local(request)):
         return None
     try:
@@ -165,13 +165,13 @@ def may_read_metrics(
     return None
 
 
-def frontend_of(request: Request, setup: RuntimeConfig, directory: KeyDirectory) -> Frontend:
+def frontend_of(request: Request, runtime: RuntimeConfig, directory: KeyDirectory) -> Frontend:
     """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
     where = find(request.path)
     if where is not None and where.frontend is not None:
         return where.frontend
     key = key_of(request, directory)
-    return (own_frontend(key) if key is not None else None) or setup.frontend
+    return (own_frontend(key) if key is not None else None) or runtime.frontend
 
 
 def key_of(request: Request, directory: KeyDirectory) -> Key | None:
@@ -180,9 +180,9 @@ def key_of(request: Request, directory: KeyDirectory) -> Key | None:
     return directory.find(secret) if secret is not None else None
 
 
-def peer_of(request: Request, setup: RuntimeConfig) -> str:
+def peer_of(request: Request, runtime: RuntimeConfig) -> str:
     """Who asks: the other end of the connection or, where that is a trusted proxy, whom it names."""
-    trusted = setup.config.server.trusted_proxies
+    trusted = runtime.config.server.trusted_proxies
     if not trusted or not _is_in(request.peer, trusted):
         return request.peer
     named = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",") if part.strip()]
@@ -212,7 +212,7 @@ def _without_key(text: str, request: Request) -> str:
     return text if secret is None or secret not in text else text.replace(secret, "***")
 
 
-def read_facts(request: Request, setup: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
+def read_facts(request: Request, runtime: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
     """What is known of a request by itself, whatever becomes of it."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")
@@ -221,7 +221,7 @@ def read_facts(request: Request, setup: RuntimeConfig, frontend: Frontend, key: 
         client_id=client_id_of(request),
         method=request.method,
         path=request.path,
-        peer=peer_of(request, setup),
+        peer=peer_of(request, runtime),
         client=_without_key(client, request) if client is not None else None,
         dialect=frontend.name,
         key=key.name if key is not None else None,

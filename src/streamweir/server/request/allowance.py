@@ -29,7 +29,7 @@ class OutputAllowance:
         self,
         accounting: Accounting,
         reservation: Reservation,
-        watch: AttemptObserver,
+        observer: AttemptObserver,
         cut: Callable[[Relay, StreamweirError], None],
         arrived_s: float,
         vocabularies: Vocabularies,
@@ -37,7 +37,7 @@ class OutputAllowance:
         """`arrived_s`: when the request did, by the relay's clock."""
         self._accounting = accounting
         self._reservation = reservation
-        self._watch = watch
+        self._observer = observer
         self._cut = cut
         self._epoch_ms = reservation.asked.at_ms - arrived_s * 1000
         self._vocabularies = vocabularies
@@ -47,10 +47,10 @@ class OutputAllowance:
         """Before the attempt begins."""
         reservation = self._reservation
         reservation.progress = partial(_stand, relay, meter, target, self._epoch_ms)
-        ticket = reservation.ticket
-        if ticket is not None and not ticket.is_durable:
+        handle = reservation.handle
+        if handle is not None and not handle.is_durable:
             relay.pause_output()
-            ticket.when_durable(relay.resume_output)
+            handle.when_durable(relay.resume_output)
         if reservation.allowance is not None:
             relay.allowance(reservation.allowance)
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
@@ -83,7 +83,7 @@ class OutputAllowance:
 
     def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:
-            self._watch.fault(reason, self._reservation.hold.request_id)
+            self._observer.fault(reason, self._reservation.hold.request_id)
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
 
 

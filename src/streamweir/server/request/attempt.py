@@ -41,20 +41,20 @@ from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.wire import jsonio
 
 
-def find_route(setup: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
+def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
     """By the name that the request asks for, where the key may use it."""
-    asked = chat.model or setup.default_model
+    asked = chat.model or runtime.default_model
     if asked is None:
         raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
-    route = setup.router.resolve(asked)
+    route = runtime.router.resolve(asked)
     if route is None or not key.may_use(asked):
         raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
     return route
 
 
-def fit_route(setup: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
+def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
-    providers = setup.providers
+    providers = runtime.providers
     fit: tuple[WeightedTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
@@ -71,47 +71,47 @@ def fit_route(setup: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
 
 
 class Candidates:
-    __slots__ = ("_extra", "_setup", "_untried", "target")
+    __slots__ = ("_extra", "_runtime", "_untried", "target")
 
-    def __init__(self, setup: RuntimeConfig, targets: list[TargetId]) -> None:
+    def __init__(self, runtime: RuntimeConfig, targets: list[TargetId]) -> None:
         """The first of `targets` is taken; another one, or the same again, must be taken before it is tried."""
         self.target, *self._untried = targets
-        self._setup = setup
+        self._runtime = runtime
         self._extra = 0
 
     @property
     def is_last(self) -> bool:
         """Nobody can be asked after this one."""
         now = time.monotonic()
-        if not self._untried or self._extra >= MOST_EXTRA_ATTEMPTS or not self._setup.budget.has_room(now):
+        if not self._untried or self._extra >= MOST_EXTRA_ATTEMPTS or not self._runtime.budget.has_room(now):
             return True
-        return all(self._setup.router.is_away(target, now) for target in self._untried)
+        return all(self._runtime.router.is_away(target, now) for target in self._untried)
 
     def repeat(self) -> None:
         """The same once more, at once: what failed has been put right, and counts for nothing."""
-        self.target = self._setup.router.take(self.target, time.monotonic()) or self.target
+        self.target = self._runtime.router.take(self.target, time.monotonic()) or self.target
 
     async def advance(
         self, error: StreamweirError, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         """To the next that may be tried after this error. Raises the error where there is none."""
-        setup, now = self._setup, time.monotonic()
+        runtime, now = self._runtime, time.monotonic()
         may_move, may_repeat = bool(self._untried) and may_try_elsewhere(error), may_try_again(error)
-        if self._extra >= MOST_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not setup.budget.may_retry(now):
+        if self._extra >= MOST_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not runtime.budget.may_retry(now):
             raise error
         self._extra += 1
         while may_move and self._untried:
-            taken = setup.router.take(self._untried.pop(0), now)
+            taken = runtime.router.take(self._untried.pop(0), now)
             if taken is not None:
                 self.target = taken
                 return
         wait_s = backoff_s(self._extra - 1, random, error.retry_after_s)
-        commit_s = setup.providers[self.target.provider].timeouts.commit_s
+        commit_s = runtime.providers[self.target.provider].timeouts.commit_s
         if not may_repeat or now + wait_s >= arrived_s + commit_s:
             raise error
         await sleep(wait_s)
         # The loop counts in whole milliseconds, and may wake us just before the target's own pause is over.
-        taken = setup.router.take(self.target, max(time.monotonic(), now + wait_s))
+        taken = runtime.router.take(self.target, max(time.monotonic(), now + wait_s))
         if taken is None:
             raise error
         self.target = taken
@@ -157,14 +157,14 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
 
 
 def build_request(
-    setup: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
+    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
 ) -> UpstreamRequest:
     """`limit`: tokens of each choice, in the place of the caller's."""
     asked = chat
     if limit is not None:
         chat = with_limit(chat, limit)
-    place = setup.providers[target.provider]
-    asks = not setup.refusals.refuses(target)
+    place = runtime.providers[target.provider]
+    asks = not runtime.refusals.refuses(target)
     request = place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
     if limit is None or len(chat.body) == len(asked.body):
         return request
@@ -173,7 +173,7 @@ def build_request(
 
 
 def make_exchange(
-    setup: RuntimeConfig,
+    runtime: RuntimeConfig,
     chat: ChatRequest,
     target: TargetId,
     frontend: Frontend,
@@ -186,7 +186,7 @@ def make_exchange(
     `prompt_tokens`: as estimated when it was booked.
     `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
     """
-    place = setup.providers[target.provider]
+    place = runtime.providers[target.provider]
     reply = Reply(
         entropy=random_bytes(24),
         now=_now,
@@ -197,7 +197,7 @@ def make_exchange(
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
     is_open = not REMOTE_MEMBERS.isdisjoint(chat.body) and names_remote_content(chat.body)
-    scope = Scope(sent_bytes, most_output_tokens(chat), is_open or has_media(chat), setup.config.store.anomaly_tokens)
+    scope = Scope(sent_bytes, most_output_tokens(chat), is_open or has_media(chat), runtime.config.store.anomaly_tokens)
     if tokenizer is None:
         meter = Meter(prompt_tokens, scope=scope)
     else:
@@ -208,10 +208,10 @@ def make_exchange(
 
 
 def timing_of(
-    setup: RuntimeConfig, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool
+    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool
 ) -> AttemptTimeouts:
     """`is_last`: nobody can be asked after this one."""
-    server, own = setup.timeouts, setup.providers[target.provider].timeouts
+    server, own = runtime.timeouts, runtime.providers[target.provider].timeouts
     first_event_s = own.first_event_s if chat.stream else server.first_event_s
     if is_last:
         # No other target can answer: a short timeout that was meant for failover must not end a slow answer.
@@ -226,7 +226,7 @@ def timing_of(
         keepalive_s=own.keepalive_s,
         silence_s=own.silence_s,
         abandoned_s=own.abandoned_s,
-        most_bytes=setup.most_response_bytes,
+        most_bytes=runtime.most_response_bytes,
         most_output_tokens=most_output_tokens(chat),
     )
 

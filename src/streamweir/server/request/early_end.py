@@ -31,7 +31,7 @@ class EarlyResponses:
         settlements: Settlements,
         metrics: Metrics,
         directory: KeyDirectory,
-        setup: Callable[[], RuntimeConfig],
+        runtime: Callable[[], RuntimeConfig],
         *,
         is_secure: bool,
     ) -> None:
@@ -39,7 +39,7 @@ class EarlyResponses:
         self._settlements = settlements
         self._metrics = metrics
         self._directory = directory
-        self._setup = setup
+        self._runtime = runtime
         self._is_secure = is_secure
 
     def answer(
@@ -53,7 +53,7 @@ class EarlyResponses:
         """What the caller gets; it is on record with that."""
         if frontend is None:  # after a fault not even keys are asked
             key = key_of(request, self._directory)
-        frontend = frontend or frontend_of(request, self._setup(), self._directory)
+        frontend = frontend or frontend_of(request, self._runtime(), self._directory)
         answer = failure_answer(error, frontend, headers)
         answer = structs.replace(
             answer, headers=with_security_headers(request.path, answer.headers, is_secure=self._is_secure)
@@ -75,13 +75,13 @@ class EarlyResponses:
         log_fault(reason, request.id)
         fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
         where = find(request.path)  # by its path alone: whatever else tells the frontend may be what is broken
-        return self.answer(request, fault, (), (where and where.frontend) or self._setup().frontend)
+        return self.answer(request, fault, (), (where and where.frontend) or self._runtime().frontend)
 
     def record(
         self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
         """Of one that was answered, or whose caller has left."""
-        facts = self._facts(request, frontend or self._setup().frontend, key, status, verdict)
+        facts = self._facts(request, frontend or self._runtime().frontend, key, status, verdict)
         self._settlements.settle(Ended(facts=facts))
 
     def left(self, request: Request) -> None:
@@ -100,6 +100,6 @@ class EarlyResponses:
     def _facts(
         self, request: Request, frontend: Frontend, key: Key | None, status: int, verdict: Verdict
     ) -> RequestRecord:
-        facts = read_facts(request, self._setup(), frontend, key)
+        facts = read_facts(request, self._runtime(), frontend, key)
         facts.status, facts.verdict = status, verdict
         return facts

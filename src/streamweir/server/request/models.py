@@ -20,32 +20,32 @@ from streamweir.upstream import local, sim
 _BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
-def list_models(setup: RuntimeConfig, key: Key, at_ms: int) -> Answer:
+def list_models(runtime: RuntimeConfig, key: Key, at_ms: int) -> Answer:
     rows = [
-        _row(model, owner, _pricing(setup, route, at_ms))
-        for model, owner in _models(setup)
-        if key.may_use(model) and (route := setup.router.resolve(model)) is not None
+        _row(model, owner, _pricing(runtime, route, at_ms))
+        for model, owner in _models(runtime)
+        if key.may_use(model) and (route := runtime.router.resolve(model)) is not None
     ]
     return json_answer({"object": "list", "data": rows})
 
 
-def model_ids(setup: RuntimeConfig) -> list[str]:
+def model_ids(runtime: RuntimeConfig) -> list[str]:
     """Those that are listed to a key which may use every model."""
-    return [model for model, _ in _models(setup) if setup.router.resolve(model) is not None]
+    return [model for model, _ in _models(runtime) if runtime.router.resolve(model) is not None]
 
 
-def show_model(setup: RuntimeConfig, key: Key, model: str, at_ms: int) -> Answer:
+def show_model(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> Answer:
     """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
-    route = setup.router.resolve(model)
+    route = runtime.router.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")
-    owner = dict(_models(setup)).get(model) or route.targets[0].target.provider
-    return json_answer(_row(model, owner, _pricing(setup, route, at_ms)))
+    owner = dict(_models(runtime)).get(model) or route.targets[0].target.provider
+    return json_answer(_row(model, owner, _pricing(runtime, route, at_ms)))
 
 
-def _models(setup: RuntimeConfig) -> list[tuple[str, str]]:
-    found = [(alias.id, "streamweir") for alias in setup.config.models]
-    for provider in setup.config.providers:
+def _models(runtime: RuntimeConfig) -> list[tuple[str, str]]:
+    found = [(alias.id, "streamweir") for alias in runtime.config.models]
+    for provider in runtime.config.providers:
         names = provider.models or _BUILT_IN.get(provider.kind, ())
         found += [(f"{provider.name}/{name}", provider.name) for name in names]
     return found
@@ -56,8 +56,8 @@ def _row(model: str, owner: str, pricing: dict[str, Any] | None) -> dict[str, An
     return {"id": model, "object": "model", "created": 0, "owned_by": owner, "pricing": pricing}
 
 
-def _pricing(setup: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any] | None:
-    quote, _ = setup.quotes.of(route, at_ms)
+def _pricing(runtime: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any] | None:
+    quote, _ = runtime.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]
     if not known or len(known) < len(quote.rates):
         return None

@@ -44,7 +44,7 @@ class Playground:
         self,
         *,
         accounting: Accounting,
-        setup: Callable[[], RuntimeConfig],
+        runtime: Callable[[], RuntimeConfig],
         why_closed: Callable[[], GatewayFault | None],
         refuse: Callable[[Request, StreamweirError, Headers, Frontend, Key], Answer],
         begin: Callable[[Request, Response, Admission], None],
@@ -55,7 +55,7 @@ class Playground:
         `is_secure`: callers come by TLS.
         """
         self._accounting = accounting
-        self._setup = setup
+        self._runtime = runtime
         self._why_closed = why_closed
         self._refuse = refuse
         self._begin = begin
@@ -64,7 +64,7 @@ class Playground:
     def admit(self, played: PlaygroundChat, request: Request) -> Admission:
         """Raises `Refusal`."""
         key, frontend, closed = played.key, played.frontend, self._why_closed()
-        return admit_as(key, frontend, request.headers, self._setup(), self._accounting, closed, time.time())
+        return admit_as(key, frontend, request.headers, self._runtime(), self._accounting, closed, time.time())
 
     def begin(self, played: PlaygroundChat, admission: Admission) -> Taker:
         return partial(self._take, played, admission)
@@ -78,7 +78,7 @@ class Playground:
             key = directory.find_id(played.key.id) or played.key
             try:
                 admission = admit_as(
-                    key, admission.frontend, request.headers, admission.setup, self._accounting, closed, time.time()
+                    key, admission.frontend, request.headers, admission.runtime, self._accounting, closed, time.time()
                 )
             except Refusal as refusal:
                 self._take_refused(played, refusal, request, response)
@@ -86,7 +86,7 @@ class Playground:
         self._begin(stripped(request, played), self._sealed(response), admission)
 
     def _take_refused(self, played: PlaygroundChat, refusal: Refusal, request: Request, response: Response) -> None:
-        frontend = played.frontend or own_frontend(played.key) or self._setup().frontend
+        frontend = played.frontend or own_frontend(played.key) or self._runtime().frontend
         answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, frontend, played.key)
         self._sealed(response).send(answer)
 

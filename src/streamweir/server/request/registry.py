@@ -31,7 +31,7 @@ class RequestRegistry:
         parser: Executor,
         settlements: Settlements,
         metrics: Metrics,
-        watch: AttemptObserver,
+        observer: AttemptObserver,
         overload: Overload,
     ) -> None:
         self._accounting = accounting
@@ -39,7 +39,7 @@ class RequestRegistry:
         self._parser = parser
         self._settlements = settlements
         self._metrics = metrics
-        self._watch = watch
+        self._observer = observer
         self._overload = overload
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._all_over = asyncio.Event()
@@ -50,15 +50,15 @@ class RequestRegistry:
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
         conversation = RequestHandler(
-            admission.setup,
+            admission.runtime,
             request,
             response,
             admission.frontend,
             admission.key,
-            read_facts(request, admission.setup, admission.frontend, admission.key),
+            read_facts(request, admission.runtime, admission.frontend, admission.key),
             self._accounting,
             self._vocabularies,
-            self._watch,
+            self._observer,
             self._parser,
             self._overload.enter(admission.key),
         )
@@ -113,7 +113,7 @@ class RequestRegistry:
         if facts.verdict is None:  # the task itself was cancelled: only the end of the process does that
             facts.verdict = Verdict.SHUTDOWN
         if not task.cancelled() and (reason := task.exception()) is not None:
-            self._watch.fault(reason, facts.id)
+            self._observer.fault(reason, facts.id)
             facts.verdict, facts.error = Verdict.GATEWAY_FAULT, "internal_error"
             conversation.cut()
         self._settlements.settle(conversation.ended())

@@ -71,6 +71,7 @@ class RequestHandler:
         "_idempotency",
         "_is_cut",
         "_meter",
+        "_observer",
         "_parser",
         "_payment",
         "_pending",
@@ -79,11 +80,10 @@ class RequestHandler:
         "_relay",
         "_request",
         "_response",
-        "_setup",
+        "_runtime",
         "_stop_reason",
         "_task",
         "_vocabularies",
-        "_watch",
         "facts",
         "key",
         "place",
@@ -92,7 +92,7 @@ class RequestHandler:
 
     def __init__(
         self,
-        setup: RuntimeConfig,
+        runtime: RuntimeConfig,
         request: Request,
         response: Response,
         frontend: Frontend,
@@ -100,11 +100,11 @@ class RequestHandler:
         facts: RequestRecord,
         accounting: Accounting,
         vocabularies: Vocabularies,
-        watch: AttemptObserver,
+        observer: AttemptObserver,
         parser: Executor,
         place: OpeningSlot,
     ) -> None:
-        self._setup = setup
+        self._runtime = runtime
         self.place = place
         self._request = request
         self._response = response
@@ -112,7 +112,7 @@ class RequestHandler:
         self._accounting = accounting
         self._vocabularies = vocabularies
         self._headers: Headers = ()
-        self._watch = watch
+        self._observer = observer
         self._parser = parser
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
@@ -168,7 +168,7 @@ class RequestHandler:
                 self._bill()
                 raise
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
-            self._watch.fault(reason, self._request.id)
+            self._observer.fault(reason, self._request.id)
             fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=self._request.id)
             self._refuse(fault)
 
@@ -244,25 +244,25 @@ class RequestHandler:
         """Parses it, finds its targets and makes its reservation."""
         chat = self._chat = await self._read()
         self._prompt = chat.prompt
-        facts, setup = self.facts, self._setup
-        facts.model, facts.stream = chat.model or setup.default_model, chat.stream
-        route = find_route(setup, self.key, chat)
+        facts, runtime = self.facts, self._runtime
+        facts.model, facts.stream = chat.model or runtime.default_model, chat.stream
+        route = find_route(runtime, self.key, chat)
         now = time.monotonic()
-        fit = fit_route(setup, route, chat)
-        targets = setup.router.order(fit, now, random)
+        fit = fit_route(runtime, route, chat)
+        targets = runtime.router.order(fit, now, random)
         if not targets:
-            raise setup.router.unavailable(fit, now)
+            raise runtime.router.unavailable(fit, now)
         try:
             await self._book(chat, route)
         except BaseException:
-            setup.router.abandoned(targets[0])
+            runtime.router.abandoned(targets[0])
             raise
-        setup.budget.note_request(now)
-        return Candidates(setup, targets)
+        runtime.budget.note_request(now)
+        return Candidates(runtime, targets)
 
     async def _book(self, chat: ChatRequest, route: Route) -> None:
         """What is let in is in the journal when this is over. Raises `Refusal`."""
-        quote, quote_text = self._setup.quotes.of(route, self.facts.at_ms)
+        quote, quote_text = self._runtime.quotes.of(route, self.facts.at_ms)
         asked = ReservationRequest(
             request_id=self._request.id,
             at_ms=self.facts.at_ms,
@@ -277,7 +277,7 @@ class RequestHandler:
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
-            measure=ReservationSize(self._setup, self._vocabularies, self._parser, route, chat, self._body_bytes),
+            measure=ReservationSize(self._runtime, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
         self.reservation, headers = await self._accounting.open(asked)
         self.facts.flags = self.reservation.flags
@@ -292,7 +292,7 @@ class RequestHandler:
             raise Refusal(unavailable(), headers) from None
         self.facts.admitted_s = time.monotonic() - self._request.arrived_s
         self._payment = OutputAllowance(
-            self._accounting, self.reservation, self._watch, self._cut, self._request.arrived_s, self._vocabularies
+            self._accounting, self.reservation, self._observer, self._cut, self._request.arrived_s, self._vocabularies
         )
 
     async def _read(self) -> ChatRequest:
@@ -306,7 +306,7 @@ class RequestHandler:
         return await read_chat(body, headers, self._frontend, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
-        refusals = self._setup.refusals
+        refusals = self._runtime.refusals
         while True:
             target = candidates.target
             relay, meter = await self._attempt(target, is_last=candidates.is_last)
@@ -338,7 +338,7 @@ class RequestHandler:
         try:
             relay, meter, running = self._begin(target, is_last, await self._build(target))
         except BaseException:
-            self._setup.router.abandoned(target)
+            self._runtime.router.abandoned(target)
             raise
         try:
             await running
@@ -354,16 +354,15 @@ class RequestHandler:
         assert chat is not None  # noqa: S101 (for the type checker)
         self._response.on_gone = self._caller_gone
         if self._body_bytes <= LARGEST_ON_LOOP:
-            return build_request(self._setup, chat, target, limit)
-        return await asyncio.get_running_loop().run_in_executor(
-            self._parser, build_request, self._setup, chat, target, limit
-        )
+            return build_request(self._runtime, chat, target, limit)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, target, limit)
 
     def _begin(
         self, target: TargetId, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
-        chat, place = self._chat, self._setup.providers[target.provider]
+        chat, place = self._chat, self._runtime.providers[target.provider]
         assert chat is not None  # noqa: S101 (for the type checker)
         relay, meter = self._make(chat, target, len(request.body), is_last)
         relay.abort_stops_billing = place.abort_stops_billing
@@ -378,19 +377,20 @@ class RequestHandler:
 
     def _answered(self, target: TargetId, began_at: float) -> None:
         now = time.monotonic()
-        self._setup.router.answered(target, now, now - began_at)
+        self._runtime.router.answered(target, now, now - began_at)
 
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
-        tokenizer = self._vocabularies.tokenizer(target.model) if choose(target.model).is_own else None
+        runtime, is_own = self._runtime, choose(target.model).is_own
+        tokenizer = self._vocabularies.tokenizer(target.model) if is_own else None
         prompt_tokens = self.reservation.asked.prompt_tokens if self.reservation is not None else estimate_prompt(chat)
-        exchange, meter = make_exchange(self._setup, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
+        exchange, meter = make_exchange(runtime, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
             meter,
-            self._setup.providers[target.provider].provider,
+            runtime.providers[target.provider].provider,
             self._response,
-            timing_of(self._setup, chat, target, self._request.arrived_s, is_last=is_last),
-            self._watch,
+            timing_of(runtime, chat, target, self._request.arrived_s, is_last=is_last),
+            self._observer,
             self._request.id,
             (self._frontend.stream_headers if chat.stream else ()) + self._headers,
         )
@@ -408,19 +408,19 @@ class RequestHandler:
 
     def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: AttemptRecord) -> None:
         """What the attempt says of the target's health."""
-        router, now = self._setup.router, time.monotonic()
+        router, now = self._runtime.router, time.monotonic()
         error = relay.failure or meter.record.error
         is_stopped = self._stop_reason is not None or self._is_cut
         if relay.verdict is None and error is not None and not is_stopped:
             attempt.error = error.code
             if router.failed(target, now, error):
-                self._watch.ejected(attempt.target)
+                self._observer.ejected(attempt.target)
         elif relay.first_token_at is not None:
             router.succeeded(target, now)
         else:
             router.abandoned(target)
         outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
-        self._watch.attempt_ended(attempt.target, outcome)
+        self._observer.attempt_ended(attempt.target, outcome)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
         facts = self.facts

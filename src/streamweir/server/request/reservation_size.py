@@ -26,11 +26,11 @@ _USUALLY = 8
 class ReservationSize:
     """Of one request. Nothing is measured before it is asked for."""
 
-    __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_setup", "_vocabularies")
+    __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_runtime", "_vocabularies")
 
     def __init__(
         self,
-        setup: RuntimeConfig,
+        runtime: RuntimeConfig,
         vocabularies: Vocabularies,
         parser: Executor,
         route: Route,
@@ -38,7 +38,7 @@ class ReservationSize:
         body_bytes: int,
     ) -> None:
         """`body_bytes`: of the caller's body, as it was read."""
-        self._setup = setup
+        self._runtime = runtime
         self._vocabularies = vocabularies
         self._parser = parser
         self._route = route
@@ -48,7 +48,7 @@ class ReservationSize:
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
-        chat, reach, store = self._chat, self._setup.reaches.of(self._route), self._setup.config.store
+        chat, reach, store = self._chat, self._runtime.reaches.of(self._route), self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, reach.image_tokens, links_are_images=reach.links_are_images)
         self._bound = bound
         choices, limit = choices_of(chat), chat.max_output_tokens
@@ -69,7 +69,7 @@ class ReservationSize:
             return None
         loop = asyncio.get_running_loop()
         tokens = await loop.run_in_executor(self._parser, self._count, models)
-        return None if tokens is None else bound.by_count(tokens, self._setup.reaches.of(self._route).widest)
+        return None if tokens is None else bound.by_count(tokens, self._runtime.reaches.of(self._route).widest)
 
     def _count(self, models: list[str]) -> int | None:
         """In a thread."""

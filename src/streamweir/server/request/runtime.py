@@ -200,16 +200,16 @@ def build_runtime_config(
     providers = {}
     for provider in config.providers:
         before = old.providers.get(provider.name) if old is not None else None
-        patience = _patience(config, provider)
-        if before is not None and before.config == provider and before.timeouts.connect_s == patience.connect_s:
+        timeouts = _timeouts(config, provider)
+        if before is not None and before.config == provider and before.timeouts.connect_s == timeouts.connect_s:
             upstream = before.upstream
         else:
-            upstream = _open_upstream(provider, patience, open_local)
-        providers[provider.name] = _place(provider, patience, upstream)
+            upstream = _open_upstream(provider, timeouts, open_local)
+        providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
     scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
     router = Router(_routes(config), providers.keys(), scripted=scripted)
     if old is not None:
-        changed = [name for name, place in providers.items() if _is_new(place, old)]
+        changed = [name for name, provider_runtime in providers.items() if _is_new(provider_runtime, old)]
         router.adopt(old.router, changed)
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
@@ -238,12 +238,12 @@ def key_ring(config: Config) -> KeyRing:
     return KeyRing([_key(key) for key in config.keys])
 
 
-def _is_new(place: ProviderRuntime, old: RuntimeConfig) -> bool:
-    before = old.providers.get(place.name)
-    return before is None or before.config != place.config
+def _is_new(provider_runtime: ProviderRuntime, old: RuntimeConfig) -> bool:
+    before = old.providers.get(provider_runtime.name)
+    return before is None or before.config != provider_runtime.config
 
 
-def _patience(config: Config, provider: ProviderConfig) -> TargetTimeouts:
+def _timeouts(config: Config, provider: ProviderConfig) -> TargetTimeouts:
     own, server = provider.timeouts, config.server.timeouts
     chosen = {}
     for name in TargetTimeouts.__struct_fields__:
@@ -253,7 +253,7 @@ def _patience(config: Config, provider: ProviderConfig) -> TargetTimeouts:
 
 
 def _open_upstream(
-    provider: ProviderConfig, patience: TargetTimeouts, open_local: Callable[[ProviderConfig], Upstream]
+    provider: ProviderConfig, timeouts: TargetTimeouts, open_local: Callable[[ProviderConfig], Upstream]
 ) -> Upstream:
     if provider.kind == "sim":
         return SimUpstream()
@@ -267,7 +267,7 @@ def _open_upstream(
         proxy=provider.proxy,
         ca_file=provider.ca_file,
         most_connections=provider.max_connections,
-        connect_s=patience.connect_s,
+        connect_s=timeouts.connect_s,
     )
     try:
         return Http1Upstream(endpoint)
@@ -275,7 +275,7 @@ def _open_upstream(
         raise ConfigError(member("providers", provider.name), str(reason)) from None
 
 
-def _place(provider: ProviderConfig, patience: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
+def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
     wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
     stops = provider.cancel_stops_billing
     return ProviderRuntime(
@@ -291,7 +291,7 @@ def _place(provider: ProviderConfig, patience: TargetTimeouts, upstream: Upstrea
             project=provider.project,
             location=provider.location,
         ),
-        timeouts=patience,
+        timeouts=timeouts,
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
     )
 
@@ -342,14 +342,14 @@ def _key(key: KeyConfig) -> Key:
     )
 
 
-def connections_of(setup: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
+def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
     """To each provider: how many are in use, and how many idle."""
-    for name, place in setup.providers.items():
-        if isinstance(place.upstream, Http1Upstream):
-            yield name, place.upstream.in_use, place.upstream.idle
+    for name, provider_runtime in runtime.providers.items():
+        if isinstance(provider_runtime.upstream, Http1Upstream):
+            yield name, provider_runtime.upstream.in_use, provider_runtime.upstream.idle
 
 
-def close_idle(setup: RuntimeConfig) -> None:
-    for place in setup.providers.values():
-        if isinstance(place.upstream, Http1Upstream):
-            place.upstream.close_idle()
+def close_idle(runtime: RuntimeConfig) -> None:
+    for provider_runtime in runtime.providers.values():
+        if isinstance(provider_runtime.upstream, Http1Upstream):
+            provider_runtime.upstream.close_idle()

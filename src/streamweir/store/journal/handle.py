@@ -70,7 +70,7 @@ class WriteHandle(Struct, eq=False):
     def settle(self) -> None:
         """The database has it. Says something new of an entry that is in no journal: others know by their group."""
         group = self.group
-        if group.state is State.PENDING and not group.tickets:
+        if group.state is State.PENDING and not group.handles:
             for _, call in group.settle(State.DURABLE):
                 call()
 
@@ -85,17 +85,17 @@ class Group:
         "calls",
         "end",
         "frames",
+        "handles",
         "needs_sync",
         "since",
         "start",
         "state",
-        "tickets",
         "was_written",
     )
 
     def __init__(self, start: int) -> None:
         self.frames: list[bytes] = []
-        self.tickets: list[WriteHandle] = []
+        self.handles: list[WriteHandle] = []
         self.start = start
         self.end = start
         self.since = monotonic()
@@ -114,16 +114,16 @@ class Group:
 
     def rest(self) -> "Group | None":
         """Those of it that must be written, as a group of their own. The tickets follow by `refuse`."""
-        if self.was_written or all(ticket.must for ticket in self.tickets):
+        if self.was_written or all(handle.must for handle in self.handles):
             return self
-        kept = [pair for pair in zip(self.frames, self.tickets, strict=True) if pair[1].must]
+        kept = [pair for pair in zip(self.frames, self.handles, strict=True) if pair[1].must]
         if not kept:
             return None
         rest = Group(self.start)
         rest.since = self.since
         rest.end = self.end
         rest.frames = [frame for frame, _ in kept]
-        rest.tickets = [ticket for _, ticket in kept]
+        rest.handles = [handle for _, handle in kept]
         rest.needs_sync = self.needs_sync
         return rest
 
@@ -155,8 +155,8 @@ class Group:
     def refuse(self, rest: "Group | None") -> None:
         self.state = State.REFUSED
         if rest is not None:
-            for ticket in rest.tickets:
-                ticket.group = rest
+            for handle in rest.handles:
+                handle.group = rest
             rest.calls.extend(pair for pair in self.calls if pair[0].must)
         self.forget()
         self.calls = []
@@ -165,7 +165,7 @@ class Group:
     def forget(self) -> None:
         """Its entries are where they belong and need not be kept in memory."""
         self.frames = []
-        self.tickets = []
+        self.handles = []
 
     def _wake(self) -> None:
         if self._expiry is not None:

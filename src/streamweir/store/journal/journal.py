@@ -116,11 +116,11 @@ class Journal:
         elif self._lazily is None and not self._is_due:
             self._lazily = (self._loop or self._start()).call_later(_LAZY_S, self._hand_over)
         self.bytes = position = self.bytes + len(frame)
-        ticket = WriteHandle(position, group, must)
+        handle = WriteHandle(position, group, must)
         group.frames.append(frame)
-        group.tickets.append(ticket)
+        group.handles.append(handle)
         group.needs_sync |= not is_slack
-        return ticket
+        return handle
 
     def applied(self, position: int) -> None:
         """All up to here (`WriteHandle.position`) is in the database: it is durable there, and segments before it
@@ -150,7 +150,7 @@ class Journal:
             async with timeout(timeout_s):
                 await self._ended
         except TimeoutError:
-            self._tell("journal_stuck", {"entries": sum(len(group.tickets) for group in self._unfinished)})
+            self._tell("journal_stuck", {"entries": sum(len(group.handles) for group in self._unfinished)})
             return False
         scribe.thread.join()
         scribe.binder.thread.join()
@@ -211,7 +211,7 @@ class Journal:
 
     def on_refused(self, refusals: list[Refusal], /) -> None:
         for group, rest in refusals:
-            self.refused += len(group.tickets) - (0 if rest is None else len(rest.tickets))
+            self.refused += len(group.handles) - (0 if rest is None else len(rest.handles))
             group.refuse(rest)
             self._finish(group)
             if rest is not None:

@@ -209,7 +209,7 @@ class WriterThread(_Worker[Group | _Unsynced]):
                 for written in self._unbound:
                     self.binder.given.put(written)
                 self._unbound.clear()
-        self.binder.lost = sum(len(group.tickets) for group in self._backlog)
+        self.binder.lost = sum(len(group.handles) for group in self._backlog)
         self.binder.unsynced = None
         self.binder.full.append(self._segment)
         self.binder.given.put(None)

@@ -98,14 +98,14 @@ class Writer:
         if not must and len(self._queue) >= self._most_entries:
             self.refused += 1
             raise JournalUnavailable("too many entries are waiting for the database")
-        ticket = self._journalled(entry, must)
+        handle = self._journalled(entry, must)
         if type(entry) is Hold:
             self._admission_queue.adopt(entry.request_id)
-        self._queue.append((entry, ticket))
+        self._queue.append((entry, handle))
         self._put += 1
         if self._is_resting:
             self._wake.set()
-        return ticket
+        return handle
 
     @property
     def mark(self) -> int:
@@ -273,15 +273,15 @@ class Writer:
         """The next batch: what the journal has, or must get; what it refused has not taken place."""
         waits = True
         while self._queue and len(self._taken) < MOST_AT_ONCE:
-            ticket = self._queue[0][1]
-            if ticket.state is State.PENDING and not ticket.must and self._journal is not None:
+            handle = self._queue[0][1]
+            if handle.state is State.PENDING and not handle.must and self._journal is not None:
                 if not waits or self._taken:
                     return
                 waits = False
-                await _until_written(ticket)
+                await _until_written(handle)
                 continue
             item = self._queue.popleft()
-            if ticket.state is State.REFUSED:
+            if handle.state is State.REFUSED:
                 self._count(1)
             else:
                 self._taken.append(item)
@@ -329,8 +329,8 @@ class Writer:
         if self._journal is not None:
             self._journal.applied(applied[-1][1].position)
         if self._journal is None or self._journal.is_failing:
-            for _, ticket in applied:
-                ticket.settle()
+            for _, handle in applied:
+                handle.settle()
         self._count(len(applied))
 
     def _count(self, count: int) -> None:
@@ -342,10 +342,10 @@ class Writer:
             self._flushes = [pair for pair in self._flushes if not pair[1].done()]
 
 
-async def _until_written(ticket: WriteHandle) -> None:
+async def _until_written(handle: WriteHandle) -> None:
     try:
         async with asyncio.timeout(_JOURNAL_S):
-            await ticket.written()
+            await handle.written()
     except (TimeoutError, JournalUnavailable):
         return
 

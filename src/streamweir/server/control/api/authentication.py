@@ -85,7 +85,7 @@ async def check_admin(context: Context, secret: str, request: Request) -> None:
 
 def _guessed(context: Context, request: Request) -> CallerError:
     """What a wrong secret is answered with. Counts it."""
-    peer, at_ms = peer_of(request, context.setup()), context.clock_ms()
+    peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
     return context.tries.failed(peer, at_ms) or wrong_secret()
 
 

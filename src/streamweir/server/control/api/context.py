@@ -74,7 +74,7 @@ async def _no_look() -> None:
 class Context(Struct, frozen=True, kw_only=True):
     store: Store
     accounting: Accounting
-    setup: Callable[[], RuntimeConfig]
+    runtime: Callable[[], RuntimeConfig]
     is_secure: bool
     """Callers come by TLS."""
     playground: Playground

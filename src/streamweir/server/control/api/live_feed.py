@@ -65,7 +65,7 @@ class LiveFeed:
         accounting: Accounting,
         *,
         clock_ms: Callable[[], int] = now_ms,
-        pace: Intervals = USUAL,
+        intervals: Intervals = USUAL,
         most: int = MOST_ONLOOKERS,
         background: BackgroundTasks | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class LiveFeed:
         self._store = store
         self._accounting = accounting
         self._clock_ms = clock_ms
-        self._pace = pace
+        self._intervals = intervals
         self._most = most
         self._onlookers: dict[object, Reach] = {}
         self._states: dict[Reach, _State] = {}
@@ -90,7 +90,7 @@ class LiveFeed:
 
     def alive(self) -> LiveInstances:
         """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
-        silent_ms = int(self._pace.missed_s * 1000)
+        silent_ms = int(self._intervals.missed_s * 1000)
         return LiveInstances(own=self._accounting.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
     def why_closed(self) -> GatewayFault | None:
@@ -125,14 +125,14 @@ class LiveFeed:
 
     async def _frames(self, reach: Reach, is_good: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         loop, shown = asyncio.get_running_loop(), None
-        ask_at = loop.time() + self._pace.onlooker_s
+        ask_at = loop.time() + self._intervals.onlooker_s
         while not self._is_over and self._task is not None:
             state = self._states.get(reach)
             if loop.time() >= ask_at:
                 if not await is_good():
                     yield _OVER
                     return
-                ask_at = loop.time() + self._pace.onlooker_s
+                ask_at = loop.time() + self._intervals.onlooker_s
                 yield _SIGN
             elif state is not None and state is not shown:
                 shown = state
@@ -170,7 +170,7 @@ class LiveFeed:
             if self._states != before:
                 self._tell()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._pace.live_s):
+                async with asyncio.timeout(self._intervals.live_s):
                     await self._wanted.wait()
 
     async def _look(self) -> dict[Reach, _State]:

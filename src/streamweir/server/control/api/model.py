@@ -45,20 +45,20 @@ class Models(Struct, kw_only=True):
 
 
 async def list_models(call: Call[Nothing, Nothing]) -> Models:
-    setup, now = call.context.setup(), time.monotonic()
-    ids = dict.fromkeys([*model_ids(setup), *filter(None, [setup.default_model])])
-    routes = [setup.router.resolve(id) for id in ids]
-    return Models(data=[_view(setup, route, call.at_ms, now) for route in routes if route is not None])
+    runtime, now = call.context.runtime(), time.monotonic()
+    ids = dict.fromkeys([*model_ids(runtime), *filter(None, [runtime.default_model])])
+    routes = [runtime.router.resolve(id) for id in ids]
+    return Models(data=[_view(runtime, route, call.at_ms, now) for route in routes if route is not None])
 
 
-def _view(setup: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
-    source, rates = price_of(setup, route, at_ms)
+def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
+    source, rates = price_of(runtime, route, at_ms)
     is_weighted = route.strategy == "weighted"
     targets = [
-        _target(entry, setup.router.health_of(entry.target) or Health(), is_weighted, now) for entry in route.targets
+        _target(entry, runtime.router.health_of(entry.target) or Health(), is_weighted, now) for entry in route.targets
     ]
     return ModelView(
-        id=route.id, is_default=route.id == setup.default_model, targets=targets, source=source, rates=rates
+        id=route.id, is_default=route.id == runtime.default_model, targets=targets, source=source, rates=rates
     )
 
 

@@ -66,7 +66,7 @@ class _Asked(Struct):
 
 
 async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
-    setup, directory = call.context.setup(), call.context.accounting.directory
+    runtime, directory = call.context.runtime(), call.context.accounting.directory
     # In a thread, for there may be very many, and nearly all of them out of reach.
     keys = await asyncio.to_thread(_usable, directory, call.actor.reach, call.at_ms / 1000)
     return PlaygroundView(
@@ -81,8 +81,8 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
             )
             for key in sorted(keys, key=lambda key: (key.name, key.id))
         ],
-        models=model_ids(setup),
-        default_model=setup.default_model,
+        models=model_ids(runtime),
+        default_model=runtime.default_model,
         dialects=FRONTENDS.dialects,
     )
 
@@ -111,7 +111,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
         admission = playground.admit(played, request)
     except Refusal as refusal:
         return Handover(take=playground.refuse(played, refusal))
-    model = _model_of(body) or admission.setup.default_model
+    model = _model_of(body) or admission.runtime.default_model
     # It may be anything, a key in the wrong place too, and what the audit log has it keeps.
     detail = {"request_id": request.id, "model": clean(model, LONGEST_NAME) if model is not None else None}
     workspace_id = context.accounting.directory.workspace_of(key).id

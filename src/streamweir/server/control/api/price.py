@@ -73,9 +73,9 @@ class Prices(Struct, kw_only=True):
 
 
 async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
-    query, setup = call.query, call.context.setup()
-    table = setup.quotes.prices.table
-    aliases = [row for row in _aliases(setup, call.at_ms) if _is_meant(row.provider, row.model, query)]
+    query, runtime = call.query, call.context.runtime()
+    table = runtime.quotes.prices.table
+    aliases = [row for row in _aliases(runtime, call.at_ms) if _is_meant(row.provider, row.model, query)]
 
     def work() -> Prices:
         listed = (_view(row) for row in table.rows(call.at_ms) if _is_meant(row.provider, row.model.id, query))
@@ -102,17 +102,17 @@ def _view(row: Row) -> PriceView:
     )
 
 
-def _aliases(setup: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
-    for alias in setup.config.models:
-        route = setup.router.resolve(alias.id)
+def _aliases(runtime: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
+    for alias in runtime.config.models:
+        route = runtime.router.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
-        source, rates = price_of(setup, route, at_ms)
+        source, rates = price_of(runtime, route, at_ms)
         yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
 
 
-def price_of(setup: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
+def price_of(runtime: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
     """What it costs here, at the dearest of its targets, and who says so. None: one of them has no price."""
-    quote, _ = setup.quotes.of(route, at_ms)
+    quote, _ = runtime.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]
     is_known = known and len(known) == len(quote.rates)
     return _source(quote.version), view_rates(dearest(known)) if is_known else None

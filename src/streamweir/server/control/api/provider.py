@@ -43,15 +43,15 @@ class ProviderView(Struct, kw_only=True):
 
 
 async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
-    setup, now = call.context.setup(), time.monotonic()
-    targets: dict[str, list[TargetView]] = {name: [] for name in setup.providers}
-    others: dict[str, list[TargetView]] = {name: [] for name in setup.providers}
-    for target, health, is_own in setup.router.known():
+    runtime, now = call.context.runtime(), time.monotonic()
+    targets: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
+    others: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
+    for target, health, is_own in runtime.router.known():
         if is_own or call.actor.is_operator:
             (targets if is_own else others)[target.provider].append(_view(target, health, now, is_own))
     data = [
         ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MOST_OTHERS:])
-        for name, place in setup.providers.items()
+        for name, place in runtime.providers.items()
     ]
     return Page(data=data)
 

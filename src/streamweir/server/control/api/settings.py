@@ -27,7 +27,7 @@ class Settings(Struct, kw_only=True):
 
 async def show_settings(call: Call[Nothing, Nothing]) -> Settings:
     context = call.context
-    config = context.setup().config
+    config = context.runtime().config
     return Settings(
         version=__version__,
         started_ms=context.started_ms,
