@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.cli.argument import parse_dollars, parse_length, parse_moment
-from streamweir.cli.table import clean, dollars, number
+from streamweir.cli.table import dollars, for_terminal, number
 
 NOW = 1_763_200_000_000
 
@@ -87,8 +87,8 @@ def test_nothing_typed_is_too_odd(typed: str) -> None:
 
 @given(st.text())
 def test_nothing_that_a_terminal_would_obey(text: str) -> None:
-    assert clean(text).isprintable()
-    assert len(clean(text)) == len(text)
+    assert for_terminal(text).isprintable()
+    assert len(for_terminal(text)) == len(text)
 
 
 def test_counts() -> None:

@@ -17,7 +17,7 @@ import click
 from msgspec import Struct, field
 
 from streamweir.cli.localkey import development_key
-from streamweir.cli.table import clean
+from streamweir.cli.table import for_terminal
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Chat(Struct):
         try:
             self._ask(prompt)
         except ClientError as error:
-            raise click.ClickException(clean(str(error))) from None
+            raise click.ClickException(for_terminal(str(error))) from None
         except KeyboardInterrupt:
             click.echo(_SAID, err=True)
             sys.exit(LEFT)
@@ -132,7 +132,7 @@ class Chat(Struct):
             try:
                 answer = self._ask(prompt)
             except ClientError as error:
-                click.echo(f"Error: {clean(str(error))}", err=True)
+                click.echo(f"Error: {for_terminal(str(error))}", err=True)
                 del self.messages[before:]
             except KeyboardInterrupt:
                 click.echo(_SAID, err=True)

@@ -1,7 +1,8 @@
 """What a person or a program sees of an answer while it comes: on a terminal, in a pipe, as frames, as JSON.
 
-An answer is foreign text. On a terminal nothing of it is obeyed (`harmless`), and nothing is read as markup; in a pipe
-it goes through as it is, at once, and nothing else does. Times are handed in. It must not know a socket or a command.
+An answer is foreign text. On a terminal nothing of it is obeyed (`for_terminal`), and nothing is read as markup; in a
+pipe it goes through as it is, at once, and nothing else does. Times are handed in. It must not know a socket or a
+command.
 """
 
 import json
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from streamweir.cli.table import clean, dollars
+from streamweir.cli.table import dollars, for_terminal
 from streamweir.client import Completion
 from streamweir.client.told import hide
 from streamweir.core.events import (
@@ -30,16 +31,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_KEPT = "\n\t\u200c\u200d"
+KEPT = "\n\t\u200c\u200d"
 """Not printable, and needed: lines, and what joins letters and emoji."""
 _SPEAKS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta)
-
-
-def harmless(text: str) -> str:
-    """With nothing in it that a terminal would obey. Lines stay lines."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in _KEPT else "\ufffd" for each in text)
 
 
 class Timing(Struct):
@@ -74,7 +68,7 @@ def summary(timing: Timing, usage: Usage | None, cost_nanousd: int | None, reque
     if cost_nanousd is not None:
         parts.append(dollars(cost_nanousd))
     if request_id is not None:
-        parts.append(clean(request_id))
+        parts.append(for_terminal(request_id))
     return ", ".join(parts)
 
 
@@ -149,7 +143,7 @@ class TerminalView(View):
             self.leave()
             self._style = style
         self._is_mid_line = not text.endswith("\n")  # before it is shown: Ctrl-C may come in the midst
-        self._console.print(Text(harmless(text), style), end="", soft_wrap=True)
+        self._console.print(Text(for_terminal(text, KEPT), style), end="", soft_wrap=True)
         self._console.file.flush()
 
 
@@ -178,7 +172,7 @@ class RawView(View):
         for frame in frames:
             for line in _LINE_END.split(hide(frame.raw.decode("utf-8", "replace"), self._secret)):
                 if line:
-                    _write(f"{after_s:9.3f}  {harmless(line) if self._is_terminal else line}\n")
+                    _write(f"{after_s:9.3f}  {for_terminal(line, KEPT) if self._is_terminal else line}\n")
 
 
 class JsonView(View):

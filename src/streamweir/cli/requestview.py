@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from streamweir.cli.table import NONE, dollars, number
+from streamweir.cli.table import NONE, dollars, for_terminal, number
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def line_of(cells: Sequence[str], widths: Sequence[int] = WIDTHS) -> str:
         cell.rjust(width) if name in _RIGHT else cell.ljust(width)
         for name, cell, width in zip(COLUMNS, cells, widths, strict=True)
     )
-    return _visible("  ".join(padded).rstrip())
+    return for_terminal("  ".join(padded).rstrip())
 
 
 def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
@@ -94,7 +94,7 @@ def content_lines(content: "Content") -> list[str]:
     """Text that people and models wrote, a line each of what it says; nothing of it is obeyed."""
     lines = ["", "PROMPT", *_lines(content.prompt), "", "ANSWER", *_lines(content.answer)]
     for name, frames in (("FROM UPSTREAM", content.upstream_frames), ("TO CALLER", content.caller_frames)):
-        lines += ["", name, *(f"{at_ms:>8} ms  {_visible(text)}" for at_ms, text in frames)]
+        lines += ["", name, *(f"{at_ms:>8} ms  {_line(text)}" for at_ms, text in frames)]
     return [*lines, "", "It was longer: the rest was not kept."] if content.is_cut else lines
 
 
@@ -173,9 +173,8 @@ def _texts(texts: Sequence[Any]) -> str | None:
 
 def _lines(text: str) -> list[str]:
     cut = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."
-    return ["  " + _visible(line) for line in cut.split("\n")]
+    return ["  " + _line(line) for line in cut.split("\n")]
 
 
-def _visible(text: str) -> str:
-    shown = text.rstrip("\r\n")
-    return shown if shown.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in shown)
+def _line(text: str) -> str:
+    return for_terminal(text.rstrip("\r\n"))

@@ -1,7 +1,7 @@
 """What a person or a machine reads of a command: tables, single values, JSON.
 
 On a terminal a table is drawn; in a pipe it is plain text, aligned, one line a row, with nothing in
-it that a terminal would obey. Every text passes `clean`, for names and notes are foreign, and
+it that a terminal would obey. Every text passes `for_terminal`, for names and notes are foreign, and
 nothing is ever read as markup. Money is shown in dollars to the last nano-dollar that is not 0, and
 JSON has the integers. It must not know a database or a command.
 """
@@ -25,11 +25,15 @@ _WHOLE = ("id", "object", "secret", "state", "at", "expires", "created")
 """Columns that are not broken into lines: what is in them is copied, or read at a glance."""
 
 
-def clean(text: str) -> str:
-    """Without what a terminal would obey or not show: control characters, other directions, no width."""
+def for_terminal(text: str, kept: str = "") -> str:
+    """Without what a terminal would obey or not show: control characters, other directions, no width. Foreign text that
+    is printed here passes this; what goes to the log passes `server.telemetry.sanitize`.
+
+    `kept`: characters that are not printable, and stay.
+    """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)
 
 
 def dollars(nano: int | None) -> str:
@@ -61,7 +65,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
     if not rows:
         click.echo(none, err=True)
         return
-    cleaned = [[clean(cell) for cell in row] for row in rows]
+    cleaned = [[for_terminal(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _draw(columns, cleaned, right)
         return
@@ -73,7 +77,7 @@ def show_facts(facts: Sequence[tuple[str, str]], *, err: bool = False) -> None:
     """Of one thing: a name and its value on each line."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        click.echo(f"{name:<{width}}{_GAP}{clean(value)}".rstrip(), err=err)
+        click.echo(f"{name:<{width}}{_GAP}{for_terminal(value)}".rstrip(), err=err)
 
 
 def show_json(value: Any) -> None:
