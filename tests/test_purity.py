@@ -13,7 +13,7 @@ import streamweir
 
 PACKAGE = Path(streamweir.__file__).parent
 PURE = ("core", "wire", "providers", "frontends", "pipeline", "policy")
-CLIENT = ("answer", "error", "partial", "patience", "reader", "request", "stream", "told")
+CLIENT = ("answer", "error", "failed_response", "partial", "reader", "request", "stream", "timeouts")
 """The core of the client, beneath its sockets."""
 FILES = sorted(
     [

@@ -14,7 +14,7 @@ from streamweir.client import (
     Timeouts,
     Unreachable,
 )
-from streamweir.client.patience import Attempts, EventDeadline
+from streamweir.client.timeouts import Attempts, EventDeadline
 
 NOTHING = Answer().completion()
 

@@ -15,7 +15,7 @@ from streamweir.client import (
     RequestRefused,
     ServerFailed,
 )
-from streamweir.client.told import read_failure, retry_after_s, told_in
+from streamweir.client.failed_response import read_failure, retry_after_s, told_in
 
 KEY = "sk-secret"
 NOW = 1_800_000_000.0

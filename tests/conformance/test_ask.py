@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from streamweir.conformance.ask import Bounds, WrongAddress, find_endpoint
-from streamweir.conformance.interview import Loss
 from streamweir.conformance.plan import RequestOptions, plan
+from streamweir.conformance.probe_session import Loss
 from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play
 from support.checked import ask
 from support.dialect_rules import BITSEEK, OPENAI

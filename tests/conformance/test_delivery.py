@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from streamweir.conformance.endpoint.line import RULES
-from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.judge import apply
 from streamweir.conformance.plan import ProbeRequest
+from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.recording import Asked, Piece, Recording
 from streamweir.conformance.rule import Outcome, Verdict
 from streamweir.frontends.chat.openai import OPENAI

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streamweir.conformance.endpoint.table import RULES
-from streamweir.conformance.interview import ProbeSession
+from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.table import RULES as ANSWER_RULES
 from streamweir.frontends.chat.table import DIALECTS

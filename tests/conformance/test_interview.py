@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.conformance.examine import examine, nearest_to
-from streamweir.conformance.interview import AnswerContent, ObservedExchange, ProbeSession, said
 from streamweir.conformance.plan import ProbeRequest, RequestOptions, plan
+from streamweir.conformance.probe_session import AnswerContent, ObservedExchange, ProbeSession, said
 from streamweir.conformance.reading import read
 from streamweir.conformance.recording import Asked, Piece, Recording
 from support import rightanswers as right

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.policy.access import Key
-from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
 from streamweir.policy.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
+from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
 from streamweir.policy.limits import LocalLimits
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 

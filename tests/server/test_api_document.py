@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from conftest import SOAKS
 from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.table import OPERATIONS
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from support.api import TOML, api_on
 from support.apicalls import make_id, name_of
 from support.apiserved import ServedApi, served_api

@@ -13,7 +13,7 @@ import msgspec
 from streamweir.server.control.api.authentication import SAFE
 from streamweir.server.control.api.operation import Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 from support.api import Api, api_on, bearer, in_path

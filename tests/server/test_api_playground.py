@@ -15,7 +15,7 @@ from streamweir.core.errors import CallerError
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.server.control.api.operation import Nothing, Operation, read_body
 from streamweir.server.control.api.playground import MOST_KEYS, PlayedChat, read_played
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.request.parsing import LARGEST_ON_LOOP
 from streamweir.store.keys import audit
 from support.api import Api, Role, api_on, bearer

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from streamweir.server.control.api.authentication import SAFE
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS, api_gates
-from streamweir.server.control.app import Access, OpenRoute
+from streamweir.server.control.routing import Access, OpenRoute
 from streamweir.server.http.security_headers import SEAL
 from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
 from support.apicalls import make_call, name_of, named

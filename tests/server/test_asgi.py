@@ -13,8 +13,8 @@ from starlette.responses import Response as StarletteResponse
 from starlette.routing import Route
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.server.control.app import Access, OpenRoute, control_app, stream_response
 from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import Access, OpenRoute, control_app, stream_response
 from streamweir.server.http.asgi import BODY, HANDOVER, AsgiApp, Bridge
 from streamweir.server.http.message import Answer, Request, Response
 from support.httpapp import Serving, SmallApp, get, post, serving

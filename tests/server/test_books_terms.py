@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing
-from streamweir.policy.claim import Decision, LimitRequest
+from streamweir.policy.limit_request import Decision, LimitRequest
 from streamweir.policy.prices import Quote, Rates
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.keys import KeyDirectory

@@ -12,8 +12,8 @@ from itertools import product
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.control.app import control_app
 from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import control_app
 from support.answers import openai_whole
 from support.gateway import KEY, Gate, chat_request, configured, gateway_to
 from support.rawclient import RawClient, Reply

@@ -13,7 +13,7 @@ import pytest
 
 from streamweir.server.control.api.operation import Operation
 from streamweir.server.control.api.table import OPERATIONS
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.message import Answer, Request, Response
 from support.api import Api, api_on

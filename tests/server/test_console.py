@@ -15,9 +15,9 @@ from starlette.responses import Response as HttpResponse
 
 from streamweir.console.assets import Assets
 from streamweir.policy.secret import csrf_of
-from streamweir.server.control.app import Access, OpenRoute, control_app
 from streamweir.server.control.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
 from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import Access, OpenRoute, control_app
 from streamweir.server.http.security_headers import with_security_headers
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway

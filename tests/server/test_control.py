@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.server.control.app import Access, OpenRoute, control_app
 from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import Access, OpenRoute, control_app
 from streamweir.server.http.message import Request
 
 

@@ -21,7 +21,7 @@ from support.served import BEGUN, BEGUN_TEXT
 PACKAGE = Path(streamweir.__file__).parent
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
 ALLOWED = {
-    "client/line.py": {"failure"},  # `Retry-After`, where it is a date
+    "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetched", "update"},  # the day of a price list
     "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
     "server/request/attempt.py": {"_now"},  # `created`

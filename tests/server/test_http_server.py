@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.limits import HttpLimits
+from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer
 from streamweir.server.process.supervisor import open_listeners
 from support.certificate import make_certificate

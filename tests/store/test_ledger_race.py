@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.policy.claim import BudgetCharge
+from streamweir.policy.limit_request import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.policy.key_limits import KeyLimits
+from streamweir.policy.limit_request import BudgetCharge, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.limits.shared import SharedLimits, SharedUnavailable, script
 from streamweir.store.limits.valkey import Valkey

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.claim import BudgetCharge, LimitRequest
 from streamweir.policy.key_limits import KeyLimits
+from streamweir.policy.limit_request import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer

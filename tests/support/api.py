@@ -32,8 +32,8 @@ from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.control.api.table import api_gates, api_routes
-from streamweir.server.control.app import Access, Gate, control_app
 from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import Access, Gate, control_app
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.process.bootstrap import AccountingRuntime, open_accounting, prepare_accounting

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.server.http.answers import api_failure_answer
 from streamweir.server.http.asgi import Bridge
-from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.limits import HttpLimits
+from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
 from support.api import TOML, Api, api_on

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import StreamweirError
-from streamweir.server.control.app import request_of
+from streamweir.server.control.routing import request_of
 from streamweir.server.http.asgi import BODY, HANDOVER, Taker
 from streamweir.server.http.body import too_large
 from streamweir.server.http.message import Answer, Headers

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from streamweir.conformance.ask import Bounds, find_endpoint, interview
 from streamweir.conformance.examine import examine
-from streamweir.conformance.interview import ProbeSession
 from streamweir.conformance.judge import Report
+from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.table import DIALECTS
 

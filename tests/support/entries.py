@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.claim import BudgetCharge
+from streamweir.policy.limit_request import BudgetCharge
 from streamweir.store.db.engine import Store, open_store
 from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import accounts, ledger, metadata, open_requests, requests

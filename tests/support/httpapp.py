@@ -12,7 +12,8 @@ from ssl import SSLContext
 from typing import Any
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.server.http.listener import HttpLimits, HttpServer
+from streamweir.server.http.limits import HttpLimits
+from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
 from support.patience import PATIENCE_S

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from streamweir.cli.table import dollars, for_terminal
 from streamweir.client import Completion
-from streamweir.client.told import hide
+from streamweir.client.failed_response import hide
 from streamweir.core.events import (
     Event,
     ReasoningDelta,

@@ -30,7 +30,7 @@ from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
-    from streamweir.conformance.interview import ProbeSession
+    from streamweir.conformance.probe_session import ProbeSession
 
 LEFT = 130
 _LARGEST_FILE = 64 * 1024 * 1024

@@ -33,9 +33,9 @@ from streamweir.client.error import (
     StreamTruncated,
     Unreachable,
 )
-from streamweir.client.patience import Retries, Timeouts
 from streamweir.client.reader import Limits, Reader
 from streamweir.client.stream import AsyncStream, Stream, aparse, parse
+from streamweir.client.timeouts import Retries, Timeouts
 from streamweir.core.events import (
     ChoiceFinished,
     Event,

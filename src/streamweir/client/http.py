@@ -16,11 +16,11 @@ import httpx2
 
 from streamweir.client.answer import Completion
 from streamweir.client.error import ClientError
-from streamweir.client.line import AsyncTransport, Settings, Tap, Transport
-from streamweir.client.patience import PATIENT, SOME, Retries, Timeouts
 from streamweir.client.reader import USUAL, Limits
 from streamweir.client.request import Messages, body_of, choices_in
 from streamweir.client.stream import AsyncStream, Stream
+from streamweir.client.timeouts import PATIENT, SOME, Retries, Timeouts
+from streamweir.client.transport import AsyncTransport, Settings, Tap, Transport
 from streamweir.frontends.chat.dialect import Dialect
 
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)

@@ -26,7 +26,7 @@ from streamweir.client.error import (
     StreamTooLarge,
     StreamTruncated,
 )
-from streamweir.client.told import FailedResponse, hide, told_in_bytes
+from streamweir.client.failed_response import FailedResponse, hide, told_in_bytes
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import (
     ChoiceFinished,

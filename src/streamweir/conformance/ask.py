@@ -15,8 +15,8 @@ import httpx2
 from msgspec import Struct, structs
 
 from streamweir import __version__
-from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.plan import KeyUse, ProbeRequest, RequestOptions, plan
+from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.recording import Asked, Piece, Recording
 from streamweir.wire import jsonio
 

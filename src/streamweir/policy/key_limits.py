@@ -20,7 +20,7 @@ Streams = Annotated[int, Meta(ge=1, le=MOST_STREAMS)]
 class LimitKind(Struct, frozen=True, kw_only=True):
     name: str
     counts: str
-    """What it counts, in one word: a refusal says it (`policy.claim.Decision.because`)."""
+    """What it counts, in one word: a refusal says it (`policy.limit_request.Decision.because`)."""
     code: str
     """Of the refusal."""
     refusal: str

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from streamweir.policy.claim import UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
 from streamweir.policy.key_limits import RATE, STREAMS, KeyLimits
+from streamweir.policy.limit_request import UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
 from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse, until_out_s
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ skipped, and says why.
 
 from collections.abc import Callable, Iterable
 
-from streamweir.conformance.interview import ProbeSession, why_passing
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
+from streamweir.conformance.probe_session import ProbeSession, why_passing
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown

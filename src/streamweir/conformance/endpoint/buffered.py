@@ -6,7 +6,7 @@ these two differ, the model is not deterministic, and the rules are skipped rath
 
 from collections.abc import Iterable
 
-from streamweir.conformance.interview import ProbeSession
+from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule, Violation
 from streamweir.conformance.rules.chapter import shown
 from streamweir.frontends.chat.dialect import Dialect

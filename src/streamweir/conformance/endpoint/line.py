@@ -7,8 +7,8 @@ skipped: an answer that was made in a moment can come in one lump honestly.
 from collections import Counter
 from collections.abc import Iterable
 
-from streamweir.conformance.interview import Loss, ObservedExchange, ProbeSession, arrival_s, text_frames
 from streamweir.conformance.plan import ORIGIN
+from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession, arrival_s, text_frames
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from streamweir.conformance.interview import ProbeSession, why_passing
+from streamweir.conformance.probe_session import ProbeSession, why_passing
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.chapter import shown

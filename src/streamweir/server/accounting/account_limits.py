@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
-from streamweir.policy.claim import BudgetCharge
 from streamweir.policy.key_limits import limits_of
+from streamweir.policy.limit_request import BudgetCharge
 from streamweir.server.accounting.keys import Workspace
 from streamweir.store.ledger.accounts import period_of_account, span_of
 

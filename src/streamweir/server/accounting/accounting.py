@@ -19,8 +19,8 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import LONGEST_TOKEN
 from streamweir.policy.access import Key
-from streamweir.policy.claim import Decision, LimitRequest, headers_of
 from streamweir.policy.key_limits import BY_COUNT
+from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, draws_of

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
-from streamweir.policy.claim import LimitRequest
+from streamweir.policy.limit_request import LimitRequest
 from streamweir.policy.prices import Quote, Rates, cost_of
 from streamweir.policy.reserve import Need
 from streamweir.store.journal.entries import Hold

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.policy.access import Key
-from streamweir.policy.claim import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.server.accounting.limiter import LimitDecision, left_s, unavailable
 from streamweir.store.db.engine import Store, StoreUnavailable

@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from streamweir.console.assets import PAGE, Assets
-from streamweir.server.control.app import Access, OpenRoute, plain_response, request_of
+from streamweir.server.control.routing import Access, OpenRoute, plain_response, request_of
 
 NOT_BUILT = "The console is not built: run `make install`, or install a release wheel."
 NO_BOOKS = 'The console needs a database, and store.url is "none" in the configuration.'

@@ -37,8 +37,8 @@ from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.control.api.authentication import actor_of
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.control.app import control_plane
 from streamweir.server.control.health_port import HealthPort
-from streamweir.server.control.plane import control_plane
 from streamweir.server.control.probes import PROBES, plain_probe, probe_answer
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.acceptor import BATCH

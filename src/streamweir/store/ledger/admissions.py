@@ -21,7 +21,7 @@ from time import monotonic
 from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import workspace_account
-from streamweir.policy.claim import UNKNOWN, BudgetCharge
+from streamweir.policy.limit_request import UNKNOWN, BudgetCharge
 from streamweir.store.db.clock import time_limit
 from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.db.tables import idempotency

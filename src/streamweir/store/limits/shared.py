@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamweir.policy.breaker import Breaker
-from streamweir.policy.claim import Decision, LimitRequest, Window
 from streamweir.policy.key_limits import KINDS, KeyLimits, limits_of
+from streamweir.policy.limit_request import Decision, LimitRequest, Window
 from streamweir.policy.limits import LEASE_S
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 

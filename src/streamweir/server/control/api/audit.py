@@ -11,7 +11,7 @@ from streamweir.server.control.api.context import CHECKING_S
 from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import AuditView, usd_or_none, view_audit
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.keys.audit import AuditRow, list_rows, verify
 from streamweir.store.ledger.check import check_sums
 

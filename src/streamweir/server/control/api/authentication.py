@@ -20,7 +20,7 @@ from streamweir.policy.secret import ADMIN, csrf_of
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.actor import NOBODY, OPERATOR, Actor, forbidden
 from streamweir.server.control.api.context import Context
-from streamweir.server.control.app import Access, Gate
+from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
 from streamweir.server.request.admission import peer_of
 from streamweir.store.db.engine import StoreUnavailable

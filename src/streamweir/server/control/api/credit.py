@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Note, Seq, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import BalanceView, LedgerView, view_balance, view_ledger
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.keys import credit
 from streamweir.store.keys.credit import Balance, LedgerRow, list_balances, show_balance
 

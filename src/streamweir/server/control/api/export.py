@@ -20,7 +20,7 @@ from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Stream
 from streamweir.server.control.api.request import RequestMembers, filter_of
 from streamweir.server.control.api.view import RequestView, view_request
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.request_log import LONGEST_NAME
 from streamweir.store.keys import audit

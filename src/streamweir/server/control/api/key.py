@@ -30,7 +30,7 @@ from streamweir.server.control.api.fields import (
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, view_new_key
 from streamweir.server.control.api.workspace import check_limits_are_kept
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
 from streamweir.store.keys.keys import MOST_GRACE_MS, KeyRecord, NewSecret

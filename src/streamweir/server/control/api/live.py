@@ -17,7 +17,7 @@ from streamweir.server.control.api.fields import PAGE, Limit, WorkspaceName
 from streamweir.server.control.api.live_feed import LiveEvent
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, Stream
 from streamweir.server.control.api.view import LiveView, view_live
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys import audit
 from streamweir.store.requests.live import OpenRequest, cancel, find_open, open_of

@@ -13,7 +13,7 @@ from streamweir.policy.route import Route, WeightedTarget
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_of
 from streamweir.server.control.api.provider import WORDS, Word
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.runtime import RuntimeConfig
 

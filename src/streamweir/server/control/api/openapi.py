@@ -13,7 +13,7 @@ from msgspec import Struct
 from streamweir import __version__
 from streamweir.server.control.api.authentication import COOKIE, CSRF, SAFE, SECURE_COOKIE
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 
 _TEMPLATE = "#/components/schemas/{name}"
 _ADMINS = "For the operator, and for keys with the scope `admin` within their workspace."

@@ -20,7 +20,7 @@ from streamweir.core.errors import CallerError
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.authentication import actor_of
 from streamweir.server.control.api.context import Context
-from streamweir.server.control.app import (
+from streamweir.server.control.routing import (
     Access,
     OpenRoute,
     body_of,

@@ -14,7 +14,7 @@ from streamweir.server.control.api.fields import WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.usage import GroupView, PointView, view_point
 from streamweir.server.control.api.view import UsageView, view_usage
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.db.tables import keys
 from streamweir.store.requests.live import count_open
 from streamweir.store.requests.usage import (

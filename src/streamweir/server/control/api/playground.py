@@ -21,7 +21,7 @@ from streamweir.policy.access import Key, check, read_secret
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.authentication import CSRF, cookie_of
 from streamweir.server.control.api.operation import JSON, Call, Handover, Nothing, Operation, decode_members
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.playground import PlaygroundChat

@@ -17,7 +17,7 @@ from streamweir.policy.route import Route
 from streamweir.server.control.api.fields import Limit
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import usd, usd_or_none
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.server.request.runtime import RuntimeConfig
 
 _ALIAS = "alias"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from streamweir.policy.health import Health, State
 from streamweir.policy.route import TargetId
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 
 _MOST_OTHERS = 200
 """Of a provider: those that failed last."""

@@ -17,7 +17,7 @@ from streamweir.server.control.api.detail import RequestDetail, view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Moment, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.view import LiveView, RequestView, view_live, view_request
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys import audit
 from streamweir.store.requests import content, requests

@@ -25,7 +25,7 @@ from streamweir.server.control.api.authentication import (
     wrong_secret,
 )
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.keys.sessions import IDLE_MS, Holder, end_session, log_in, replace_session
 
 _MOST_BODY_BYTES = 4096

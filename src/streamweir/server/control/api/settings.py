@@ -10,7 +10,7 @@ from streamweir import __version__
 from streamweir.config.secret import masked_url
 from streamweir.config.settings import Section, sections_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 
 
 class Settings(Struct, kw_only=True):

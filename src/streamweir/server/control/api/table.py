@@ -28,7 +28,7 @@ from streamweir.server.control.api.authentication import api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.operation import Call, Nothing, Operation, route_of
-from streamweir.server.control.app import Access, OpenRoute
+from streamweir.server.control.routing import Access, OpenRoute
 
 __all__ = ["OPERATIONS", "api_gates", "api_routes"]
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from streamweir.server.control.api.fields import Moment, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import UsageView, view_usage
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.requests.usage import (
     DAY_MS,
     HOUR_MS,

@@ -10,7 +10,7 @@ from streamweir.core.errors import CallerError
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Name
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.app import Access
+from streamweir.server.control.routing import Access
 from streamweir.store.keys import workspaces
 from streamweir.store.keys.workspaces import Workspace, WorkspaceChange, WorkspaceSpec, find_workspace
 

@@ -16,11 +16,11 @@ from contextlib import suppress
 import httpx2
 
 from streamweir.client.error import ClientError, Unreachable
-from streamweir.client.patience import Attempts, EventDeadline, Retries, Timeouts
+from streamweir.client.failed_response import hide, read_failure, request_id_in
 from streamweir.client.reader import Limits, Reader, dialect_named
 from streamweir.client.request import can_be_sent, headers_of, shown_url, url_of
 from streamweir.client.stream import AsyncStream, Stream
-from streamweir.client.told import hide, read_failure, request_id_in
+from streamweir.client.timeouts import Attempts, EventDeadline, Retries, Timeouts
 from streamweir.client.watchdog import Watchdog
 from streamweir.frontends.chat.dialect import Dialect
 

@@ -1,0 +1,281 @@
+"""The routes that are not hot: is it alive, is it ready, what has it counted. A Starlette application.
+
+Who may use a route is declared on the route itself, and asked before its endpoint is called. The
+default is no: what carries no `access` is answered with 403, whatever it is. Decisions are made by
+the path that was matched, the headers and the peer, never by a URL that was put together from what
+the caller sent. A body is asked for by the endpoint alone, and so not before somebody may ask it: where
+there is no such route, or not for this caller, it is never read. What the answers hold is handed in;
+the gateway behind them is not known here.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from enum import StrEnum
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.responses import StreamingResponse
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.http.answers import api_failure_answer
+from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, Taker, Unfinished
+from streamweir.server.http.message import Headers, Request
+from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
+from streamweir.server.telemetry.log import logger
+from streamweir.wire import jsonio
+
+Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
+"""Why somebody may not, or None. Who it is that may is left in the scope's state, for the endpoint."""
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
+
+
+class Access(StrEnum):
+    ANYONE = "anyone"
+    METRICS = "metrics"
+    """As `ONLOOKER`; and this machine, or anyone, where the operator says so."""
+    ADMIN = "admin"
+    """The operator, and keys with the scope `admin` within their workspace."""
+    ONLOOKER = "onlooker"
+    """As `ADMIN`, for what goes on by itself: a session does not last longer for it."""
+    OPERATOR = "operator"
+    """The operator alone."""
+
+
+class OpenRoute(Route):
+    """A route that says for whom it is there."""
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[[HttpRequest], Awaitable[HttpResponse]],
+        *,
+        access: Access,
+        method: str = "GET",
+    ) -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.access = access
+
+
+def control_app(
+    *,
+    readiness: Readiness,
+    metrics: Callable[[], Awaitable[bytes]],
+    may_read_metrics: Callable[[Request], StreamweirError | None],
+    routes: Sequence[BaseRoute] = (),
+    gates: Mapping[Access, Gate] = {},
+    is_secure: bool = False,
+) -> Starlette:
+    """`routes`: further ones, with `gates` for those who may use them. `is_secure`: callers come by TLS."""
+
+    async def index(_: HttpRequest) -> HttpResponse:
+        return _response(307, b"", (("location", "/console"),))  # without a host: a caller's word for it is not taken
+
+    async def health(_: HttpRequest) -> HttpResponse:
+        return json_response({"status": "ok"})
+
+    async def ready(_: HttpRequest) -> HttpResponse:
+        return json_response(readiness.document(), 200 if readiness.is_ready else 503)
+
+    async def read_metrics(_: HttpRequest) -> HttpResponse:
+        return _response(200, await metrics(), (("content-type", METRICS_TYPE),))
+
+    every: list[BaseRoute] = [
+        OpenRoute("/", index, access=Access.ANYONE),
+        OpenRoute("/health", health, access=Access.ANYONE),
+        OpenRoute("/ready", ready, access=Access.ANYONE),
+        OpenRoute("/metrics", read_metrics, access=Access.METRICS),
+        *routes,
+    ]
+
+    async def anyone(_request: Request, _scope: Scope) -> None:
+        return None
+
+    async def for_metrics(request: Request, scope: Scope) -> StreamweirError | None:
+        error, onlooker = may_read_metrics(request), gates.get(Access.ONLOOKER)
+        return error if error is None or onlooker is None else await onlooker(request, scope)
+
+    every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
+    app = _SecuredApp(
+        is_secure=is_secure,
+        middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
+        exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
+    )
+    # Without redirects to a path with or without a slash: they are made from the caller's own Host.
+    app.router = Router(every, redirect_slashes=False)
+    return app
+
+
+class _SecuredApp(Starlette):
+    """Around all of it, the answer to a fault included: no answer of the console goes without its headers."""
+
+    def __init__(self, *, is_secure: bool, **more: Any) -> None:
+        super().__init__(**more)
+        self._is_secure = is_secure
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+
+        async def send_sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
+                headers = with_security_headers(path, said, is_secure=self._is_secure)
+                message["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+            await send(message)
+
+        await super().__call__(scope, receive, send_sealed if needs_security_headers(path) else send)
+
+
+class _Guard:
+    """Asks for the access of the route that a request will reach, before it reaches it."""
+
+    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: Mapping[Access, Gate]) -> None:
+        self._app = app
+        self._routes = routes
+        self._gates = gates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._route_of(scope)
+        error = await self._error_of(route, scope) if route is not None else None
+        if error is not None:
+            await _failure(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _route_of(self, scope: Scope) -> BaseRoute | None:
+        """As the router will choose: the first for this path and method, else the first for this path."""
+        partial = None
+        for route in self._routes:
+            match, _ = route.matches(scope)
+            if match is Match.FULL:
+                return route
+            if match is Match.PARTIAL and partial is None:
+                partial = route
+        return partial
+
+    async def _error_of(self, route: BaseRoute, scope: Scope) -> StreamweirError | None:
+        access = getattr(route, "access", None)
+        gate = self._gates.get(access) if isinstance(access, Access) else None
+        if gate is None:
+            return CallerError("insufficient_permissions", "This route is closed.")
+        return await gate(request_of(scope), scope)
+
+
+def request_of(scope: Scope) -> Request:
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    client = scope.get("client")
+    return Request(
+        id=scope.get("state", {}).get("request_id", ""),
+        method=scope["method"],
+        path=scope["path"],
+        headers=headers,
+        peer=client[0] if client else "",
+        arrived_s=0.0,
+    )
+
+
+async def body_of(http: HttpRequest, most: int | None) -> bytes:
+    """The body, of at most so many bytes; None: as many as any may have. Raises `StreamweirError`."""
+    read: BodyReader = http.scope["extensions"][BODY]
+    return await read(most)
+
+
+async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
+    """What the router itself cannot serve."""
+    method, path = request.method, request.scope["path"][:200]
+    if isinstance(reason, HTTPException) and reason.status_code == 405:
+        allowed = ", ".join(_methods_of(request))
+        return _failure(CallerError("method_not_allowed", f"Not allowed here: {method}."), (("allow", allowed),))
+    return _failure(CallerError("unknown_url", f"Unknown request URL: {method} {path}."))
+
+
+def _methods_of(request: HttpRequest) -> list[str]:
+    """Of all routes for this path: the router knows only the first of them."""
+    found = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return sorted(found)
+
+
+async def _fail(_: HttpRequest, reason: Exception) -> HttpResponse:
+    assert isinstance(reason, StreamweirError)  # noqa: S101 (what it is registered for)
+    return _failure(reason)
+
+
+async def _fault(request: HttpRequest, _: Exception) -> HttpResponse:
+    """Starlette raises the exception again after this answer, to whoever logs it."""
+    event_id = request.scope.get("state", {}).get("request_id")
+    return _failure(GatewayFault("internal_error", "The gateway failed to answer.", event_id=event_id))
+
+
+def json_response(document: object, status: int = 200, headers: Headers = ()) -> HttpResponse:
+    return _response(status, jsonio.encode(document), (("content-type", "application/json"), *headers))
+
+
+def plain_response(text: str, status: int = 200) -> HttpResponse:
+    return _response(status, text.encode(), (("content-type", "text/plain; charset=utf-8"),))
+
+
+def stream_response(pieces: AsyncGenerator[bytes, None], status: int = 200, headers: Headers = ()) -> HttpResponse:
+    """Its pieces are not asked for where only its head is."""
+    return _Streamed(pieces, status, headers)
+
+
+class _Streamed(StreamingResponse):
+    """An answer in pieces. Whoever makes them is done with when the caller has gone; where no more can be had, for a
+    reason that is known, the connection is cut."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], status: int, headers: Headers) -> None:
+        super().__init__(pieces, status, dict(headers + _EVERYWHERE))
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await self._pieces.aclose()  # there is nothing more of it then
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self._pieces):
+            try:
+                await super().stream_response(send)
+            except StreamweirError as error:
+                logger.warning("response cut off", code=error.code, reason=error.message)
+                raise Unfinished(error.code) from error
+
+
+def handed_over(take: Taker) -> HttpResponse:
+    return _HandedOver(take)
+
+
+class _HandedOver(HttpResponse):
+    """Somebody else answers: see `server.http.asgi.HANDOVER`."""
+
+    def __init__(self, take: Taker) -> None:
+        super().__init__()
+        self._take = take
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        scope["extensions"][HANDOVER](self._take)
+
+
+def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:
+    answer = api_failure_answer(error, headers)
+    return _response(answer.status, answer.body, answer.headers)
+
+
+def _response(status: int, body: bytes, headers: Headers) -> HttpResponse:
+    return HttpResponse(body, status, dict(headers + _EVERYWHERE))
