@@ -1,4 +1,4 @@
-"""`streamweir admin`: the operator's secret anew, and the log of who changed what.
+"""`streamweir admin`: a new admin secret, and the audit log.
 
 Exit status of `audit --verify`: 0 the log is as it was written, 3 it is not.
 """

@@ -1,4 +1,4 @@
-"""`streamweir prices`: what the models cost by the list in force, and a newer list in its place.
+"""`streamweir prices`: what models cost by the current price list, and how to replace the list.
 
 The gateway and its database are not touched, and need not run. A new list is read, converted and
 checked whole before it replaces anything; what it changes is said, for it is money.

@@ -1,4 +1,4 @@
-"""What a server says of a failure, in its own words: the error object of a failed response, or of an error frame.
+"""Errors as a server reports them: the error object of a failed response, or of an error frame.
 
 The four dialects agree on `{"error": {"message", "type", "code"}}`, with members left out; others send a text, or the
 object without its envelope. Whatever cannot be read says nothing. The caller's own key, where a server repeats it, is

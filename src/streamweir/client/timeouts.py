@@ -1,4 +1,4 @@
-"""How long is waited, and how often it is tried again. Pure: time and chance are handed in.
+"""Timeouts and retries of the client. Pure: time and random values are arguments.
 
 Time counts only while somebody waits for the server: a caller that takes an hour over one event has not used up a
 second of the next one's. Comments (keep-alives) are no events. Another attempt is made only while no event has come;

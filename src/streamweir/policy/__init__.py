@@ -1,1 +1,1 @@
-"""What may be done, decided purely: who may ask, how often, where a request goes. Time and chance are handed in."""
+"""Pure decisions: who may call, how often, where a request goes. Time and random values are arguments."""

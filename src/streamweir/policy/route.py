@@ -3,8 +3,8 @@
 A name is an alias with its targets, or `{provider}/{model}` as it is. `order` gives the targets that
 are not away, by the route's strategy; the first of them is taken by that call, every further one is
 taken with `take` before it is tried. Each target that was tried is reported once by the very object
-that was given: `succeeded`, `failed` or `abandoned`. It decides and opens nothing; time and chance
-are handed in. Callers choose the names of models, so what is kept of those is bounded.
+that was given: `succeeded`, `failed` or `abandoned`. It decides and opens nothing; time and random values
+are arguments. Callers choose the names of models, so what is kept of those is bounded.
 """
 
 from collections import OrderedDict

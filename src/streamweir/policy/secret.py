@@ -6,7 +6,7 @@
 After the beginning come 32 random bytes in base 62 and six characters of CRC-32 over all before
 them, so that a scanner of leaked secrets knows one at sight and a mistyped one is told apart
 without a look-up. The checksum proves nothing: whoever knows the form can write one. A caller is
-answered the same whether the form or the secret was wrong. Chance is handed in.
+answered the same whether the form or the secret was wrong. Random bytes are an argument.
 """
 
 import hashlib

@@ -1,12 +1,10 @@
-"""The places of one upstream: how many connections there may be, which wait unused, and who waits for one.
+"""The connection pool of one upstream: how many connections may exist, which are idle, and who waits for one.
 
-A place is taken before a connection is used or made, and is owned by exactly one: whoever took it,
-until it is given back with the connection or freed without it. Places and kept connections together
-are never more than the limit. A place that comes free while others wait goes straight to the first
-of them and is never up for grabs in between; a waiter that is cancelled with a place already in its
-hands passes it on. A closed pool keeps nothing, but still serves: a request may have begun before a
-reload took its provider out. The pool knows nothing of sockets: what it keeps can be dropped, and says
-whether it can still be used.
+A slot is taken before a connection is used or opened. It has exactly one owner until it is returned with the
+connection, or freed without it. Slots in use and idle connections together never exceed the limit. A slot that
+becomes free while others wait goes directly to the first of them; a waiter that is cancelled after it got a slot
+passes it on. A closed pool keeps nothing but still serves: a request may have begun before a reload removed its
+provider. The pool knows nothing of sockets: what it keeps can be dropped, and says whether it is still usable.
 """
 
 import asyncio

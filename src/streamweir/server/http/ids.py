@@ -1,5 +1,4 @@
-"""Ids of requests, and random bytes for ids, fetched in bulk: each asking of the kernel costs, so it is asked once for
-hundreds of them.
+"""Ids of requests, and random bytes for ids, read from the kernel in bulk: a system call for each id would be slow.
 
 For ids alone, which are no secrets. A process that forks would hand out the same ones twice: workers are
 started as programs of their own.

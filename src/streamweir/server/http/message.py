@@ -1,4 +1,4 @@
-"""A request as the HTTP layer hands it over, and how it is answered. No socket here: the shapes alone.
+"""A request and its response: the interface between the HTTP layer and the rest. No socket here.
 
 `server.http.listener` makes a `Request` when its head is whole, asks the `Application` twice (`begin` with
 the head, `serve` with the body) and gives it a `Response`, the one writer of that request's answer.

@@ -1,16 +1,15 @@
-"""When there is too much of everything: what to refuse, and when to cut.
+"""Overload by memory or by a slow event loop: when to refuse requests, and when to end a stream.
 
-Memory near its limit, or an event loop that cannot keep up, turn a slow gateway into a dead one.
-So new requests are refused early (`SHED`: a quick 503 that says when to come back), and where that
-is not enough the stream that holds the most is ended with an error frame (`CUT`). No stream is cut for
-what request bodies hold: to end it would give nothing of that back, and they have a limit of their own
-(`server.http.body_memory`). Control routes are always answered. What is decided here is pure; how much memory
-there is, is read at the bottom.
+Memory near its limit, or an event loop that cannot keep up, turn a slow gateway into a dead one. So new requests are
+refused early (`SHED`: a quick 503 that says when to come back), and where that is not enough the stream that holds
+the most is ended with an error frame (`CUT`). No stream is cut for what request bodies hold: to end it would give
+nothing of that back, and they have a limit of their own (`server.http.body_memory`). Control routes are always
+answered. What is decided here is pure; how much memory there is, is read at the bottom.
 
 How late the event loop is: a timer that measures itself.
 
-Whatever holds up the loop holds up every stream of the process, and this timer. One callback every
-quarter of a second, no task. Knows neither who held it up nor who reads the figures.
+Whatever holds up the loop holds up every stream of the process, and this timer. One callback every quarter of a
+second, no task. Knows neither who held it up nor who reads the figures.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""One deadline at a time for each of many, one timer for all, and the judgement whether writing stands still.
+"""One deadline at a time for each of many, one timer for all, and whether a write makes progress.
 
-A deadline that moves back costs nothing: the alarm stays where it is and, when it comes, whoever
-is woken looks at what is due and sets it anew. Only an earlier deadline moves it. A timer of the loop
-takes more than half a kilobyte, and every open stream needs some: so there is one for the first of
-all alarms, and a heap for the rest.
+A deadline that moves back costs nothing: the timer stays as it is, and when it fires its owner checks what is due and
+sets it again. Only an earlier deadline moves it. A timer of the loop takes more than half a kilobyte, and every open
+stream needs some: so there is one for the earliest deadline, and a heap for the rest.
 """
 
 import asyncio

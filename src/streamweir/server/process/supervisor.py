@@ -11,7 +11,7 @@ A signal is passed on over the control socket and not as a signal: a service man
 whole group would otherwise make two out of one, and the second one cuts the streams.
 
 One shared socket and not SO_REUSEPORT: there each worker has a queue of its own, and what waits in it
-waits for that worker, though it hang or be dead. The price is that who comes first takes. Seen with
+waits for that worker, even if it hangs or is dead. The price is that who comes first takes. Seen with
 uvloop on two cores, 400 connections to idle workers: two of them took 33 % to 67 % each, four of them
 4 % to 52 %. It evens out under load, for a worker that is busy comes later.
 """
