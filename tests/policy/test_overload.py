@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.overload import INTERVAL_S, STRANGERS_PER_S, TARGET_S, OpeningLimit
+from streamweir.policy.overload import INTERVAL_S, TARGET_S, WITHOUT_KEY_PER_S, OpeningLimit
 
 STEPS = 4
 STEP_S = 0.00025
@@ -190,5 +190,5 @@ def test_strangers_are_told_at_a_rate_that_is_theirs_alone() -> None:
     assert all(limit.may_tell(0.0) for _ in range(10_000)), "there is no limit"
     limit.turn_took(0.5, 0.5)
     told = sum(limit.may_tell(1.0 + number / 10_000) for number in range(50_000))
-    assert STRANGERS_PER_S <= told <= 7 * STRANGERS_PER_S
+    assert WITHOUT_KEY_PER_S <= told <= 7 * WITHOUT_KEY_PER_S
     assert limit.may_open("a", 6.0)

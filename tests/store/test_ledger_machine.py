@@ -198,7 +198,7 @@ class Ledger(RuleBasedStateMachine):
             self.model.apply(asked)
 
     @rule(limit=counts)
-    def bury(self, limit: int) -> None:
+    def settle_dead(self, limit: int) -> None:
         """The process was taken for dead."""
         count = self.write(lambda conn: settle_orphans(conn, ["i"], self.now_ms, self._orphan, limit))
         found = sorted(self.model.held)[:limit]

@@ -133,7 +133,7 @@ async def test_a_request_is_settled_once_whoever_tries(database: str, tmp_path: 
         await applied(nodes[0], [hold(id, 10, instance="dead", account=DAY) for id in ids])
         burying = partial(settle_orphans, instances=["dead"], now_ms=NOW_MS + 5, settle=orphan, limit=7)
 
-        async def bury(store: Store) -> int:
+        async def settle_dead(store: Store) -> int:
             count = 0
             while settled := await written(store, burying):
                 count += settled
@@ -143,7 +143,7 @@ async def test_a_request_is_settled_once_whoever_tries(database: str, tmp_path: 
             found = [await applied(store, [settle(id, 40, account=DAY)]) for id in ids[::-1]]
             return sum(each.settled for each in found)
 
-        counts = await together(bury(nodes[0]), come_back(nodes[1]), bury(nodes[2]))
+        counts = await together(settle_dead(nodes[0]), come_back(nodes[1]), settle_dead(nodes[2]))
         assert sum(counts) == 20
         assert await nodes[0].read(open_ids) == []
         costs = [cost or 0 for _, cost in (await nodes[0].read(logged)).values()]

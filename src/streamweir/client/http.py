@@ -1,6 +1,6 @@
 """`Client` and `AsyncClient`: one endpoint, asked for streams and for whole answers, over httpx2.
 
-A request is one or more attempts (`line`): until the first event a failure may be tried again (`patience.Attempts`
+A request is one or more attempts (`transport`): until the first event a failure may be tried again (`timeouts.Attempts`
 decides), afterwards never. The connection belongs to the `with` block: leaving it, for whatever reason, gives it up.
 The two classes are the same lines with and without `await`; what they share is in `line.Settings`.
 """

@@ -116,7 +116,7 @@ class _Attempt:
         self._request = request
         self._tap = tap
         self._reader = settings.reader(n)
-        self._patience = EventDeadline(settings.timeouts)
+        self._deadline = EventDeadline(settings.timeouts)
 
     @property
     def _is_worth_draining(self) -> bool:
@@ -128,7 +128,7 @@ class _Attempt:
         return None if self._reader.seen else self._reader.error
 
     def _timed_out(self) -> None:
-        self._reader.time_out(self._patience.limit_s or 0.0)
+        self._reader.time_out(self._deadline.limit_s or 0.0)
 
     def _broke(self, reason: httpx2.RequestError) -> None:
         self._reader.cut(self._settings.said(reason))
@@ -145,10 +145,10 @@ class Transport(_Attempt):
             raise self._settings.unsent(reason, self._reader) from reason
         self._watchdog = Watchdog(lambda: _hang_up(self._response))
         try:
-            self._patience.waited(time.monotonic() - began)
+            self._deadline.waited(time.monotonic() - began)
             self._source = self._response.iter_bytes()
             if not self._response.is_success:
-                raise self._settings.failure(self._response, self._some(_MOST_OF_AN_ERROR, self._patience.left_s(0)))
+                raise self._settings.failure(self._response, self._some(_MOST_OF_AN_ERROR, self._deadline.left_s(0)))
             self._settings.begun(self._response, self._request, self._reader)
             stream = Stream(self._reader, self._chunks())
             stream.begin()
@@ -170,10 +170,10 @@ class Transport(_Attempt):
 
     def _chunks(self) -> Iterator[bytes]:
         """What comes. It stops at the end; where that is none, the reader has been told."""
-        reader, patience, watchdog = self._reader, self._patience, self._watchdog
+        reader, deadline, watchdog = self._reader, self._deadline, self._watchdog
         while True:
             began = time.monotonic()
-            watchdog.watch(patience.left_s(reader.seen))
+            watchdog.watch(deadline.left_s(reader.seen))
             try:
                 chunk = next(self._source, None)
             except httpx2.RequestError as reason:
@@ -185,7 +185,7 @@ class Transport(_Attempt):
                 return
             if chunk is None:
                 return
-            patience.waited(time.monotonic() - began)
+            deadline.waited(time.monotonic() - began)
             if self._tap is not None:
                 self._tap(chunk)
             yield chunk
@@ -214,10 +214,10 @@ class AsyncTransport(_Attempt):
         except httpx2.RequestError as reason:
             raise self._settings.unsent(reason, self._reader) from reason
         try:
-            self._patience.waited(time.monotonic() - began)
+            self._deadline.waited(time.monotonic() - began)
             self._source = self._response.aiter_bytes()
             if not self._response.is_success:
-                body = await self._some(_MOST_OF_AN_ERROR, self._patience.left_s(0))
+                body = await self._some(_MOST_OF_AN_ERROR, self._deadline.left_s(0))
                 raise self._settings.failure(self._response, body)
             self._settings.begun(self._response, self._request, self._reader)
             stream = AsyncStream(self._reader, self._chunks())
@@ -242,11 +242,11 @@ class AsyncTransport(_Attempt):
                 await self._response.aclose()
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        reader, patience = self._reader, self._patience
+        reader, deadline = self._reader, self._deadline
         while True:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(patience.left_s(reader.seen)):
+                async with asyncio.timeout(deadline.left_s(reader.seen)):
                     chunk = await anext(self._source, None)
             except TimeoutError:
                 self._timed_out()
@@ -256,7 +256,7 @@ class AsyncTransport(_Attempt):
                 return
             if chunk is None:
                 return
-            patience.waited(time.monotonic() - began)
+            deadline.waited(time.monotonic() - began)
             if self._tap is not None:
                 self._tap(chunk)
             yield chunk

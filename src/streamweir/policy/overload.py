@@ -36,7 +36,7 @@ _MEMORY_S = 1.0
 _INACTIVE_S = 2.0
 _MOST_KEYS = 1000
 """Whose past is remembered."""
-STRANGERS_PER_S = 100
+WITHOUT_KEY_PER_S = 100
 """Of requests with a key that nobody has: so many are told so, while there is a limit. To tell one takes about as long
 as to open a request, and who has no key must not keep those waiting who have one."""
 _LEAST_FAR, _FURTHEST = 0.6, 1.9
@@ -55,9 +55,9 @@ class OpeningLimit:
         self._began = -inf
         self._most_opening = 0
         self._has_refused = False
-        self._strangers = float(STRANGERS_PER_S)
+        self._without_key = float(WITHOUT_KEY_PER_S)
         """How many of them may still be told."""
-        self._strangers_at = 0.0
+        self._without_key_at = 0.0
         self._share = 0.0
         """What each of the active keys would have opened lately, were all equal."""
 
@@ -88,12 +88,12 @@ class OpeningLimit:
         """Whether one with a key that nobody has is told so; all of them together are one."""
         if self.limit == inf:
             return True
-        gained = (now - self._strangers_at) * STRANGERS_PER_S
-        self._strangers, self._strangers_at = min(self._strangers + gained, STRANGERS_PER_S), now
-        if self._strangers < 1:
+        gained = (now - self._without_key_at) * WITHOUT_KEY_PER_S
+        self._without_key, self._without_key_at = min(self._without_key + gained, WITHOUT_KEY_PER_S), now
+        if self._without_key < 1:
             self._has_refused = True
             return False
-        self._strangers -= 1
+        self._without_key -= 1
         return True
 
     def opened(self, key: str, now: float) -> None:

@@ -1,6 +1,6 @@
 """The price list: what a file of prices says, in its own words, and whether it may be believed.
 
-A list is data of a stranger that decides about money and runs against names which callers choose.
+A list is data from outside that decides about money and runs against names which callers choose.
 So it is read into exact types, every amount within bounds, every rule of a kind that is known and
 cheap: a regular expression that could take long is refused, as is all that is not understood.
 One line is one model, so that a change can be reviewed. Which rates follow is `policy.pricetable`'s.

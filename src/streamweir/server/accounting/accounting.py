@@ -208,7 +208,7 @@ class Accounting:
             self.writer.put(self._settlement(reservation, row_of(facts, self.instance), usage), must=True)
 
     def refused(self, facts: RequestRecord) -> None:
-        """A request that held nothing. Who sent no good key leaves no row: strangers do not fill the database."""
+        """A request that held nothing. Without a valid key there is no row: it must not fill the database."""
         if self.writer is None or facts.key_id is None:
             return
         facts.workspace_id = self.directory.workspace_id(facts.workspace_id)

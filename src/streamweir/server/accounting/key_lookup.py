@@ -2,7 +2,7 @@
 
 A key that was made elsewhere (on another node, by a command) reaches this process with its next look at what has
 changed, within a second. Until then its caller would be told that it is not valid, for good. So a secret that is not
-known is looked for once. What that may cost is bounded, whatever strangers send:
+known is looked for once. What that may cost is bounded, whatever callers without a key send:
 
 - Only a secret of our own form, with its checksum, is looked for, and each one once (the last few thousand are
   remembered).
@@ -48,7 +48,7 @@ class KeyLookup:
         self._under_way = 0
         """How many wait for the look that has begun."""
         self._unknown: dict[bytes, None] = {}
-        """Looked for in vain, the oldest first."""
+        """Looked up and not found, the oldest first."""
         self._task: asyncio.Task[None] | None = None
         self.looks = 0
 

@@ -39,10 +39,10 @@ _FILE_BYTES_PER_TOKEN = 32
 class Choice(NamedTuple):
     vocabulary: str
     is_own: bool
-    """It is the model's own, and not that of a relative or a stranger."""
+    """It is the model's own, and not that of a similar or an unrelated model."""
 
 
-_STRANGER = Choice("o200k_base", False)
+_OTHER_MODEL = Choice("o200k_base", False)
 _FAMILIES: tuple[tuple[str, Choice], ...] = (
     # The first that is found in the name counts.
     (r"distill-llama", Choice("llama3", True)),
@@ -73,7 +73,7 @@ VOCABULARIES = tuple(dict.fromkeys(choice.vocabulary for _, choice in _FAMILIES)
 @lru_cache(maxsize=1024)
 def choose(model: str) -> Choice:
     name = model.lower().replace("_", "-")
-    return next((choice for pattern, choice in _FAMILIES if re.search(pattern, name)), _STRANGER)
+    return next((choice for pattern, choice in _FAMILIES if re.search(pattern, name)), _OTHER_MODEL)
 
 
 class Vocabularies:

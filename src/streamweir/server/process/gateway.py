@@ -73,7 +73,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.upstream.base import Upstream
 
 _BODY_LOOK_S = 0.05
-_STRANGER = ("invalid_api_key", "missing_api_key")
+_WITHOUT_VALID_KEY = ("invalid_api_key", "missing_api_key")
 _RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
 
@@ -346,7 +346,7 @@ class Gateway:
             if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
-            if refusal.error.code in _STRANGER:
+            if refusal.error.code in _WITHOUT_VALID_KEY:
                 self._overload.look()
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
                 response.send(self._ends.answer(request, refusal.error, refusal.headers))

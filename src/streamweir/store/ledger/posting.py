@@ -244,12 +244,12 @@ class _Batch:
             if isinstance(entry, Settle) and entry.account is not None and entry.row.request_id in lost:
                 owners[entry.account] = entry.row.workspace_id or ""
         missing = {id: owner for id, owner in owners.items() if id not in found}
-        strangers = {id for id in {case.workspace_id for case in cases} if workspace_account(id) not in found}
+        unlocked = {id for id in {case.workspace_id for case in cases} if workspace_account(id) not in found}
         hours = {(case.key_id, case.at_ms // HOUR_MS) for case in cases if case.key_id is not None}
         others = _possible_accounts(hours.difference(keys))
-        if missing or strangers or others:
-            found.update(accounts.lock(conn, strangers, missing, others))
-        return bool(missing or strangers)
+        if missing or unlocked or others:
+            found.update(accounts.lock(conn, unlocked, missing, others))
+        return bool(missing or unlocked)
 
     def fold(self) -> None:
         for entry in self._entries:

@@ -23,20 +23,22 @@ from streamweir.store.ledger.batch import MOST_AT_ONCE, Batcher, retry_s
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.live import OpenRequest, opened_by
 
-Bury = Callable[[], Awaitable[None]]
+SettleDead = Callable[[], Awaitable[None]]
 
 _MOST_FAILURES = 12
 """In a row, which takes half a minute: then the start fails, and says why."""
 
 
-async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, bury: Bury | None = None) -> int:
+async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, settle_dead: SettleDead | None = None) -> int:
     """How many entries it held. `settle_dead_instances` is called once all of them are applied, before the last of the
     files goes."""
     count = 0
     try:
         while dead.segments:
             is_last = len(dead.segments) == 1
-            count += await _replay_segment(dead.instance, dead.segments[0], batcher, tell, bury if is_last else None)
+            count += await _replay_segment(
+                dead.instance, dead.segments[0], batcher, tell, settle_dead if is_last else None
+            )
             del dead.segments[0]
     finally:
         dead.close()
@@ -45,15 +47,15 @@ async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, bury: Bury
 
 
 async def _replay_segment(
-    instance: str, segment: OrphanedSegment, batcher: Batcher, tell: Tell, bury: Bury | None
+    instance: str, segment: OrphanedSegment, batcher: Batcher, tell: Tell, settle_dead: SettleDead | None
 ) -> int:
     entries, unknown, dropped_bytes = await asyncio.to_thread(segment.read)
     for payload in unknown:
         await _set_aside(payload, batcher, tell)
     for start in range(0, len(entries), MOST_AT_ONCE):
         await _apply(entries[start : start + MOST_AT_ONCE], batcher, tell)
-    if bury is not None:
-        await bury()
+    if settle_dead is not None:
+        await settle_dead()
     if dropped_bytes:
         tell("journal_torn", {"instance": instance, "entries": len(entries), "dropped_bytes": dropped_bytes})
         await asyncio.to_thread(segment.set_aside)

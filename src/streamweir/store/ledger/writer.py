@@ -25,7 +25,7 @@ from streamweir.store.ledger import posting
 from streamweir.store.ledger.admissions import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
 from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, Quarantine, is_about_rows, reason_of, retry_s
 from streamweir.store.ledger.posting import find_open
-from streamweir.store.ledger.recovery import Bury, replay
+from streamweir.store.ledger.recovery import SettleDead, replay
 
 DECISION_S = 2.0
 _JOURNAL_S = 0.5
@@ -162,9 +162,9 @@ class Writer:
             self._tell("database_behind", {"entries": self.waiting})
         return is_flushed
 
-    async def replay(self, dead: OrphanedJournal, bury: Bury | None = None) -> int:
+    async def replay(self, dead: OrphanedJournal, settle_dead: SettleDead | None = None) -> int:
         """Applies what a dead process left behind, and removes it: how many entries. See `store.ledger.recovery`."""
-        return await replay(dead, self.batcher, self._tell, bury)
+        return await replay(dead, self.batcher, self._tell, settle_dead)
 
     def _journalled(self, entry: Entry, must: bool) -> WriteHandle:
         if self._journal is None:
