@@ -16,7 +16,8 @@ from typing import Any
 from sqlalchemy import Connection, delete
 
 from streamweir.policy.latency import BOUNDS_MS
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import usage_minutes, usage_quarters
 from streamweir.store.journal.entries import Entry, Hold, Refused, Settle

@@ -19,8 +19,9 @@ from randomload.callers import Caller, Notes, secret_of
 from randomload.plan import KEYS, KEYS_EACH, plan_of
 from randomload.upstream import Providers, Turns
 from streamweir.policy.budget import NANO
+from streamweir.store.db.base import Store
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 from support.gateway import providers

@@ -8,7 +8,7 @@ from msgspec import structs
 from sqlalchemy import Connection
 
 from streamweir.server.control.api.table import OPERATIONS
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.keys.sessions import TOUCH_MS
 from support.api import api_on, app_of, bearer
 from support.apicalls import make_call, name_of, named

@@ -17,7 +17,7 @@ from streamweir.server.control.api.export import pieces_of
 from streamweir.server.control.api.view import RequestView
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Refused
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, list_requests

@@ -18,7 +18,7 @@ from streamweir.server.control.api.live import watch_live
 from streamweir.server.control.api.live_feed import MOST_SHOWN, LiveFeed
 from streamweir.server.control.api.operation import Call, Nothing
 from streamweir.server.http.message import Request
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.keys.sessions import end_sessions
 from streamweir.store.requests.live import cancel
 from streamweir.wire.sse import Splitter

@@ -12,8 +12,8 @@ from streamweir.policy.secret import make_key
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.accounting.key_lookup import MOST_UNKNOWN, KeyLookup
 from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.policy.redact import HIDDEN, Frame, Redactor
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.tables import contents
 from streamweir.store.requests.content import find_content
 from streamweir.store.requests.content_queue import ContentQueue

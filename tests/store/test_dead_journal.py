@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.journal.files import SegmentFile
+from streamweir.store.journal.files import SegmentFile, orphaned_journals
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import orphaned_journals
 from support.entries import hold, settle
 from support.journaled import is_locked
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
+from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import Deadline, time_limit
-from streamweir.store.db.engine import StoreUnavailable, open_store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import accounts
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.admissions import AdmissionQueue

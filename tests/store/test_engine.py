@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import Connection, func, literal_column, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, open_store
+from streamweir.store.db.base import Store, StoreError, StoreUnavailable
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import counters
 from support.postgres import postgres_url
 from support.stores import each_database, store_on

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, func, select, text
 
-from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, open_store
+from streamweir.store.db.base import Store, StoreError, StoreUnavailable
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import counters
 from support.postgres import PrivatePostgres, postgres_url, shared_postgres
 from support.stores import store_on

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.store.db.engine import StoreError, StoreUnavailable, open_store
+from streamweir.store.db.base import StoreError, StoreUnavailable
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import counters
 from support.stores import store_on
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from streamweir.store.journal.entries import Entry
+from streamweir.store.journal.files import orphaned_journals
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import Journal, JournalUnavailable, orphaned_journals
+from streamweir.store.journal.handle import JournalUnavailable
+from streamweir.store.journal.journal import Journal
 from support.entries import hold, progress, refused, settle
 from support.journaled import entries_of, is_locked, segments_of
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from streamweir.store.journal.frames import read_frames
-from streamweir.store.journal.journal import Journal, JournalUnavailable
+from streamweir.store.journal.handle import JournalUnavailable
+from streamweir.store.journal.journal import Journal
 from support.diskfull import survive_full_disk
 from support.entries import hold, progress, settle
 from support.failingdisk import FailingDisk

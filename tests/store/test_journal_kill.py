@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from streamweir.store.db import tables
 from streamweir.store.journal.entries import Entry, Hold
-from streamweir.store.journal.journal import OrphanedJournal, orphaned_journals
+from streamweir.store.journal.files import OrphanedJournal, orphaned_journals
 from streamweir.store.ledger.batch import Batcher, Quarantine
 from streamweir.store.ledger.recovery import replay
 from support.entries import books_on

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, delete, select
 
 from streamweir.policy.budget import MOST_NANO, PERIODS, ends_at, period_of
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.tables import accounts, ledger, open_requests
 from streamweir.store.journal.entries import Entry

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from streamweir.policy.limit_request import BudgetCharge
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, Table, delete, select
 from sqlalchemy.exc import IntegrityError
 
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import (
     accounts,

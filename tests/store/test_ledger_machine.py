@@ -28,7 +28,8 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle

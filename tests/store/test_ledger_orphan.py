@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection
 
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans

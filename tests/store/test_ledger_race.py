@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
 from streamweir.policy.limit_request import BudgetCharge
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
 from streamweir.store.ledger.admissions import arbitrate, extend_if_fits

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.db.tables import ledger, open_requests, requests, usage_hours
 from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Settle, plain

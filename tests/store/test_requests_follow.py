@@ -8,7 +8,8 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from conftest import SOAKS
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import requests
 from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
 from streamweir.store.requests.requests import RequestFilter

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from conftest import SOAKS
 from streamweir.policy.redact import Redactor
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
-from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.db.tables import (
     SUMS,
     USAGE,

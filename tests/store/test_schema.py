@@ -13,7 +13,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, select, text
 
 import streamweir.store.db.migrations
-from streamweir.store.db.engine import Store, StoreError, open_store
+from streamweir.store.db.base import Store, StoreError
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.migrations import HEAD, REVISIONS
 from streamweir.store.db.schema import found_revision, migrate
 from streamweir.store.db.sql import inserting

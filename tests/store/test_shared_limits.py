@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 from streamweir.policy.key_limits import KeyLimits
 from streamweir.policy.limit_request import BudgetCharge, LimitRequest
 from streamweir.policy.limits import LocalLimits
-from streamweir.store.limits.shared import SharedLimits, SharedUnavailable, script
+from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 from support.valkey import ValkeyServer

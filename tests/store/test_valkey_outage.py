@@ -10,7 +10,8 @@ import pytest
 
 from streamweir.policy.key_limits import KeyLimits
 from streamweir.policy.limit_request import BudgetCharge, LimitRequest
-from streamweir.store.limits.shared import SharedError, SharedLimits, SharedUnavailable, open_shared, script
+from streamweir.store.limits.errors import SharedError, SharedUnavailable
+from streamweir.store.limits.shared import SharedLimits, open_shared, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 

@@ -13,11 +13,12 @@ import pytest
 from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry
-from streamweir.store.journal.files import SegmentFile
+from streamweir.store.journal.files import SegmentFile, orphaned_journals
 from streamweir.store.journal.frames import encode_frame
-from streamweir.store.journal.journal import Journal, JournalUnavailable, orphaned_journals
+from streamweir.store.journal.handle import JournalUnavailable
+from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
 from support.entries import (
     assert_sound,

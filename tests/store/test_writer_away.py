@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.db.engine import Store, StoreUnavailable, open_store
+from streamweir.store.db.base import Store, StoreUnavailable
+from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry
 from support.entries import assert_sound, books_on, hold, key_draw, ledger_rows, settle
 from support.patience import PATIENCE_S

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Hold
 from streamweir.store.ledger import admissions
 from support.entries import DAY, assert_sound, books_on, extend, hold, key_draw, ledger_rows, open_ids, settle

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from streamweir.store.journal.entries import Entry
 from streamweir.store.journal.frames import read_frames
-from streamweir.store.journal.journal import Journal, JournalUnavailable
+from streamweir.store.journal.handle import JournalUnavailable
+from streamweir.store.journal.journal import Journal
 from support.entries import hold, settle
 from support.journaled import segments_of
 

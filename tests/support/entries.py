@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, select
 
 from streamweir.policy.limit_request import BudgetCharge
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import accounts, ledger, metadata, open_requests, requests
 from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 
 T = TypeVar("T")
 

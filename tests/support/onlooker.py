@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, select
 
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import instances, ledger, open_requests, requests
 from streamweir.store.ledger.check import check_sums
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.store.db.engine import Store, open_store
+from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.postgres import PostgresStore
 from streamweir.store.db.sqlite import SqliteStore
 from support.patience import PATIENT_S, replace_default

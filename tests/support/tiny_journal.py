@@ -16,7 +16,8 @@ from pathlib import Path
 import uvloop
 
 from streamweir.store.journal.entries import Entry
-from streamweir.store.journal.journal import Journal, WriteHandle
+from streamweir.store.journal.handle import WriteHandle
+from streamweir.store.journal.journal import Journal
 from support.entries import hold, settle
 
 _SEGMENT_BYTES = 4_000

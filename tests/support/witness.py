@@ -24,7 +24,7 @@ from sqlalchemy import Connection, select
 
 from streamweir.core.verdict import Verdict
 from streamweir.policy.budget import NANO
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.ledger.check import Fault, check_sums
 from support.answers import openai_frames, openai_whole

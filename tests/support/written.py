@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from streamweir.store.db.engine import Store
+from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Hold, Settle
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer

@@ -22,7 +22,7 @@ from streamweir.store.db.clock import now_ms
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.db.engine import Store
+    from streamweir.store.db.base import Store
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Place(Struct, frozen=True):
     def run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
         """Raises `ClickException`, with one line to show, for all that is foreseen."""
         from streamweir.config.error import ConfigError
-        from streamweir.store.db.engine import StoreError, StoreUnavailable
+        from streamweir.store.db.base import StoreError, StoreUnavailable
         from streamweir.store.db.errors import OperationRefused
 
         try:

@@ -22,7 +22,7 @@ from streamweir.store.db.clock import now_ms
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.db.engine import Store
+    from streamweir.store.db.base import Store
     from streamweir.store.requests.content import Content
     from streamweir.store.requests.follow import FollowPosition
     from streamweir.store.requests.requests import RequestFilter, RequestRow
@@ -144,7 +144,7 @@ async def _latest(
 
 
 async def _follow(store: "Store", wanted: "RequestFilter", limit: int, as_json: bool) -> None:
-    from streamweir.store.db.engine import StoreUnavailable
+    from streamweir.store.db.base import StoreUnavailable
     from streamweir.store.requests.follow import mark_now, newer_than
 
     tell = _tell_json if as_json else _tell_line

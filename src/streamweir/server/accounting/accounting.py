@@ -35,7 +35,7 @@ from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle, short
-from streamweir.store.journal.journal import JournalUnavailable
+from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.ledger.writer import DECISION_S, Writer
 
 _OF_MONEY = ("budget_exceeded", "insufficient_quota")

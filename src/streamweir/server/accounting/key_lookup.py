@@ -19,7 +19,7 @@ from streamweir.policy.access import digest_of
 from streamweir.policy.secret import is_well_formed
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.telemetry.log import logger
-from streamweir.store.db.engine import StoreUnavailable
+from streamweir.store.db.base import StoreUnavailable
 
 EVERY_S = 0.1
 LONGEST_S = 2.0

@@ -16,9 +16,9 @@ from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
-from streamweir.store.journal.journal import WriteHandle
+from streamweir.store.journal.handle import WriteHandle
 from streamweir.store.ledger.accounts import used_of
 from streamweir.store.ledger.writer import DECISION_S, Writer
 

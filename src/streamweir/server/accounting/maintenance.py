@@ -29,8 +29,8 @@ from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.accounting.request_row import row_of_open
 from streamweir.server.telemetry.log import logger
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.db.errors import Conflict
 from streamweir.store.journal.entries import Settle
 from streamweir.store.keys import changes as store_directory

@@ -15,7 +15,7 @@ from streamweir.policy.limit_request import LimitRequest
 from streamweir.policy.prices import Quote, Rates, cost_of
 from streamweir.policy.reserve import Need
 from streamweir.store.journal.entries import Hold
-from streamweir.store.journal.journal import WriteHandle
+from streamweir.store.journal.handle import WriteHandle
 from streamweir.store.ledger.writer import DECISION_S
 
 

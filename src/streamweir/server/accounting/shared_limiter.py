@@ -25,12 +25,13 @@ from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.server.accounting.limiter import LimitDecision, left_s, unavailable
-from streamweir.store.db.engine import Store, StoreUnavailable
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
-from streamweir.store.journal.journal import JournalUnavailable, WriteHandle
+from streamweir.store.journal.handle import JournalUnavailable, WriteHandle
 from streamweir.store.ledger.accounts import used_of
 from streamweir.store.ledger.writer import DECISION_S, Writer
-from streamweir.store.limits.shared import SharedLimits, SharedUnavailable
+from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.limits.shared import SharedLimits
 
 _MOST_ACCOUNTS = 10_000
 _BEATS = 4

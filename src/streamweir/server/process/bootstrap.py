@@ -33,19 +33,21 @@ from streamweir.server.process.background import background_tasks
 from streamweir.server.request.runtime import key_ring
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import AccountingReading
+from streamweir.store.db.base import Store, StoreError, StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import Store, StoreError, StoreUnavailable, first_line, open_store
+from streamweir.store.db.engine import first_line, open_store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.db.lock import DatabaseLock, lock_database
-from streamweir.store.journal.files import make_folder
-from streamweir.store.journal.journal import Journal, orphaned_journals
+from streamweir.store.journal.files import make_folder, orphaned_journals
+from streamweir.store.journal.journal import Journal
 from streamweir.store.keys.changes import changes_since, find_limited
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.sessions import ensure_admin_secret
 from streamweir.store.keys.workspaces import open_default_workspace
 from streamweir.store.ledger.accounts import HOUR_MS, latest_use
 from streamweir.store.ledger.writer import Writer
-from streamweir.store.limits.shared import SharedError, SharedLimits, open_shared
+from streamweir.store.limits.errors import SharedError
+from streamweir.store.limits.shared import SharedLimits, open_shared
 from streamweir.store.requests.content_queue import ContentQueue
 from streamweir.store.requests.instances import now_of, other_instances, retire
 

@@ -19,7 +19,8 @@ from streamweir.policy.route import TargetId
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.reservation import AttemptProgress, Reservation
 from streamweir.server.accounting.token_count import Vocabularies
-from streamweir.server.relay.relay import AttemptObserver, Relay
+from streamweir.server.relay.observer import AttemptObserver
+from streamweir.server.relay.relay import Relay
 
 
 class OutputAllowance:

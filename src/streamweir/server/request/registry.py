@@ -15,7 +15,7 @@ from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.message import Request, Response
-from streamweir.server.relay.relay import AttemptObserver
+from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.request.admission import Admission, read_facts
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler

@@ -29,10 +29,10 @@ from streamweir.server.accounting.reservation import Reservation, ReservationReq
 from streamweir.server.accounting.settlement import Ended
 from streamweir.server.accounting.token_count import Vocabularies, choose
 from streamweir.server.http import answers
-from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers, Request, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
-from streamweir.server.relay.relay import AttemptObserver, AttemptParts, Relay
+from streamweir.server.relay.observer import AttemptObserver
+from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt import (
     Candidates,
@@ -51,7 +51,7 @@ from streamweir.server.request.post_processing import content_of, count_pending
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
-from streamweir.store.journal.journal import JournalUnavailable
+from streamweir.store.journal.handle import JournalUnavailable
 
 _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
 """Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
@@ -144,7 +144,7 @@ class RequestHandler:
         self._response.on_gone = self._caller_gone
         try:
             await self._try_targets(await self._admit())
-        except Refusal as refusal:
+        except answers.Refusal as refusal:
             self._headers = refusal.headers
             self._refuse(refusal.error, Verdict.REJECTED)
             refusal.__traceback__ = None  # its frames would keep the whole request until cycles are collected
@@ -287,9 +287,9 @@ class RequestHandler:
         except JournalUnavailable:
             self._accounting.withdraw(self.reservation)
             self.reservation = None
-            raise Refusal(unavailable(), headers) from None
+            raise answers.Refusal(unavailable(), headers) from None
         except TimeoutError:
-            raise Refusal(unavailable(), headers) from None
+            raise answers.Refusal(unavailable(), headers) from None
         self.facts.admitted_s = time.monotonic() - self._request.arrived_s
         self._payment = OutputAllowance(
             self._accounting, self.reservation, self._observer, self._cut, self._request.arrived_s, self._vocabularies

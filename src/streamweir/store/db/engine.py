@@ -14,8 +14,6 @@ from streamweir.store.db import schema
 from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, wait_for_disk
 from streamweir.store.db.migrations import HEAD
 
-__all__ = ["Store", "StoreError", "StoreUnavailable", "first_line", "open_store", "sqlite_path"]
-
 _MIGRATION_S = 3600.0
 """Indexes of a log of many million rows are made anew; what is not done by then is undone, and is to be begun anew."""
 _OPEN_S = 10.0

@@ -16,20 +16,10 @@ from time import monotonic
 from typing import Any
 
 from streamweir.store.journal.entries import Entry, Progress, Refused
-from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment, make_folder, orphaned_journals
+from streamweir.store.journal.files import make_folder
 from streamweir.store.journal.frames import encode_frame
 from streamweir.store.journal.handle import Group, JournalUnavailable, State, WriteHandle
 from streamweir.store.journal.threads import Refusal, WriterThread
-
-__all__ = [
-    "Journal",
-    "JournalUnavailable",
-    "OrphanedJournal",
-    "OrphanedSegment",
-    "Tell",
-    "WriteHandle",
-    "orphaned_journals",
-]
 
 Tell = Callable[[str, dict[str, Any]], None]
 """What an operator should know: the name of a fact, and its details."""

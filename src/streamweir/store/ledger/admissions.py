@@ -22,8 +22,8 @@ from sqlalchemy import Connection, select
 
 from streamweir.policy.budget import workspace_account
 from streamweir.policy.limit_request import UNKNOWN, BudgetCharge
+from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import time_limit
-from streamweir.store.db.engine import StoreUnavailable
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.ledger import accounts as account

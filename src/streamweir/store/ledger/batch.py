@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry, Refused, Settle
 from streamweir.store.journal.files import make_folder
 from streamweir.store.journal.journal import Tell

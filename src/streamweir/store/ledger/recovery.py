@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from sqlalchemy import Connection
 
-from streamweir.store.db.engine import StoreUnavailable
+from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.journal.entries import Entry, Settle
 from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment
 from streamweir.store.journal.journal import Tell

@@ -16,11 +16,12 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.policy.limit_request import BudgetCharge
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import time_limit
-from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
-from streamweir.store.journal.handle import Group, State
-from streamweir.store.journal.journal import Journal, JournalUnavailable, OrphanedJournal, Tell, WriteHandle
+from streamweir.store.journal.files import OrphanedJournal
+from streamweir.store.journal.handle import Group, JournalUnavailable, State, WriteHandle
+from streamweir.store.journal.journal import Journal, Tell
 from streamweir.store.ledger import posting
 from streamweir.store.ledger.admissions import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
 from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, Quarantine, is_about_rows, reason_of, retry_s

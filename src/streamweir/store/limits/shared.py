@@ -34,8 +34,6 @@ from streamweir.store.limits.errors import SharedError, SharedUnavailable
 if TYPE_CHECKING:
     from streamweir.store.limits.valkey import Valkey
 
-__all__ = ["SharedError", "SharedLimits", "SharedUnavailable", "open_shared"]
-
 TIMEOUT_S = 0.05
 PAUSE_S = 60.0
 """It is left alone for so long when it has failed too often."""

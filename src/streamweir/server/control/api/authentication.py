@@ -23,7 +23,7 @@ from streamweir.server.control.api.context import Context
 from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
 from streamweir.server.request.admission import peer_of
-from streamweir.store.db.engine import StoreUnavailable
+from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.keys.sessions import Session, find_session, is_admin_secret, touch_session
 
 COOKIE = "streamweir"

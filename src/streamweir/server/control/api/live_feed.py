@@ -20,8 +20,8 @@ from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.server.http.pressure import come_back_s
+from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import Store, StoreUnavailable
 from streamweir.store.requests.live import LiveInstances, OpenRequest, count_open, open_of
 from streamweir.wire import jsonio, sse
 
