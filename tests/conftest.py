@@ -25,7 +25,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-settings.register_profile("test", max_examples=50, derandomize=True, deadline=None, database=None)
+settings.register_profile("test", max_examples=40, derandomize=True, deadline=None, database=None)
 settings.register_profile(
     "soak", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -3,7 +3,7 @@
 What a recording carries (`support.reading`) and what the output carries (`support.dialect_output`,
 which also holds it to the rules of docs/spec/dialects.md) are read with the standard json module and
 compared. Recordings that were edited by hand only have to come out without a crash. No case here
-depends on the name of a file. `make test` takes every fifth recording, `make soak` all.
+depends on the name of a file. `make test` takes every eighth recording, `make soak` all.
 """
 
 from collections.abc import Iterator

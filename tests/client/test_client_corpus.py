@@ -1,7 +1,7 @@
 """`parse` over every recorded stream of an OpenAI-shaped service, judged by a reading of the tests' own.
 
 What the recording carries is what the client has, piece by piece or at once; and one that lacks its end, or ends in an
-error, is never whole. `make test` takes every fifth, `make soak` all.
+error, is never whole. `make test` takes every eighth, `make soak` all.
 """
 
 import json

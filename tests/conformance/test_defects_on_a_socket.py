@@ -11,6 +11,7 @@ from support.checked import ask, found
 from support.defects import DEFECTS, Defect
 from support.dialect_rules import DIALECTS as FORMS
 from support.rightanswers import ASKED, MODEL
+from support.soak import part_of
 
 ONE = Bounds(requests=1, total_s=30.0)
 STREAMED = [
@@ -21,7 +22,7 @@ STREAMED = [
 """Those that answer a request like the first one of the plan."""
 
 
-@pytest.mark.parametrize("defect", STREAMED, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
+@pytest.mark.parametrize("defect", part_of(STREAMED, 3), ids=lambda defect: f"{defect.dialect}-{defect.rule}")
 async def test_a_spoiled_stream_is_found_out(defect: Defect) -> None:
     recording = defect.recording
 

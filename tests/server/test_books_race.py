@@ -68,7 +68,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str) -> None:
     count, database, has_valkey = VARIANTS[variant]
-    barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 2
+    barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 1
     with ExitStack() as stack:
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
         async with fleet(barrier.script, tmp_path, count=count, database=database, valkey=valkey) as ships:

@@ -86,6 +86,7 @@ def facts_of(meter: Meter) -> dict[str, Any]:
     return {**facts, "delivered": meter.record.delivered.getvalue(), "reasoned": meter.record.reasoned.getvalue()}
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dialect", ["openai", "opentoken"])
 @pytest.mark.parametrize(("kind", "body"), ANSWERS.values(), ids=ANSWERS)
 async def test_it_comes_out_the_same(kind: str, body: bytes, dialect: str) -> None:
