@@ -32,8 +32,9 @@ SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell 
 PURE := $(addprefix tests/,core wire providers frontends pipeline policy test_fixtures.py) \
 	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py)) \
 	$(addprefix tests/conformance/test_,rules.py own_output.py reading.py judge.py report.py)
-# The others wait for databases and processes for a part of the time: two for each core and one more, eight at most.
-WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) + 1 )); echo $$(( n > 8 ? 8 : n )))
+# The others wait for databases and processes for a part of the time: two for each core, eight at most. Five were not
+# faster on two cores.
+WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
 # What else `make check` does while it waits for the types.
 BESIDE := true
 FUZZ_COUNT ?= 1000000

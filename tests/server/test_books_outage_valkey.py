@@ -172,7 +172,9 @@ async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str)
             await is_left_alone(ships, other)
             assert await ask_all(ships, by_requests, 10) == {200: 2 * 3, 429: 14}
             served = (await ask_all(ships, by_tokens, 10))[200]
-            assert 2 <= served <= 7, "what is settled for less gives room to another"
+            share, held, used = 7 * (PROMPT + TOKENS) // 2, PROMPT + TOKENS, sum(USED)
+            most = 2 * (1 + (share - held) // used)  # what is settled for less gives room to another
+            assert 2 <= served <= most
             assert all(is_degraded(gate) for gate in ships.gates)
             heal(valkey)
             await is_asked_again(ships)
