@@ -4,9 +4,8 @@ None of it is the operator's to choose: each number is a promise that is made el
 for a reservation, a key that nobody could look up is good for a minute, a dead process is noticed within one), and
 some hang together. A test may use shorter or longer ones.
 
-How often the progress of open requests is written down while the database does not take it.
-
-Of a request only the latest progress matters, but the journal keeps every entry until the database has it: one a
+`ProgressInterval` says how often the progress of open requests is written while the database does not take it. Of a
+request only the latest progress matters, but the journal keeps every entry until the database has it: one a
 second, for as long as the database is away, would fill the room that requests need. So the entries come further and
 further apart while the first of them still waits: their number grows as the logarithm of the outage. Of the room of
 the journal they never take the last half.

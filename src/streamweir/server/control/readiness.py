@@ -35,7 +35,7 @@ class Readiness:
 
     def set(self, part: str, reason: str | None) -> None:
         """None: nothing is wrong with it, or not any more."""
-        reasons = {**dict(self._reasons)}
+        reasons = dict(self._reasons)
         reasons.pop(part, None)
         if reason is not None:
             reasons[part] = reason

@@ -7,11 +7,10 @@ very small ones is refused: to read it takes far longer than to send it. Chunk e
 are dropped; trailers that would change how the message is framed, routed or judged are refused, like
 everything else that RFC 9112 leaves to taste.
 
-How many chunks of request bodies are parsed in one turn of the event loop, over all connections.
-
-A body may have `FEW` of them parsed whenever its connection has its turn, so that none waits for others.
-What is more comes out of a budget that all share and that is renewed once a turn: however many callers
-send small chunks at the same time, the loop is back after a few milliseconds.
+`ReadBudget` limits how many chunks are parsed in one turn of the event loop, over all connections. A body may have
+`FEW` of them parsed whenever its connection has its turn, so that none waits for others. What is more comes out of a
+budget that all share and that is renewed once a turn: however many callers send small chunks at the same time, the loop
+is back after a few milliseconds.
 """
 
 import asyncio

@@ -6,10 +6,8 @@ the most is ended with an error frame (`CUT`). No stream is cut for what request
 nothing of that back, and they have a limit of their own (`server.http.body_memory`). Control routes are always
 answered. What is decided here is pure; how much memory there is, is read at the bottom.
 
-How late the event loop is: a timer that measures itself.
-
-Whatever holds up the loop holds up every stream of the process, and this timer. One callback every quarter of a
-second, no task. Knows neither who held it up nor who reads the figures.
+How late the event loop is, is measured by a timer: whatever holds up the loop holds up every stream of the process, and
+this timer. It is one callback every quarter of a second, and no task.
 """
 
 import asyncio

@@ -4,10 +4,8 @@ Everything that can be wrong is found before the first request: the configuratio
 the address. What is said here is for a person at a terminal; the log has its own place and form.
 The same `build` serves a process that is alone and a worker of several.
 
-The development key of a server that was given no keys: made once, kept in its data folder.
-
-It is an entry of `[[keys]]` in every respect but that nobody had to write it. Only a server on
-loopback gets one (`config.check`).
+A server that was given no keys gets a development key: made once, kept in its data folder. It is an entry of `[[keys]]`
+in every respect but that nobody had to write it. Only a server on loopback gets one (`config.check`).
 """
 
 import asyncio

@@ -5,15 +5,10 @@ A reload makes a new `RuntimeConfig` beside the old one; a request keeps the one
 are closed as soon as their last call is over. Health of targets and what is known of refusals
 outlive a reload.
 
-`RoutePrices` has the prices of a route: the quote, and its text, which the hold stores.
-
-Asked for every request, so what was made for a route is kept for as long as no price can change.
-Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
-
-`ModelLimitsTable` has how much the models of a route read and write at the most, for reservations.
-
-Asked for every request whose money is limited, so it is made once for a route and kept for as long as the
-price table is the same. Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
+`RoutePrices` has the prices of a route: the quote, and its text, which the reservation stores. `ModelLimitsTable` has
+how much the models of a route read and write at the most, for reservations. Both are asked for nearly every request, so
+what was made for a route is kept for as long as the prices are the same. Callers choose names of routes
+(`{provider}/{anything}`): what is kept is bounded.
 """
 
 import re

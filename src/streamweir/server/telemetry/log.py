@@ -8,9 +8,8 @@ terminal, JSON lines anywhere else. Until `configure_log` is called, events go n
 
 The standard library's logging (asyncio's own words) and exceptions that nobody caught come here too.
 
-A log event as a line for people: short, the same order always, coloured where a terminal shows it.
-
-Takes an event that is already clean (`server.telemetry.log`): nothing here hides, cuts or escapes.
+For people a log event is one short line, always in the same order, coloured where a terminal shows it. What writes that
+line takes an event that is already clean: it hides, cuts and escapes nothing.
 """
 
 import asyncio

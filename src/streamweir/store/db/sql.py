@@ -5,7 +5,7 @@ rows are tuples in the order of its parameters and go to the driver as they are.
 SQLAlchemy does per row (10 us for a row of the request log, where SQLite itself takes 8), so values
 must be what both drivers take: str, int, bool, bytes, None. Of tables and money nothing is known here.
 
-An insert that may find its row there already, on either database: the one place that asks which it is.
+`upsert` is an insert that may find its row there already. It is the one place that asks which database it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
