@@ -16,7 +16,7 @@ from streamweir.frontends.chat.table import DIALECTS
 from streamweir.server.control.api.operation import Nothing, Operation, read_body
 from streamweir.server.control.api.playground import MOST_KEYS, PlayedChat, read_played
 from streamweir.server.control.routing import Access
-from streamweir.server.request.parsing import LARGEST_ON_LOOP
+from streamweir.server.request.body_parsing import LARGEST_ON_LOOP
 from streamweir.store.keys import audit
 from support.api import Api, Role, api_on, bearer
 from support.stores import each_database

@@ -24,7 +24,7 @@ ALLOWED = {
     "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetched", "update"},  # the day of a price list
     "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
-    "server/request/attempt.py": {"_now"},  # `created`
+    "server/request/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
     "server/telemetry/log.py": {"_date", "_word_dropped", "log_request"},
     "server/request/playground.py": {"admit", "_take"},  # whether a key has expired

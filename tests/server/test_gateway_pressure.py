@@ -131,7 +131,7 @@ def hold_parsing(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list
             assert go_on.wait(10)
         return decode_body(body)
 
-    monkeypatch.setattr("streamweir.server.request.parsing.decode_body", decode_held)
+    monkeypatch.setattr("streamweir.server.request.body_parsing.decode_body", decode_held)
     return go_on, threads
 
 

@@ -59,7 +59,7 @@ from streamweir.server.request.admission import (
     find,
     may_read_metrics,
 )
-from streamweir.server.request.early_end import EarlyResponses
+from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.key_wait import KeyWaits
 from streamweir.server.request.models import list_models, show_model
 from streamweir.server.request.overload import Overload

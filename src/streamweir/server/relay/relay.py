@@ -26,6 +26,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.providers.base import Provider, UpstreamRequest
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer
+from streamweir.server.relay.chunk_gaps import BOUNDS_S, no_gaps, read_gaps
 from streamweir.server.relay.deadlines import (
     MOST_BYTES,
     AttemptSnapshot,
@@ -38,7 +39,6 @@ from streamweir.server.relay.downstream import Downstream, Output
 from streamweir.server.relay.large_answer import read_large
 from streamweir.server.relay.observer import AttemptObserver as AttemptObserver
 from streamweir.server.relay.states import TABLE, Action, Input, State, UnexpectedInput
-from streamweir.server.relay.timing import BOUNDS_S, no_gaps, read_gaps
 from streamweir.server.relay.upstream import AttemptUpstream
 from streamweir.server.telemetry.record import Gaps, RequestRecord
 from streamweir.server.telemetry.timeline import Timeline

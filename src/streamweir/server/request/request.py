@@ -2,9 +2,9 @@
 
 One task per request does everything that waits: parsing a large body, the reservation, a retry, the attempt. The
 bytes of an answer flow in `server.relay.relay`. No upstream is called before the reservation is written to the
-journal. Another attempt (`server.request.attempt.Candidates`) is made only while nothing has been sent to the caller
-(`Relay.failure`). However the request ends, its record is completed exactly once; `server.accounting.settlement` does
-the rest.
+journal. Another attempt (`server.request.attempt_setup.Candidates`) is made only while nothing has been sent to the
+caller (`Relay.failure`). However the request ends, its record is completed exactly once;
+`server.accounting.settlement` does the rest.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.server.request.allowance import OutputAllowance
-from streamweir.server.request.attempt import (
+from streamweir.server.request.attempt_setup import (
     Candidates,
     build_request,
     estimate_prompt,
@@ -45,11 +45,11 @@ from streamweir.server.request.attempt import (
     read_idempotency,
     timing_of,
 )
+from streamweir.server.request.body_parsing import LARGEST_ON_LOOP, read_chat
 from streamweir.server.request.overload import OpeningSlot
-from streamweir.server.request.parsing import LARGEST_ON_LOOP, read_chat
-from streamweir.server.request.post_processing import content_of, count_pending
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.settlement_jobs import content_of, count_pending
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable
 

@@ -14,7 +14,7 @@ from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, choose
-from streamweir.server.request.attempt import choices_of
+from streamweir.server.request.attempt_setup import choices_of
 from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
 
 _WORTH_COUNTING = 4096

@@ -31,7 +31,7 @@ from streamweir.server.control.routing import (
 )
 from streamweir.server.http.asgi import Taker
 from streamweir.server.http.message import Headers, Request
-from streamweir.server.request.parsing import LARGEST_ON_LOOP
+from streamweir.server.request.body_parsing import LARGEST_ON_LOOP
 from streamweir.wire.jsonio import decode_body
 
 S = TypeVar("S", bound=Struct)

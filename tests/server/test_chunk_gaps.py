@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from streamweir.server.relay.chunk_gaps import BOUNDS_S, no_gaps, read_gaps
 from streamweir.server.relay.relay import Relay
-from streamweir.server.relay.timing import BOUNDS_S, no_gaps, read_gaps
 from streamweir.server.telemetry.record import Gaps
 from support.answers import openai_frames
 from support.attempt import attempt
