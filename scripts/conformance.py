@@ -19,7 +19,7 @@ from typing import Any
 
 from streamweir.conformance import Asked, Outcome, Recording, Rule, check, nearest
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
-from streamweir.conformance.reading import Reading
+from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.table import DIALECTS
 

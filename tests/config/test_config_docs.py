@@ -13,7 +13,7 @@ from streamweir.config.check import kinds
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Provider
-from streamweir.config.shape import default_of, describe, field_of
+from streamweir.config.schema import default_of, describe, field_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamweir.conformance.ask import Bounds
-from streamweir.conformance.examine import examine
+from streamweir.conformance.evaluate_session import examine
+from streamweir.conformance.probe import Bounds
 from streamweir.conformance.recording import Kind
 from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, Asked, BrokenEndpoint, Play

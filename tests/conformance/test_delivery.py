@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamweir.conformance.endpoint.line import RULES
-from streamweir.conformance.judge import apply
+from streamweir.conformance.endpoint.delivery import RULES
+from streamweir.conformance.evaluate import apply
 from streamweir.conformance.plan import ProbeRequest
 from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession
 from streamweir.conformance.recording import Asked, Piece, Recording

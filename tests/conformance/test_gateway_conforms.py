@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from streamweir.conformance.examine import nearest_to
+from streamweir.conformance.evaluate_session import nearest_to
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.upstream.local import LocalAddress, LocalUpstream
 from support.checked import ask, assert_conforms, checked

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from streamweir.conformance import Outcome, Recording, check, nearest
-from streamweir.conformance.judge import Report
+from streamweir.conformance.evaluate import Report
 from streamweir.conformance.report import badge, document, draw, escaped, exit_status, junit, lines, place
 from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamweir.conformance import Asked, Outcome, Recording, Rule, check
-from streamweir.conformance.reading import Reading
+from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right

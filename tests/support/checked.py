@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from streamweir.conformance.ask import Bounds, find_endpoint, interview
-from streamweir.conformance.examine import examine
-from streamweir.conformance.judge import Report
+from streamweir.conformance.evaluate import Report
+from streamweir.conformance.evaluate_session import examine
+from streamweir.conformance.probe import Bounds, find_endpoint, interview
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.table import DIALECTS

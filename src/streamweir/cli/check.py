@@ -121,12 +121,12 @@ def _check_endpoint(
     target: str, model: str | None, dialect: Dialect | None, key: str | None, requests: int, timeout_s: float
 ) -> tuple[Report, Nearest | None, dict[str, Any]]:
     try:
-        from streamweir.conformance.ask import Bounds, WrongAddress, find_endpoint, interview
+        from streamweir.conformance.probe import Bounds, WrongAddress, find_endpoint, interview
     except ModuleNotFoundError as missing:
         if missing.name != "httpx2":
             raise
         raise NotChecked("to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'") from None
-    from streamweir.conformance.examine import examine, nearest_to
+    from streamweir.conformance.evaluate_session import examine, nearest_to
 
     if model is None:
         raise click.UsageError("checking an endpoint needs a model: add --model")

@@ -113,7 +113,7 @@ def _store_url(config_file: Path | None) -> str:
     from streamweir.config.error import raise_all
     from streamweir.config.load import load_config
     from streamweir.config.model import Config
-    from streamweir.config.shape import Reader
+    from streamweir.config.schema import Reader
 
     if config_file is None:
         return Config().store.url

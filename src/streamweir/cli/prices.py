@@ -162,7 +162,7 @@ def _config(file: Path | None) -> "Config":
     from streamweir.config.error import ConfigError, raise_all
     from streamweir.config.load import load_config
     from streamweir.config.model import Config
-    from streamweir.config.shape import Reader
+    from streamweir.config.schema import Reader
 
     if file is None:
         return Config()

@@ -20,8 +20,8 @@ from streamweir.config.address import (
     split_listen,
 )
 from streamweir.config.error import Complaint, ConfigError, entry, member
-from streamweir.config.guess import SHORTEST, is_easy_to_guess
 from streamweir.config.model import Config, Key, Model, Provider, Server
+from streamweir.config.weak_key import SHORTEST, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import LONGEST_NAME

@@ -18,7 +18,7 @@ from msgspec import structs
 from streamweir.config.check import check, check_listen
 from streamweir.config.error import Complaint, ConfigError, member, raise_all
 from streamweir.config.model import Config, ProviderTimeouts
-from streamweir.config.shape import Reader
+from streamweir.config.schema import Reader
 
 __all__ = ["ConfigError", "load_config"]
 

@@ -14,8 +14,8 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from streamweir.config.error import entry, member
 from streamweir.config.model import Config
+from streamweir.config.schema import default_of, field_of
 from streamweir.config.secret import MASK, masked, masked_url, secrets_of
-from streamweir.config.shape import default_of, field_of
 
 _ADDRESSES = frozenset({"proxy", "url"})
 

@@ -1,6 +1,6 @@
 """What an endpoint answered to the requests of a plan, as rules look at it: by name, read, never guessed.
 
-An `ProbeSession` is made by `conformance.ask` and is a value from then on. A question that was not put, or got no
+An `ProbeSession` is made by `conformance.probe` and is a value from then on. A question that was not put, or got no
 answer, has a reason, and a rule that would need the answer is skipped with that reason. It knows neither
 sockets nor dialects.
 """
@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from streamweir.conformance.parsed_answer import Frame, Json, Reading, is_count, read, read_json
 from streamweir.conformance.plan import ProbeRequest
-from streamweir.conformance.reading import Frame, Json, Reading, is_count, read, read_json
 from streamweir.conformance.recording import Exchange, Kind, Recording
 
 _BESIDE_THE_POINT = frozenset({"wrong-method", "elsewhere"})

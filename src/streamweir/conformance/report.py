@@ -7,7 +7,7 @@ obeys it. Nothing here prints or opens a file.
 import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Any
 
-from streamweir.conformance.judge import Nearest, Report
+from streamweir.conformance.evaluate import Nearest, Report
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Verdict
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ the provider has the name by which callers know its models.
 
 from typing import Any
 
-from streamweir.config.litellm import reason
+from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.provider import Providers
 from streamweir.config.litellm.route import Deployment, put_in_order
 from streamweir.config.litellm.tree import Branch, number_of
@@ -68,7 +68,7 @@ class Deployments:
             self.groups.setdefault(name, []).append(deployment)
         elif (name, own) != (f"{provider}/*", "*"):
             entry.notes.ask(entry.where, f"callers name its models as {provider}/MODEL")
-        for branch, reasons in ((params, reason.DEPLOYMENT), (info, reason.MODEL_INFO), (entry, {})):
+        for branch, reasons in ((params, unsupported.DEPLOYMENT), (info, unsupported.MODEL_INFO), (entry, {})):
             branch.leave(reasons)
 
     def _add_credential(self, params: Branch) -> None:

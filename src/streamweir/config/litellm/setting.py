@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamweir.config.error import entry, member
-from streamweir.config.guess import SHORTEST
-from streamweir.config.litellm import reason
+from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.tree import Branch, Notes
 from streamweir.config.litellm.value import take_bytes, take_days, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
+from streamweir.config.weak_key import SHORTEST
 
 Table = tuple[str, dict[str, Any]]
 Named = tuple[str, str]
@@ -38,9 +38,9 @@ class Settings:
         for name in ("drop_params", "turn_off_message_logging"):
             if self._litellm.peek(name) is True:
                 self._litellm.take(name)  # as it is here anyway
-        self._litellm.leave(reason.LITELLM)
-        self._router.leave(reason.ROUTER)
-        self._general.leave(reason.GENERAL)
+        self._litellm.leave(unsupported.LITELLM)
+        self._router.leave(unsupported.ROUTER)
+        self._general.leave(unsupported.GENERAL)
 
     def tables(self, models: Mapping[str, object]) -> list[Table]:
         """Those before the providers. `models`: the names that can be asked for."""

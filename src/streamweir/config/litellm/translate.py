@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from streamweir.config.litellm import reason
+from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.deployment import Deployments
 from streamweir.config.litellm.route import strategy_of, write_model
 from streamweir.config.litellm.setting import Settings, Table, models_of
@@ -38,7 +38,7 @@ def translate(tree: object) -> Translation:
             notes.ask(environment.at(name), f"set {name} in the environment")
         else:
             notes.lose(environment.at(name), "nothing here uses it")
-    top.leave(reason.TOP)
+    top.leave(unsupported.TOP)
     return Translation(toml, notes.lost, notes.due, used)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule, Violation
-from streamweir.conformance.rules.chapter import shown
+from streamweir.conformance.rules.group import shown
 from streamweir.frontends.chat.dialect import Dialect
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")

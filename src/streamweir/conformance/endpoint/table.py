@@ -1,7 +1,7 @@
 """All rules over an interview, in the order in which a report shows them."""
 
-from streamweir.conformance.endpoint import asked, buffered, line, refused
+from streamweir.conformance.endpoint import buffered, delivery, parameters, refusals
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule
 
-RULES: tuple[Rule[ProbeSession], ...] = (*refused.RULES, *asked.RULES, *buffered.RULES, *line.RULES)
+RULES: tuple[Rule[ProbeSession], ...] = (*refusals.RULES, *parameters.RULES, *buffered.RULES, *delivery.RULES)

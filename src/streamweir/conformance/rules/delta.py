@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamweir.conformance.reading import Reading, choices_of
+from streamweir.conformance.parsed_answer import Reading, choices_of
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, at, shown, words
+from streamweir.conformance.rules.group import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
 DELTA = Chapter("delta")

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamweir.conformance.reading import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, at, shown, words
+from streamweir.conformance.rules.group import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
 ERROR = Chapter("error")

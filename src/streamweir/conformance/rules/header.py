@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from streamweir.conformance.reading import Reading
+from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, shown
+from streamweir.conformance.rules.group import Chapter, shown
 from streamweir.frontends.chat.dialect import Dialect
 
 HEADER = Chapter("header", kind=None)

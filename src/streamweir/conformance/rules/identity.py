@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from streamweir.conformance.reading import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, Reading
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, at, shown
+from streamweir.conformance.rules.group import Chapter, at, shown
 from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule
 
 IDENTITY = Chapter("identity")

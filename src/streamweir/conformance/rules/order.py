@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from streamweir.conformance.reading import Frame, Part, Reading, choices_of
+from streamweir.conformance.parsed_answer import Frame, Part, Reading, choices_of
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, at, shown, words
+from streamweir.conformance.rules.group import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
 ORDER = Chapter("order")

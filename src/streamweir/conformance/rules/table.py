@@ -1,6 +1,6 @@
 """All rules over one recorded answer, in the order in which a report shows them."""
 
-from streamweir.conformance.reading import Reading
+from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.delta import DELTA
 from streamweir.conformance.rules.error import ERROR, FAILURE

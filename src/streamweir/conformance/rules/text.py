@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from streamweir.conformance.reading import Part, Reading, choices_of
+from streamweir.conformance.parsed_answer import Part, Reading, choices_of
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, Needs, at, shown, words
+from streamweir.conformance.rules.group import Chapter, Needs, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect
 
 REASONING = Chapter("reasoning")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamweir.conformance.reading import Frame, Reading, choices_of, is_count
+from streamweir.conformance.parsed_answer import Frame, Reading, choices_of, is_count
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, at, shown, words
+from streamweir.conformance.rules.group import Chapter, at, shown, words
 from streamweir.frontends.chat.dialect import Dialect, UsageRule
 
 USAGE = Chapter("usage")

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamweir.conformance.reading import Reading, is_count, read_json
+from streamweir.conformance.parsed_answer import Reading, is_count, read_json
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.chapter import Chapter, shown, words
+from streamweir.conformance.rules.group import Chapter, shown, words
 from streamweir.conformance.rules.identity import id_form, id_words
 from streamweir.conformance.rules.usage import COUNTS, sums_differ
 from streamweir.frontends.chat.dialect import Dialect

@@ -29,10 +29,10 @@ from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
 from streamweir.config.error import ConfigError, member
-from streamweir.config.guess import SHORTEST
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Key, Tls
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.weak_key import SHORTEST
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.process import lifecycle

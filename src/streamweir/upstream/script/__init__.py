@@ -1,8 +1,8 @@
 """What the simulator plays, without a loop or a clock: a request's bytes in, timed steps out.
 
 `table` finds the script that the model's name asks for (`parameter` reads what follows the `?`) and
-plays it; `answer` is what a script says, with `sample` for arguments and JSON; `speech` cuts that
-into deltas and counts it; `chunk` writes it as OpenAI does; `scene` is what then goes right or
+plays it; `answer` is what a script says, with `sample` for arguments and JSON; `deltas` cuts that
+into deltas and counts it; `chunk` writes it as OpenAI does; `delivery` is what then goes right or
 wrong on the wire; a `step` is one thing that is done, and when. `upstream.sim` carries it out.
 """
 

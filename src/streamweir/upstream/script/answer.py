@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from streamweir.core.request import ChatRequest, Function, Message, TextPart
 from streamweir.frontends.chat.dialect import call_id
+from streamweir.upstream.script.deltas import Call, Part, tokens_of
 from streamweir.upstream.script.parameter import Options
 from streamweir.upstream.script.sample import sample
-from streamweir.upstream.script.speech import Call, Part, tokens_of
 from streamweir.wire import jsonio
 
 _HELLO = "Hello! I am the simulator of Streamweir: every word of mine is scripted."

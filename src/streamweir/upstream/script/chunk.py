@@ -7,7 +7,7 @@ parameter: by it the writer also does what other vendors do. Knows nothing of wh
 
 from typing import Any
 
-from streamweir.upstream.script.speech import TokenTally
+from streamweir.upstream.script.deltas import TokenTally
 from streamweir.wire import jsonio
 from streamweir.wire.sse import write_frame
 

@@ -12,18 +12,18 @@ from msgspec import Struct
 from streamweir.core.errors import CallerError
 from streamweir.core.request import RequestRules, read_request
 from streamweir.frontends.chat.dialect import IdForm
-from streamweir.upstream.script import answer, scene
+from streamweir.upstream.script import answer, delivery
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
+from streamweir.upstream.script.delivery import Performance, ScriptedAnswer
+from streamweir.upstream.script.deltas import TokenTally, count_tokens
 from streamweir.upstream.script.parameter import read_options, refused, shown
-from streamweir.upstream.script.scene import Performance, ScriptedAnswer
-from streamweir.upstream.script.speech import TokenTally, count_tokens
 from streamweir.upstream.script.step import END, Head, Step, What, timed
 from streamweir.wire import jsonio
 
 
 class Script(Struct, frozen=True, kw_only=True):
     says: answer.Answer = answer.lorem
-    performs: Performance = scene.complete
+    performs: Performance = delivery.complete
     takes: tuple[str, ...] = ()
     """Its own parameters, besides `parameter.COMMON`."""
     defaults: dict[str, Any] = {}
@@ -38,16 +38,16 @@ SCRIPTS: dict[str, Script] = {
     "reasoning": Script(says=answer.reasoning),
     "refusal": Script(says=answer.refusal),
     "json": Script(says=answer.json),
-    "error": Script(performs=scene.error, takes=("status", "code", "retry_after", "at")),
-    "cut": Script(performs=scene.cut, takes=("at", "how"), defaults={"at": 3}),
-    "stall": Script(performs=scene.stall, takes=("at",), defaults={"at": 3}),
+    "error": Script(performs=delivery.error, takes=("status", "code", "retry_after", "at")),
+    "cut": Script(performs=delivery.cut, takes=("at", "how"), defaults={"at": 3}),
+    "stall": Script(performs=delivery.stall, takes=("at",), defaults={"at": 3}),
     "slow-start": Script(says=answer.hello, defaults={"first_ms": 3000}),
-    "empty": Script(performs=scene.empty),
-    "html": Script(performs=scene.html),
-    "redirect": Script(performs=scene.redirect),
-    "garbage": Script(performs=scene.garbage, takes=("at",), defaults={"at": 3}),
-    "huge-frame": Script(performs=scene.huge_frame, takes=("at", "bytes"), defaults={"at": 3}),
-    "endless": Script(says=answer.endless, performs=scene.endless, defaults={"pace_ms": 10}, is_endless=True),
+    "empty": Script(performs=delivery.empty),
+    "html": Script(performs=delivery.html),
+    "redirect": Script(performs=delivery.redirect),
+    "garbage": Script(performs=delivery.garbage, takes=("at",), defaults={"at": 3}),
+    "huge-frame": Script(performs=delivery.huge_frame, takes=("at", "bytes"), defaults={"at": 3}),
+    "endless": Script(says=answer.endless, performs=delivery.endless, defaults={"pace_ms": 10}, is_endless=True),
 }
 
 MODELS = ("hello", "echo", "lorem", "tools", "reasoning", "refusal", "json")

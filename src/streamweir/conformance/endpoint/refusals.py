@@ -12,7 +12,7 @@ from msgspec import Struct
 from streamweir.conformance.probe_session import ProbeSession, why_passing
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
-from streamweir.conformance.rules.chapter import shown
+from streamweir.conformance.rules.group import shown
 from streamweir.core.errors import CallerError
 from streamweir.frontends.chat.dialect import Dialect, ErrorWords
 from streamweir.frontends.chat.errors import words_of

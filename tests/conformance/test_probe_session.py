@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.conformance.examine import examine, nearest_to
+from streamweir.conformance.evaluate_session import examine, nearest_to
+from streamweir.conformance.parsed_answer import read
 from streamweir.conformance.plan import ProbeRequest, RequestOptions, plan
 from streamweir.conformance.probe_session import AnswerContent, ObservedExchange, ProbeSession, said
-from streamweir.conformance.reading import read
 from streamweir.conformance.recording import Asked, Piece, Recording
 from support import rightanswers as right
 

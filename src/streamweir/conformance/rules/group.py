@@ -6,7 +6,7 @@ breach out of the place where it stands.
 
 from collections.abc import Callable, Iterator
 
-from streamweir.conformance.reading import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, Reading
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.frontends.chat.dialect import Dialect

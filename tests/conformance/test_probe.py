@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streamweir.conformance.ask import Bounds, WrongAddress, find_endpoint
 from streamweir.conformance.plan import RequestOptions, plan
+from streamweir.conformance.probe import Bounds, WrongAddress, find_endpoint
 from streamweir.conformance.probe_session import Loss
 from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play
 from support.checked import ask

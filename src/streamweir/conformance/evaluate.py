@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from streamweir.conformance.reading import Reading, read
+from streamweir.conformance.parsed_answer import Reading, read
 from streamweir.conformance.recording import Recording
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES

@@ -3,7 +3,7 @@
 import pytest
 
 from streamweir.conformance import Outcome, Recording, check, nearest
-from streamweir.conformance.judge import MOST_FINDINGS
+from streamweir.conformance.evaluate import MOST_FINDINGS
 from streamweir.conformance.report import badge, nearest_line
 from streamweir.frontends.chat.table import DIALECTS
 from support import rightanswers as right

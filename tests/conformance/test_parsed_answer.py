@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamweir.conformance import Asked, Recording, check, nearest
-from streamweir.conformance.reading import read, read_json
+from streamweir.conformance.parsed_answer import read, read_json
 from streamweir.conformance.recording import Kind, Piece
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.wire.sse import Splitter

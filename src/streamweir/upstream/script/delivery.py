@@ -15,8 +15,8 @@ from streamweir.core.errors import UpstreamError
 from streamweir.core.request import ChatRequest
 from streamweir.upstream.script.answer import Answer, ChoiceInput
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
+from streamweir.upstream.script.deltas import MOST_TOKENS, ChunkContent, TokenTally, fold, say
 from streamweir.upstream.script.parameter import Options
-from streamweir.upstream.script.speech import MOST_TOKENS, ChunkContent, TokenTally, fold, say
 from streamweir.upstream.script.step import END, Head, What
 from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, write_frame

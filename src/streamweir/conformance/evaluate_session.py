@@ -1,7 +1,7 @@
 """An interview judged: every rule for one answer over all its answers, then the rules over all of them together."""
 
 from streamweir.conformance.endpoint.table import RULES
-from streamweir.conformance.judge import Distance, Nearest, Report, apply, judge
+from streamweir.conformance.evaluate import Distance, Nearest, Report, apply, judge
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.dialect import Dialect

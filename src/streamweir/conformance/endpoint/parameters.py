@@ -10,7 +10,7 @@ from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
 from streamweir.conformance.probe_session import ProbeSession, why_passing
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
-from streamweir.conformance.rules.chapter import shown
+from streamweir.conformance.rules.group import shown
 from streamweir.core.events import FinishReason
 from streamweir.frontends.chat.dialect import Dialect
 

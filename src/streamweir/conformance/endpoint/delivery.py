@@ -11,7 +11,7 @@ from streamweir.conformance.plan import ORIGIN
 from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession, arrival_s, text_frames
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
-from streamweir.conformance.rules.chapter import shown
+from streamweir.conformance.rules.group import shown
 from streamweir.frontends.chat.dialect import Dialect
 
 SHORTEST_S = 0.25
