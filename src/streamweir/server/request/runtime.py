@@ -32,9 +32,9 @@ from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Quote, Rates, encode_quote, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.refusal import Refusals
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
+from streamweir.policy.stream_options import Refusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.outputs import longest_answer

@@ -33,8 +33,8 @@ from streamweir.store.db.tables import SUMS, TTFT, ledger, open_requests, reques
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Settle
 from streamweir.store.ledger import accounts
 from streamweir.store.ledger.accounts import HOUR_MS
+from streamweir.store.ledger.plain_text import with_plain_text
 from streamweir.store.ledger.rows import RowBatch, Rows
-from streamweir.store.ledger.text import with_plain_text
 
 
 class RequestState(Struct):

@@ -292,7 +292,7 @@ async def test_the_keys_of_a_workspace_share_its_credit(tmp_path: Path) -> None:
 
 
 async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_path: Path) -> None:
-    """C27, in one process; `test_books_race` has the others."""
+    """C27, in one process; `test_accounting_race` has the others."""
     go_on = asyncio.Event()
     async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as desk:
         secret = await desk.new_key(budget_nano=3 * HELD)

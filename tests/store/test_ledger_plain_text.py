@@ -14,8 +14,8 @@ from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.db.tables import ledger, open_requests, requests, usage_hours
 from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Settle, plain
 from streamweir.store.ledger.accounts import balance_of, credit, used_of
+from streamweir.store.ledger.plain_text import INDEXED
 from streamweir.store.ledger.posting import apply
-from streamweir.store.ledger.text import INDEXED
 from streamweir.store.requests.instances import beat
 from streamweir.store.requests.live import cancel, open_of
 from support.entries import NOW_MS, assert_sound, books_on, hold, open_ids, refused, row, settle

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
-from streamweir.policy.refusal import Refusals, is_refusal_of_stream_options
 from streamweir.policy.route import TargetId
+from streamweir.policy.stream_options import Refusals, is_refusal_of_stream_options
 from streamweir.providers.failure import read_error
 
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}
