@@ -15,8 +15,8 @@ from streamweir.core.errors import GatewayFault as Fault
 from streamweir.core.errors import UpstreamError as Upstream
 from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict, verdict_of_error
-from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule, UsageRule
-from streamweir.frontends.chat.errors import STREAM_CODES, stream_words_of, words_of
+from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule, UsageRule
+from streamweir.frontends.chat.errors import STREAM_CODES, error_fields, stream_error_fields
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.server.http.security_headers import SEAL
 
@@ -81,9 +81,9 @@ def codes_of(words: Iterator[str] | tuple[str, ...]) -> str:
 
 
 ID_FORMS = {
-    IdForm.CHATCMPL: "`chatcmpl-` and 29 of A-Z, a-z, 0-9; the upstream's own if it begins so",
-    IdForm.ILBS: "`ilbs_` and 24 of a-z, 0-9",
-    IdForm.STREAM_CHAT: "`stream:chat:` and a UUID (version 4)",
+    IdFormat.CHATCMPL: "`chatcmpl-` and 29 of A-Z, a-z, 0-9; the upstream's own if it begins so",
+    IdFormat.ILBS: "`ilbs_` and 24 of a-z, 0-9",
+    IdFormat.STREAM_CHAT: "`stream:chat:` and a UUID (version 4)",
 }
 REASONS = (
     FinishReason.STOP,
@@ -105,7 +105,7 @@ def details_of(dialect: Dialect) -> str:
 
 
 def stream_error_of(dialect: Dialect) -> str:
-    words = stream_words_of(error_of("upstream_stream_reset"), dialect)
+    words = stream_error_fields(error_of("upstream_stream_reset"), dialect)
     if words.code is None:
         return f"{code_of(words.type)}, no code"
     return f"{code_of(words.type)}, {'its own code' if words.code == 'upstream_stream_reset' else code_of(words.code)}"
@@ -116,14 +116,14 @@ def cells_of(dialect: Dialect) -> dict[str, str]:
     asked = dialect.request
     own_chunk, sent = "a chunk of its own, `choices: []`", "as the upstream sent it"
     return {
-        "D3": ID_FORMS[dialect.id_form],
+        "D3": ID_FORMS[dialect.id_format],
         "D4": code_of(dialect.chunk_object),
         "D5": "none" if dialect.whole_object is None else code_of(dialect.whole_object),
         "D6": "the time of each chunk" if dialect.created_per_chunk else "one value",
-        "D7": "the model that answered" if dialect.model is ModelRule.ANSWERED else "the id that was asked for",
+        "D7": "the model that answered" if dialect.model is ModelRule.REPORTED else "the id that was asked for",
         "D8": "none" if dialect.first_delta is None else compact(dialect.first_delta),
         "D9": compact(dialect.finish_delta),
-        "D10": codes_of(tuple(dialect.finish_words[reason] for reason in REASONS)),
+        "D10": codes_of(tuple(dialect.finish_reasons[reason] for reason in REASONS)),
         "D11": "always" if dialect.usage is UsageRule.ALWAYS else "when asked for",
         "D12": "yes" if dialect.null_usage else "no",
         "D13": "the finish chunk" if dialect.usage is UsageRule.ON_FINISH else own_chunk,
@@ -142,7 +142,7 @@ def cells_of(dialect: Dialect) -> dict[str, str]:
         "D26": "refused" if asked.checks_stream_options else "ignored",
         "D27": "required" if asked.model_required else "optional",
         "D28": "always streams" if asked.always_streams else "default false",
-        "D29": str(asked.most_choices),
+        "D29": str(asked.max_choices),
     }
 
 
@@ -163,7 +163,7 @@ def test_an_error_before_the_stream_has_the_words_of_its_row(id: str) -> None:
     _, _, codes, *cells = row_of("dialects.md", id)
     for code in re.findall(r"`(\w+)`", codes):
         for name, cell in zip(COLUMNS, [*cells, cells[0]], strict=True):
-            words = words_of(error_of(code), DIALECTS[name])
+            words = error_fields(error_of(code), DIALECTS[name])
             has_code = "code" in DIALECTS[name].error_members
             expected = f"{words.status} {words.type}" + (f" / {words.code or 'null'}" if has_code else "")
             assert cell.replace("its code", code) == expected, (code, name)
@@ -177,7 +177,7 @@ def test_a_code_is_in_one_row_of_the_errors_before_the_stream() -> None:
         for code in re.findall(r"`(\w+)`", row_of("dialects.md", id)[2])
     ]
     assert len(codes) == len(set(codes))
-    assert {code for code, facts in CODES.items() if facts.status == 400} <= set(codes)
+    assert {code for code, spec in CODES.items() if spec.status == 400} <= set(codes)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sse")), ids=lambda path: path.stem)
@@ -198,12 +198,12 @@ def test_the_table_of_codes_is_the_one_in_the_code() -> None:
     own_reasons = {"key_revoked", "budget_exceeded"}
     expected = {
         code_of(code): [
-            str(facts.status),
-            code_of(facts.type),
-            "yes" if facts.may_retry else "no",
+            str(spec.status),
+            code_of(spec.type),
+            "yes" if spec.may_retry else "no",
             "yes" if code in STREAM_CODES | GATEWAY_CODES.keys() | own_reasons else "no",
         ]
-        for code, facts in CODES.items()
+        for code, spec in CODES.items()
     }
     _, _, table = PAGES["failures.md"].partition("\n## Codes\n")
     shown = [row for row in rows_of("failures.md") if f"| {row[0]} | {row[1]} |" in table and len(row) == 5]
@@ -222,7 +222,7 @@ def test_a_failure_has_the_codes_statuses_and_verdicts_that_the_gateway_has(id: 
     for status, code in with_status:
         assert CODES[code].status == int(status), code
     for code in in_stream:
-        words = stream_words_of(error_of(code), DIALECTS["openai"])
+        words = stream_error_fields(error_of(code), DIALECTS["openai"])
         assert words.code == code, "no code of its own in a stream"
     codes = {code for _, code in with_status} | set(in_stream)
     verdicts = {word for word in re.findall(r"`([a-z_]+)`", record) if word in set(Verdict)}

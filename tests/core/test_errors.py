@@ -83,8 +83,7 @@ FROZEN = """
 def test_codes_are_frozen() -> None:
     """A client may depend on any of these. A new code is a new row; a changed row breaks somebody."""
     rows = [
-        f"{facts.status} {facts.type:22} {'retry' if facts.may_retry else 'final'}  {code}"
-        for code, facts in CODES.items()
+        f"{spec.status} {spec.type:22} {'retry' if spec.may_retry else 'final'}  {code}" for code, spec in CODES.items()
     ]
     assert rows == FROZEN.split("\n")[1:-1]
 
@@ -111,7 +110,7 @@ def test_an_error_is_a_value(error: StreamweirError, status: int) -> None:
     )
     assert error == same
     assert hash(error) == hash(same)
-    assert error.facts.status == status
+    assert error.spec.status == status
     assert error != type(error)(error.code, "another")
     assert error != "m"
 

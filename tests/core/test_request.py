@@ -43,7 +43,7 @@ def body_of(**members: Any) -> dict[str, Any]:
 def refused(body: dict[str, Any], rules: RequestRules | None = None) -> tuple[str, str | None]:
     with pytest.raises(CallerError) as caught:
         read_request(body, rules or RequestRules())
-    assert caught.value.facts.status == 400
+    assert caught.value.spec.status == 400
     return caught.value.code, caught.value.param
 
 
@@ -491,7 +491,7 @@ def test_where_the_reasoning_was_asked_for() -> None:
 
 
 def test_what_dialects_allow() -> None:
-    lenient = RequestRules(model_required=False, always_streams=True, checks_stream_options=False, most_choices=1)
+    lenient = RequestRules(model_required=False, always_streams=True, checks_stream_options=False, max_choices=1)
     request = read_request({"messages": [HELLO], "stream": False, "stream_options": {"include_usage": True}}, lenient)
     assert (request.model, request.stream, request.include_usage) == (None, True, True)
     for ignored in (5, {"include_usage": "yes"}, {}, None):

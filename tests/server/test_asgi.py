@@ -39,7 +39,7 @@ class Bridged(SmallApp):
         self.faults.append(reason)
         self.told("fault")()
         if isinstance(reason, StreamweirError):
-            return Answer(status=reason.facts.status, body=reason.code.encode())
+            return Answer(status=reason.spec.status, body=reason.code.encode())
         return Answer(status=500, body=request.id.encode())
 
     def begin(self, request: Request, response: Response, /) -> bool:

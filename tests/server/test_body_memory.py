@@ -43,7 +43,7 @@ def test_a_key_alone_gets_half_and_others_find_room() -> None:
     first = [held(memory, "a", MEBIBYTE) for _ in range(5)]
     with pytest.raises(CallerError, match="hold 5242880 bytes") as caught:
         held(memory, "a", MEBIBYTE)
-    assert (caught.value.facts.status, caught.value.retry_after_s is not None) == (429, True)
+    assert (caught.value.spec.status, caught.value.retry_after_s is not None) == (429, True)
     second = [held(memory, "b", MEBIBYTE) for _ in range(2)]
     with pytest.raises(CallerError):
         held(memory, "b", MEBIBYTE)

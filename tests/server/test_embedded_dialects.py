@@ -56,7 +56,7 @@ def assert_answered(output: Output, rules: Rules) -> None:
     assert list(output.choices) == [0]
     choice = output.choices[0]
     assert choice.text.strip()
-    assert choice.finish in (rules.finish_words["stop"], rules.finish_words["length"])
+    assert choice.finish in (rules.finish_reasons["stop"], rules.finish_reasons["length"])
 
 
 @each_dialect
@@ -71,7 +71,7 @@ async def test_a_streamed_answer(gate: Gate, rules: Rules, usage: bool) -> None:
     assert facts.usage is not None
     assert facts.usage.prompt_tokens > 0
     assert 0 < facts.usage.completion_tokens <= MOST_TOKENS
-    if rules.is_due_usage(usage):
+    if rules.includes_usage(usage):
         assert output.usage is not None
         assert output.usage["prompt_tokens"] == facts.usage.prompt_tokens
         assert output.usage["completion_tokens"] == facts.usage.completion_tokens

@@ -62,7 +62,7 @@ class Lines(Frontend):
         return WholeBody(reply.id, encode({"text": completion.choices[0].text, "end": reply.id}))
 
     def write_error(self, error: StreamweirError, /) -> ErrorResponse:
-        return ErrorResponse(error.facts.status, encode({"failed": error.code, "where": error.param}))
+        return ErrorResponse(error.spec.status, encode({"failed": error.code, "where": error.param}))
 
 
 # It is served.
@@ -100,9 +100,9 @@ async def test_a_stream_is_written_in_its_own_frames(kind: str, body: bytes) -> 
         assert (reply.status, reply.header("content-type")) == (200, "application/x-ndjson")
         *texts, end = documents(reply.body)
         assert texts == [{"text": text} for text in TEXTS]
-        (facts,) = await gate.settled()
-        assert end == {"end": facts.completion_id}
-        assert (facts.dialect, facts.path, facts.verdict, facts.stream) == ("lines", "/lines", "completed", True)
+        (spec,) = await gate.settled()
+        assert end == {"end": spec.completion_id}
+        assert (spec.dialect, spec.path, spec.verdict, spec.stream) == ("lines", "/lines", "completed", True)
         (request,) = up.requests
         assert request.json["messages"][0]["content"] in ("Say hello.", [{"type": "text", "text": "Say hello."}])
 
@@ -111,10 +111,10 @@ async def test_an_answer_that_is_not_streamed_is_written_by_it_too() -> None:
     async with gateway_to(whole(openai_whole())) as (gate, _):
         reply = await ask(gate, question(streamed=False))
         document = json.loads(reply.body)
-        (facts,) = await gate.settled()
-        assert document == {"text": "".join(TEXTS), "end": facts.completion_id}
+        (spec,) = await gate.settled()
+        assert document == {"text": "".join(TEXTS), "end": spec.completion_id}
         assert document["end"].startswith("lines-")
-        assert (facts.dialect, facts.verdict, facts.stream) == ("lines", "completed", False)
+        assert (spec.dialect, spec.verdict, spec.stream) == ("lines", "completed", False)
 
 
 async def test_an_error_of_the_upstream_before_the_first_byte_has_its_shape() -> None:
@@ -122,8 +122,8 @@ async def test_an_error_of_the_upstream_before_the_first_byte_has_its_shape() ->
         reply = await ask(gate, question())
         assert (reply.status, reply.header("x-should-retry")) == (400, "false")
         assert json.loads(reply.body).keys() == {"failed", "where"}
-        (facts,) = await gate.settled()
-        assert (facts.dialect, facts.error) == ("lines", json.loads(reply.body)["failed"])
+        (spec,) = await gate.settled()
+        assert (spec.dialect, spec.error) == ("lines", json.loads(reply.body)["failed"])
 
 
 @pytest.mark.parametrize("end", [End(), Fin()], ids=["ended", "cut"])
@@ -131,10 +131,10 @@ async def test_a_stream_that_breaks_off_does_not_look_complete(end: Step) -> Non
     begun = openai_stream(TEXTS[:2], usage=None, finish=None, done=False)
     async with gateway_to([Head(), Send(begun), end]) as (gate, _):
         *texts, last = documents((await ask(gate, question())).body)
-        (facts,) = await gate.settled()
+        (spec,) = await gate.settled()
         assert texts == [{"text": text} for text in TEXTS[:2]]
-        assert last == {"failed": facts.error}
-        assert (facts.dialect, facts.verdict) == ("lines", "truncated")
+        assert last == {"failed": spec.error}
+        assert (spec.dialect, spec.verdict) == ("lines", "truncated")
 
 
 @pytest.mark.parametrize("key", [None, "sk-nobody-0123456789abcdef"])
@@ -144,8 +144,8 @@ async def test_a_refusal_at_admission_has_its_shape(key: str | None) -> None:
         code = "missing_api_key" if key is None else "invalid_api_key"
         assert (reply.status, json.loads(reply.body)) == (401, {"failed": code, "where": None})
         assert reply.header("www-authenticate") == "Bearer"
-        (facts,) = await gate.settled()
-        assert (facts.dialect, facts.status, facts.verdict, facts.error) == ("lines", 401, "rejected", code)
+        (spec,) = await gate.settled()
+        assert (spec.dialect, spec.status, spec.verdict, spec.error) == ("lines", 401, "rejected", code)
 
 
 @pytest.mark.parametrize("padding", [0, 100_000], ids=["on the loop", "in a thread"])
@@ -186,6 +186,6 @@ async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
 async def test_the_other_frontends_answer_as_before_beside_it() -> None:
     async with gateway_to(stream(openai_stream())) as (gate, _):
         assert (await gate.ask(model="up/m", stream=True)).body.endswith(b"data: [DONE]\n\n")
-        (facts,) = await gate.settled()
-        assert facts.dialect == "openai"
+        (spec,) = await gate.settled()
+        assert spec.dialect == "openai"
     assert "lines" not in FRONTENDS.dialects, "no key can choose an API that has a path of its own"

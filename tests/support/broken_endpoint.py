@@ -259,11 +259,11 @@ def _stream(asked: Asked, rules: Rules) -> list[Any]:
         if rules.first_delta is not None:
             frames.append({**head, "choices": [_choice(index, dict(rules.first_delta))]})
         frames += [{**head, "choices": [_choice(index, delta)]} for delta in _deltas(body, rules)]
-        finish = rules.finish_words[_finish(body)]
+        finish = rules.finish_reasons[_finish(body)]
         frames.append({**head, "choices": [_choice(index, dict(rules.finish_delta), finish)]})
-    if rules.is_due_usage(wants_usage) and rules.usage_on_finish:
+    if rules.includes_usage(wants_usage) and rules.usage_on_finish:
         frames[-1]["usage"] = _usage(body, rules)
-    elif rules.is_due_usage(wants_usage):
+    elif rules.includes_usage(wants_usage):
         if rules.null_usage:
             frames = [{**frame, "usage": None} for frame in frames]
         frames.append({**head, "usage": _usage(body, rules)})
@@ -277,7 +277,7 @@ def _whole(asked: Asked, rules: Rules) -> dict[str, Any]:
         message["reasoning_content"] = "".join(thoughts)
     if calls := _calls(body):
         message["tool_calls"] = [{"id": id, "type": "function", "function": function} for id, function in calls]
-    finish = rules.finish_words[_finish(body)]
+    finish = rules.finish_reasons[_finish(body)]
     choices = [{"index": index, "message": message, "finish_reason": finish} for index in range(body.get("n", 1))]
     return {**_head(asked, rules, "chat.completion"), "choices": choices, "usage": _usage(body, rules)}
 

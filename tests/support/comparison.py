@@ -37,8 +37,8 @@ def _envelope(expected: Expected, output: Output, rules: Rules, asked_model: str
     if rules.keeps_upstream_id and expected.id:
         if output.id != expected.id:
             found.append(f"id: expected the upstream's {expected.id}, got {output.id}")
-    elif not rules.id_form.fullmatch(output.id):
-        found.append(f"id: {output.id} is not of the form {rules.id_form.pattern}")
+    elif not rules.id_format.fullmatch(output.id):
+        found.append(f"id: {output.id} is not of the form {rules.id_format.pattern}")
     if rules.shows_asked_model and (asked_model is not None or rules.is_bitseek):
         model = asked_model or ""
     else:
@@ -66,7 +66,7 @@ def _choice(expected: Choice, got: Choice, rules: Rules, has_failed: bool) -> li
         found += _text("content", expected.spoken, got.text)
     found += _text("reasoning", "" if rules.is_bitseek else expected.reasoning, got.reasoning)
     found += _calls(expected.calls, got.calls, rules, has_failed)
-    word = rules.finish_words.get(expected.finish or "")
+    word = rules.finish_reasons.get(expected.finish or "")
     if got.finish != word and not (has_failed and got.finish is None):
         found.append(f"finish_reason: expected {word}, got {got.finish}")
     if rules.has_reasoning_details and not has_failed and expected.signatures:

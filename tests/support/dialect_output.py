@@ -179,7 +179,7 @@ def _check_envelope(frame: _Frame, output: Output, rules: Rules, object_name: st
 
 def _read_usage_frames(chunks: list[_Frame], output: Output, rules: Rules, asked: bool) -> None:
     told = [i for i, frame in enumerate(chunks) if frame.document.get("usage") is not None]
-    is_due = rules.is_due_usage(asked)
+    is_due = rules.includes_usage(asked)
     if output.error is None:
         assert len(told) == (1 if is_due else 0), f"usage stands in {len(told)} frames"
     else:
@@ -229,7 +229,7 @@ def _read_choice(frame: _Frame, sent: dict[str, Any], output: Output, rules: Rul
     _read_logprobs(frame, sent, choice, output, rules)
     if word is not None:
         assert delta == rules.finish_delta, f"the delta of a finish: {frame}"
-        assert word in rules.finish_words.values(), f"a finish word of this dialect: {frame}"
+        assert word in rules.finish_reasons.values(), f"a finish word of this dialect: {frame}"
         assert not is_first or rules.first_delta is None, f"a choice opens with its role: {frame}"
         choice.finish = word
     elif is_first and rules.first_delta is not None:
@@ -334,5 +334,5 @@ def _read_message(frame: _Frame, sent: dict[str, Any], output: Output, rules: Ru
     if legacy:
         choice.calls.append(Call(None, legacy["name"], legacy["arguments"], legacy=True))
     _read_logprobs(frame, sent, choice, output, rules)
-    assert sent["finish_reason"] in rules.finish_words.values(), f"a finish word of this dialect: {frame}"
+    assert sent["finish_reason"] in rules.finish_reasons.values(), f"a finish word of this dialect: {frame}"
     choice.finish = sent["finish_reason"]

@@ -45,11 +45,11 @@ OPENAI_WORDS = {word: word for word in ("stop", "length", "tool_calls", "content
 @dataclass(frozen=True)
 class Rules:
     name: str
-    id_form: re.Pattern[str]
+    id_format: re.Pattern[str]
     chunk_object: str
     first_delta: dict[str, str] | None
     finish_delta: dict[str, str]
-    finish_words: dict[str, str]
+    finish_reasons: dict[str, str]
     """From the word of the openai dialect to this one's."""
     error_members: tuple[str, ...]
     stream_error: dict[str, str]
@@ -70,17 +70,17 @@ class Rules:
     delta_members: frozenset[str] = field(default=frozenset())
     """What may stand in a delta beside role, content, reasoning_content and tool_calls."""
 
-    def is_due_usage(self, asked: bool) -> bool:
+    def includes_usage(self, asked: bool) -> bool:
         return asked or self.usage_always
 
 
 OPENAI = Rules(
     name="openai",
-    id_form=CHATCMPL,
+    id_format=CHATCMPL,
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant", "content": ""},
     finish_delta={},
-    finish_words=OPENAI_WORDS,
+    finish_reasons=OPENAI_WORDS,
     error_members=("message", "type", "param", "code"),
     stream_error={"type": "stream_error"},
     keeps_upstream_id=True,
@@ -92,11 +92,11 @@ OPENAI = Rules(
 )
 OPENTOKEN = Rules(
     name="opentoken",
-    id_form=CHATCMPL,
+    id_format=CHATCMPL,
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant"},
     finish_delta={},
-    finish_words={**OPENAI_WORDS, "function_call": "tool_calls"},
+    finish_reasons={**OPENAI_WORDS, "function_call": "tool_calls"},
     error_members=("message", "type", "code"),
     stream_error={"type": "upstream_error", "code": "stream_error"},
     keeps_upstream_id=True,
@@ -108,22 +108,22 @@ OPENTOKEN = Rules(
 )
 AIVENE = Rules(
     name="aivene",
-    id_form=re.compile(r"ilbs_[a-z0-9]{24}"),
+    id_format=re.compile(r"ilbs_[a-z0-9]{24}"),
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant", "content": ""},
     finish_delta={},
-    finish_words={**OPENAI_WORDS, "function_call": "tool_calls"},
+    finish_reasons={**OPENAI_WORDS, "function_call": "tool_calls"},
     error_members=("message", "type"),
     stream_error={"type": "stream_error"},
     prompt_details=("cached_tokens", "cache_write_tokens"),
 )
 BITSEEK = Rules(
     name="bitseek",
-    id_form=re.compile(r"stream:chat:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"),
+    id_format=re.compile(r"stream:chat:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"),
     chunk_object="chat.completion",
     first_delta=None,
     finish_delta={"content": ""},
-    finish_words={**dict.fromkeys(OPENAI_WORDS, "stop"), "tool_calls": "tool_calls", "function_call": "tool_calls"},
+    finish_reasons={**dict.fromkeys(OPENAI_WORDS, "stop"), "tool_calls": "tool_calls", "function_call": "tool_calls"},
     error_members=("message", "type", "code"),
     stream_error={"type": "stream_error"},
     has_terminator=False,

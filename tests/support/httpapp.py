@@ -99,7 +99,7 @@ class SmallApp:
         self.refused.append((request, error))
         self._changed.set()
         headers = (("retry-after", str(error.retry_after_s)),) if error.retry_after_s is not None else ()
-        return Answer(status=error.facts.status, headers=headers, body=error.code.encode())
+        return Answer(status=error.spec.status, headers=headers, body=error.code.encode())
 
 
 class Serving:

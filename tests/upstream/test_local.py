@@ -112,7 +112,7 @@ class TestAnswers:
     @pytest.mark.parametrize("dialect", DIALECTS)
     async def test_streamed(self, address: LocalAddress, dialect: str) -> None:
         form = DIALECTS[dialect]
-        reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model="local/smollm2", include_usage=True)
+        reply = Reply(id=form.id_format.make(bytes(24)), now=lambda: 7, model="local/smollm2", include_usage=True)
         meter = Meter()
         frontend = ChatFrontend(form)
         exchange = Exchange(PROVIDER, frontend, reply, plan(native_wire("llamacpp"), frontend, reply), meter)
@@ -131,7 +131,7 @@ class TestAnswers:
     @pytest.mark.parametrize("dialect", [name for name, form in DIALECTS.items() if form.whole_object is not None])
     async def test_whole(self, address: LocalAddress, dialect: str) -> None:
         form = DIALECTS[dialect]
-        reply = Reply(id=form.id_form.make(bytes(24)), now=lambda: 7, model="local/smollm2")
+        reply = Reply(id=form.id_format.make(bytes(24)), now=lambda: 7, model="local/smollm2")
         upstream = LocalUpstream(address)
         answer = await answered(upstream, asked(stream=False))
         await upstream.close()

@@ -15,7 +15,7 @@ import re
 from typing import ClassVar, NamedTuple
 
 
-class CodeFacts(NamedTuple):
+class ErrorSpec(NamedTuple):
     status: int
     type: str
     may_retry: bool = False
@@ -24,82 +24,82 @@ class CodeFacts(NamedTuple):
 
 _INVALID = "invalid_request_error"
 
-CALLER_CODES: dict[str, CodeFacts] = {
-    "invalid_json": CodeFacts(400, _INVALID),
-    "duplicate_key": CodeFacts(400, _INVALID),
-    "json_too_deep": CodeFacts(400, _INVALID),
-    "invalid_type": CodeFacts(400, _INVALID),
-    "invalid_value": CodeFacts(400, _INVALID),
-    "missing_required_parameter": CodeFacts(400, _INVALID),
-    "unknown_parameter": CodeFacts(400, _INVALID),
-    "context_length_exceeded": CodeFacts(400, _INVALID),
-    "content_filter": CodeFacts(400, _INVALID),
-    "idempotency_key_reused": CodeFacts(400, _INVALID),
-    "invalid_api_key": CodeFacts(401, _INVALID),
-    "missing_api_key": CodeFacts(401, _INVALID),
-    "expired_api_key": CodeFacts(401, _INVALID),
-    "key_revoked": CodeFacts(401, _INVALID),
-    "insufficient_permissions": CodeFacts(403, "permission_error"),
-    "ip_not_allowed": CodeFacts(403, "permission_error"),
-    "model_unpriced": CodeFacts(403, "permission_error"),
-    "model_not_found": CodeFacts(404, _INVALID),
-    "unknown_url": CodeFacts(404, _INVALID),
-    "not_found": CodeFacts(404, _INVALID),
-    "conflict": CodeFacts(409, "conflict_error"),
-    "method_not_allowed": CodeFacts(405, _INVALID),
-    "unsupported_media_type": CodeFacts(415, _INVALID),
-    "unsupported_content_encoding": CodeFacts(415, _INVALID),
-    "request_timeout": CodeFacts(408, "timeout_error", may_retry=True),
-    "idempotency_in_progress": CodeFacts(409, "conflict_error", may_retry=True),
-    "request_too_large": CodeFacts(413, _INVALID),
-    "headers_too_large": CodeFacts(431, _INVALID),
-    "rate_limit_exceeded": CodeFacts(429, "rate_limit_error", may_retry=True),
-    "concurrency_limit_exceeded": CodeFacts(429, "rate_limit_error", may_retry=True),
-    "idempotency_completed": CodeFacts(409, "conflict_error"),
-    "insufficient_quota": CodeFacts(429, "insufficient_quota"),
-    "budget_exceeded": CodeFacts(429, "insufficient_quota"),
+CALLER_CODES: dict[str, ErrorSpec] = {
+    "invalid_json": ErrorSpec(400, _INVALID),
+    "duplicate_key": ErrorSpec(400, _INVALID),
+    "json_too_deep": ErrorSpec(400, _INVALID),
+    "invalid_type": ErrorSpec(400, _INVALID),
+    "invalid_value": ErrorSpec(400, _INVALID),
+    "missing_required_parameter": ErrorSpec(400, _INVALID),
+    "unknown_parameter": ErrorSpec(400, _INVALID),
+    "context_length_exceeded": ErrorSpec(400, _INVALID),
+    "content_filter": ErrorSpec(400, _INVALID),
+    "idempotency_key_reused": ErrorSpec(400, _INVALID),
+    "invalid_api_key": ErrorSpec(401, _INVALID),
+    "missing_api_key": ErrorSpec(401, _INVALID),
+    "expired_api_key": ErrorSpec(401, _INVALID),
+    "key_revoked": ErrorSpec(401, _INVALID),
+    "insufficient_permissions": ErrorSpec(403, "permission_error"),
+    "ip_not_allowed": ErrorSpec(403, "permission_error"),
+    "model_unpriced": ErrorSpec(403, "permission_error"),
+    "model_not_found": ErrorSpec(404, _INVALID),
+    "unknown_url": ErrorSpec(404, _INVALID),
+    "not_found": ErrorSpec(404, _INVALID),
+    "conflict": ErrorSpec(409, "conflict_error"),
+    "method_not_allowed": ErrorSpec(405, _INVALID),
+    "unsupported_media_type": ErrorSpec(415, _INVALID),
+    "unsupported_content_encoding": ErrorSpec(415, _INVALID),
+    "request_timeout": ErrorSpec(408, "timeout_error", may_retry=True),
+    "idempotency_in_progress": ErrorSpec(409, "conflict_error", may_retry=True),
+    "request_too_large": ErrorSpec(413, _INVALID),
+    "headers_too_large": ErrorSpec(431, _INVALID),
+    "rate_limit_exceeded": ErrorSpec(429, "rate_limit_error", may_retry=True),
+    "concurrency_limit_exceeded": ErrorSpec(429, "rate_limit_error", may_retry=True),
+    "idempotency_completed": ErrorSpec(409, "conflict_error"),
+    "insufficient_quota": ErrorSpec(429, "insufficient_quota"),
+    "budget_exceeded": ErrorSpec(429, "insufficient_quota"),
 }
 
-UPSTREAM_CODES: dict[str, CodeFacts] = {
-    "upstream_rate_limited": CodeFacts(429, "rate_limit_error", may_retry=True),
-    "upstream_connect_failed": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_dns_failed": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_tls_failed": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_auth_failed": CodeFacts(502, "upstream_error"),
-    "upstream_bad_response": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_bad_encoding": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_empty_response": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_redirect_blocked": CodeFacts(502, "upstream_error"),
-    "upstream_model_not_found": CodeFacts(502, "upstream_error"),
-    "upstream_server_error": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_stream_truncated": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_stream_reset": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_invalid_frame": CodeFacts(502, "upstream_error", may_retry=True),
-    "upstream_frame_too_large": CodeFacts(502, "upstream_error", may_retry=True),
-    "response_too_large": CodeFacts(502, "upstream_error"),
-    "no_available_deployment": CodeFacts(503, "upstream_error", may_retry=True),
-    "upstream_overloaded": CodeFacts(503, "upstream_error", may_retry=True),
-    "upstream_quota_exhausted": CodeFacts(503, "upstream_error"),
-    "upstream_timeout": CodeFacts(504, "upstream_error", may_retry=True),
-    "stream_idle_timeout": CodeFacts(504, "upstream_error", may_retry=True),
-    "stream_deadline_exceeded": CodeFacts(504, "upstream_error", may_retry=True),
+UPSTREAM_CODES: dict[str, ErrorSpec] = {
+    "upstream_rate_limited": ErrorSpec(429, "rate_limit_error", may_retry=True),
+    "upstream_connect_failed": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_dns_failed": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_tls_failed": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_auth_failed": ErrorSpec(502, "upstream_error"),
+    "upstream_bad_response": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_bad_encoding": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_empty_response": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_redirect_blocked": ErrorSpec(502, "upstream_error"),
+    "upstream_model_not_found": ErrorSpec(502, "upstream_error"),
+    "upstream_server_error": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_stream_truncated": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_stream_reset": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_invalid_frame": ErrorSpec(502, "upstream_error", may_retry=True),
+    "upstream_frame_too_large": ErrorSpec(502, "upstream_error", may_retry=True),
+    "response_too_large": ErrorSpec(502, "upstream_error"),
+    "no_available_deployment": ErrorSpec(503, "upstream_error", may_retry=True),
+    "upstream_overloaded": ErrorSpec(503, "upstream_error", may_retry=True),
+    "upstream_quota_exhausted": ErrorSpec(503, "upstream_error"),
+    "upstream_timeout": ErrorSpec(504, "upstream_error", may_retry=True),
+    "stream_idle_timeout": ErrorSpec(504, "upstream_error", may_retry=True),
+    "stream_deadline_exceeded": ErrorSpec(504, "upstream_error", may_retry=True),
 }
 
-GATEWAY_CODES: dict[str, CodeFacts] = {
-    "internal_error": CodeFacts(500, "server_error", may_retry=True),
-    "overloaded": CodeFacts(503, "overloaded_error", may_retry=True),
-    "server_shutting_down": CodeFacts(503, "overloaded_error", may_retry=True),
-    "ledger_unavailable": CodeFacts(503, "overloaded_error", may_retry=True),
-    "stopped_by_operator": CodeFacts(503, "server_error"),
+GATEWAY_CODES: dict[str, ErrorSpec] = {
+    "internal_error": ErrorSpec(500, "server_error", may_retry=True),
+    "overloaded": ErrorSpec(503, "overloaded_error", may_retry=True),
+    "server_shutting_down": ErrorSpec(503, "overloaded_error", may_retry=True),
+    "ledger_unavailable": ErrorSpec(503, "overloaded_error", may_retry=True),
+    "stopped_by_operator": ErrorSpec(503, "server_error"),
 }
 
-CODES: dict[str, CodeFacts] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES}
+CODES: dict[str, ErrorSpec] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES}
 
 
 class StreamweirError(Exception):
     """The base. Raised as one of its three children, whose `codes` say what each may carry."""
 
-    codes: ClassVar[dict[str, CodeFacts]] = {}
+    codes: ClassVar[dict[str, ErrorSpec]] = {}
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class StreamweirError(Exception):
         self.event_id = event_id
 
     @property
-    def facts(self) -> CodeFacts:
+    def spec(self) -> ErrorSpec:
         return self.codes[self.code]
 
     def _identity(self) -> tuple[object, ...]:

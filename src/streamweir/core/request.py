@@ -86,7 +86,7 @@ class RequestRules(Struct, frozen=True, kw_only=True):
     model_required: bool = True
     always_streams: bool = False
     checks_stream_options: bool = True
-    most_choices: int = MOST_CHOICES
+    max_choices: int = MOST_CHOICES
 
 
 class Function(Struct, frozen=True):
@@ -308,8 +308,8 @@ def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
     sent = convert(body, _Body, "")
     if sent.model is None and rules.model_required:
         raise missing("model")
-    if sent.n is not None and sent.n > rules.most_choices:
-        raise CallerError("invalid_value", f"n must be at most {rules.most_choices}.", param="n")
+    if sent.n is not None and sent.n > rules.max_choices:
+        raise CallerError("invalid_value", f"n must be at most {rules.max_choices}.", param="n")
     for i, tool in enumerate(sent.tools or ()):
         if tool.type == "function" and tool.function is None:
             raise missing(f"tools[{i}].function")

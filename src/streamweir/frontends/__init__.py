@@ -1,1 +1,1 @@
-"""Right of the event: one package per API that callers speak. Knows nothing of the provider."""
+"""The APIs that callers use, one package each. Nothing here knows a provider."""

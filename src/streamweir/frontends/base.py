@@ -1,12 +1,12 @@
-"""What every frontend gives: an API that callers speak, from the request's document to the bytes of the answer.
+"""The interface of a frontend: an API that callers use, from the request's document to the bytes of the answer.
 
     document -> parse -> ChatRequest                                        the request
     Event -> StreamEncoder -> frames    Completion -> write_whole -> body   the answer
     StreamweirError -> write_error -> status, headers, body                 an error before the answer has begun
 
-An error inside a stream is an event, so the encoder writes it. The pipeline and the server know this module and the
-table (`frontends.table`), and no frontend by name. A frontend knows no provider and no socket; the time and the
-entropy of ids are handed in (`Reply`).
+An error inside a stream is an event, so the encoder writes it. The pipeline and the server import this module and
+the table (`frontends.table`), and no concrete frontend. A frontend knows no provider and no socket; the time and the
+entropy of ids are arguments (`Reply`).
 """
 
 from abc import ABC, abstractmethod
@@ -34,41 +34,41 @@ EVENT_STREAM: Headers = (
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What one answer is written with: what its caller asked for, and the id and the time handed in."""
+    """The parameters with which one answer is written: the caller's options, the id and the clock."""
 
     id: str = ""
-    """Ours, of the frontend's form. Empty: one is made of the `entropy`, where the upstream's own cannot stand."""
+    """The gateway's id, in the frontend's format. Empty: made from `entropy`, unless the upstream's id is used."""
     entropy: bytes = b""
     now: Callable[[], int]
     model: str | None = None
-    """As the caller named it."""
+    """The model name in the caller's request."""
     target_model: str = ""
     choices: int | None = None
-    """How many the caller asked for; None: that is not known."""
+    """The number of choices that the caller requested; None: unknown."""
     include_usage: bool = False
     exclude_reasoning: bool = False
     pinned: bool = False
-    """`id` holds even where the upstream's own could stand."""
+    """`id` is used even if the upstream's id has the right format."""
     created: int | None = None
-    """Holds even where the upstream reports a time."""
+    """Used even if the upstream reports a time."""
     count_usage: Callable[[], Usage] = Usage
-    """Called at the end where usage is due and the upstream reported none."""
+    """Called at the end if usage must be sent and the upstream reported none."""
 
 
 class StreamEncoder(Protocol):
-    """Events to frames, one per stream. What it is fed keeps the rules of `core.events`.
+    """Events to frames, one encoder per stream. Its events follow the rules of `core.events`.
 
-    It ends a stream in one of two ways: as complete, after `StreamCompleted`, or so that no client takes it for
-    complete, after `StreamFailed`. After either it writes nothing.
+    After `StreamCompleted` it ends the stream as complete, after `StreamFailed` in a way that no client takes for
+    complete. After either it writes nothing.
     """
 
     @property
     def completion_id(self) -> str:
-        """The id of the answer, as its frames show it."""
+        """The id of the answer in its frames."""
         ...
 
     def feed(self, event: Event, /) -> list[bytes]:
-        """Called for every event: nearly all of them are pieces of text."""
+        """Called for every event; nearly all events are `TextDelta`."""
         ...
 
 
@@ -80,7 +80,7 @@ class WholeBody(NamedTuple):
 
 
 class ErrorResponse(NamedTuple):
-    """An error of which the caller has seen nothing yet. What it says about a retry is added by the server."""
+    """An error before anything was sent to the caller. The server adds the headers about retries."""
 
     status: int
     body: bytes
@@ -91,26 +91,26 @@ class Frontend(ABC):
     """One API. A value without state: every request shares it."""
 
     name: str
-    """In the log, the metrics and the database."""
+    """Its name in the log, the metrics and the database."""
     paths: tuple[str, ...]
-    """Where its requests are posted. Where several frontends share a path, the key or the configuration chooses."""
+    """The paths of its requests. If several frontends share a path, the key or the configuration chooses."""
     prefix: str = ""
-    """The first part of paths below which everything is answered as this API does, unknown URLs too."""
+    """The first segment of paths whose errors have this API's format, including unknown URLs."""
     native_wire: NativeWire | None = None
-    """The wire whose frames are this frontend's own, so that they may be passed on as they came."""
+    """The wire format whose frames can be passed on unchanged, because they are this frontend's own."""
     always_includes_usage: bool = False
-    """A stream carries usage whether or not it was asked for."""
+    """A stream contains usage even if the caller did not request it."""
     stream_headers: Headers = EVENT_STREAM
     keep_alive: bytes = sse.write_comment(b"keep-alive")
-    """Written in the silence of a stream that has begun. Empty: nothing is."""
+    """Written while a stream that has begun is idle. Empty: nothing is written."""
 
     @abstractmethod
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
-        """The body as JSON, read and checked. Raises `CallerError`. For a thread, where the body is large."""
+        """Validates the body, given as JSON. Raises `CallerError`. Called in a thread if the body is large."""
 
     @abstractmethod
     def make_id(self, entropy: bytes, /) -> str:
-        """An id of this API's form, out of at least 24 bytes."""
+        """An id in this API's format, made from at least 24 random bytes."""
 
     @abstractmethod
     def encoder(self, reply: Reply, /) -> StreamEncoder: ...

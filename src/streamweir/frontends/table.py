@@ -1,7 +1,7 @@
 """Every frontend by name and by path: the one place that lists them.
 
-A frontend is added here, and nowhere else. Names, prefixes and paths are unique, but for the paths that several
-frontends share: of those, the `dialect` of a key or of the configuration says who answers.
+A frontend is added here, and nowhere else. Names, prefixes and paths are unique, except for paths that several
+frontends share: for those, the `dialect` of the key or of the configuration chooses the frontend.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class FrontendTable:
     def __init__(self, frontends: Iterable[Frontend]) -> None:
         self.by_name: dict[str, Frontend] = {}
         self.by_path: dict[str, Frontend | None] = {}
-        """None: several frontends share it."""
+        """None: several frontends share the path."""
         self.by_prefix: dict[str, Frontend] = {}
         for frontend in frontends:
             self.add(frontend)
@@ -39,7 +39,7 @@ class FrontendTable:
 
     @property
     def dialects(self) -> list[str]:
-        """The names that a key's or the configuration's `dialect` may have: of the frontends that share a path."""
+        """The valid values of `dialect`: the names of frontends that share a path."""
         return [name for name, each in self.by_name.items() if any(self.by_path[path] is None for path in each.paths)]
 
 

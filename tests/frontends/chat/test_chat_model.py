@@ -94,11 +94,13 @@ class SlowEncoder:
         return {"tool_calls": [{"index": event.call, **opener, "function": function}]}
 
     def finish(self, event: e.ChoiceFinished, usage: dict[str, Any] | None = None) -> None:
-        word = self.dialect.finish_word(event.reason, self.said[event.choice].has_calls)
+        word = self.dialect.finish_reason(event.reason, self.said[event.choice].has_calls)
         self.show(event.choice, self.dialect.finish_delta, word, usage)
 
     def complete(self) -> None:
-        usage = usage_object(self.usage, self.dialect) if self.dialect.is_due_usage(self.reply.include_usage) else None
+        usage = (
+            usage_object(self.usage, self.dialect) if self.dialect.includes_usage(self.reply.include_usage) else None
+        )
         if self.dialect.usage is UsageRule.ON_FINISH:
             for event in self.finishes:
                 self.finish(event, usage)
@@ -160,7 +162,7 @@ def lawful(drawn: list[e.Event], dialect: Dialect, is_complete: bool) -> list[e.
     for event in drawn:
         index = getattr(event, "choice", None)
         is_call = isinstance(event, e.ToolCallStarted)
-        is_late = index is not None and (not is_open.get(index, True) or index >= dialect.request.most_choices)
+        is_late = index is not None and (not is_open.get(index, True) or index >= dialect.request.max_choices)
         is_odd_call = is_call and (dialect.whole_tool_calls or index in have_call)
         if is_late or is_odd_call or (isinstance(event, e.ToolCallDelta) and index not in have_call):
             continue

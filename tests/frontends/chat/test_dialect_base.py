@@ -6,7 +6,7 @@ import pytest
 
 from streamweir.core.events import StreamStarted
 from streamweir.frontends.base import Reply
-from streamweir.frontends.chat.dialect import IdForm, call_id, identity_of
+from streamweir.frontends.chat.dialect import IdFormat, call_id, identity_of
 from streamweir.frontends.chat.table import DIALECTS
 
 FORMS = {
@@ -19,7 +19,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_form(name: str) -> None:
-    form = DIALECTS[name].id_form
+    form = DIALECTS[name].id_format
     made = {form.make(bytes([number]) * 24) for number in range(100)}
     assert len(made) == 100
     assert all(re.fullmatch(FORMS[name], id) for id in made)
@@ -27,10 +27,10 @@ def test_form(name: str) -> None:
 
 
 def test_an_upstreams_id_is_kept_only_in_its_own_form() -> None:
-    assert IdForm.CHATCMPL.keeps("chatcmpl-1")
-    assert not IdForm.CHATCMPL.keeps("gen-1")
-    assert not IdForm.CHATCMPL.keeps(None)
-    assert not IdForm.ILBS.keeps("chatcmpl-1")
+    assert IdFormat.CHATCMPL.accepts("chatcmpl-1")
+    assert not IdFormat.CHATCMPL.accepts("gen-1")
+    assert not IdFormat.CHATCMPL.accepts(None)
+    assert not IdFormat.ILBS.accepts("chatcmpl-1")
 
 
 def test_a_made_call_id_tells_calls_apart() -> None:
@@ -43,6 +43,6 @@ def test_an_id_is_made_where_none_is_handed_in_and_the_upstreams_cannot_stand() 
     dialect, entropy = DIALECTS["openai"], b"x" * 24
     bare = Reply(entropy=entropy, now=lambda: 7)
     assert identity_of(StreamStarted(id="chatcmpl-1"), dialect, bare).id == "chatcmpl-1"
-    assert identity_of(StreamStarted(id="gen-1"), dialect, bare).id == dialect.id_form.make(entropy)
+    assert identity_of(StreamStarted(id="gen-1"), dialect, bare).id == dialect.id_format.make(entropy)
     named = Reply(id="chatcmpl-ours", entropy=entropy, now=lambda: 7)
     assert identity_of(StreamStarted(id=None), dialect, named).id == "chatcmpl-ours"

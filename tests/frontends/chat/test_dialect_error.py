@@ -13,7 +13,7 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
 )
-from streamweir.frontends.chat.errors import STREAM_CODES, envelope, stream_envelope, words_of
+from streamweir.frontends.chat.errors import STREAM_CODES, envelope, error_fields, stream_envelope
 from streamweir.frontends.chat.table import DIALECTS
 
 
@@ -60,10 +60,10 @@ ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.splitlines(
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_words_before_the_stream(row: list[str]) -> None:
     code, openai, opentoken, aivene = row
-    assert tuple(words_of(error(code), DIALECTS["openai"])) == words(openai, code)
-    assert tuple(words_of(error(code), DIALECTS["bitseek"])) == words(openai, code)
-    assert tuple(words_of(error(code), DIALECTS["opentoken"])) == words(opentoken, code)
-    assert tuple(words_of(error(code), DIALECTS["aivene"]))[:2] == words(aivene, code)[:2]
+    assert tuple(error_fields(error(code), DIALECTS["openai"])) == words(openai, code)
+    assert tuple(error_fields(error(code), DIALECTS["bitseek"])) == words(openai, code)
+    assert tuple(error_fields(error(code), DIALECTS["opentoken"])) == words(opentoken, code)
+    assert tuple(error_fields(error(code), DIALECTS["aivene"]))[:2] == words(aivene, code)[:2]
 
 
 def test_members_and_their_order() -> None:
@@ -102,7 +102,7 @@ def test_words_inside_a_stream(code: str) -> None:
     assert shown["aivene"] == {"message": shown["aivene"]["message"], "type": "stream_error"}
     if code in ours:
         assert (shown["openai"]["type"], shown["openai"]["code"]) == (CODES[code].type, code)
-        words = words_of(error(code), DIALECTS["opentoken"])
+        words = error_fields(error(code), DIALECTS["opentoken"])
         assert (shown["opentoken"]["type"], shown["opentoken"]["code"]) == (words.type, words.code)
     else:
         expected = code if code in STREAM_CODES else "upstream_server_error"

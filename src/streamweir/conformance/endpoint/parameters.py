@@ -61,7 +61,7 @@ def _why_not_limited(interview: ProbeSession, _: Dialect) -> str | None:
 
 
 def _check_limit_finish(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
-    wanted = dialect.finish_words[FinishReason.LENGTH]
+    wanted = dialect.finish_reasons[FinishReason.LENGTH]
     for choice, word in interview.said("limited").finishes.items():
         if word != wanted:
             message = f"choice {choice} was cut at the limit and finishes with {shown(word)}, where {wanted} belongs"
@@ -186,7 +186,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="An answer that was ended by max_tokens finishes with the dialect's word for it.",
         why="Without it an incomplete answer looks complete.",
         source="docs/spec/dialects.md A19, D10",
-        value=lambda dialect: dialect.finish_words[FinishReason.LENGTH],
+        value=lambda dialect: dialect.finish_reasons[FinishReason.LENGTH],
         needs=_why_not_limited,
         check=_check_limit_finish,
     ),
@@ -196,7 +196,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="With n of 2 there are two choices, and both have content; n may be refused.",
         why="A missing choice looks like an empty answer; deltas without their index mix two answers.",
         source="docs/spec/dialects.md A12, D29",
-        holds_for=lambda dialect: dialect.request.most_choices > 1,
+        holds_for=lambda dialect: dialect.request.max_choices > 1,
         needs=_why_no_choices,
         check=_check_choices,
     ),

@@ -1,8 +1,8 @@
 """Rules for requests that must be refused: with which status, in which words, before anything else was said.
 
 What is right is read off the `Dialect` value by the function that words our own gateway's refusals
-(`frontends.chat.errors.words_of`), so one table says what we answer and what we expect of others. Status and type are
-what clients choose their exception by; a code that differs, or a parameter that is not named, is odd.
+(`frontends.chat.errors.error_fields`), so one table says what we answer and what we expect of others. Status and
+type are what clients choose their exception by; a code that differs, or a parameter that is not named, is odd.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,8 +14,8 @@ from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.group import shown
 from streamweir.core.errors import CallerError
-from streamweir.frontends.chat.dialect import Dialect, ErrorWords
-from streamweir.frontends.chat.errors import words_of
+from streamweir.frontends.chat.dialect import Dialect, ErrorFields
+from streamweir.frontends.chat.errors import error_fields
 
 _TABLE = "docs/spec/dialects.md E1 to E17"
 
@@ -37,8 +37,8 @@ class Case(Struct, frozen=True, kw_only=True):
     holds_for: Callable[[Dialect], bool] = lambda _: True
     needs: Callable[[ProbeSession], str | None] = lambda _: None
 
-    def words(self, dialect: Dialect) -> ErrorWords:
-        return words_of(CallerError(self.code, ""), dialect)
+    def words(self, dialect: Dialect) -> ErrorFields:
+        return error_fields(CallerError(self.code, ""), dialect)
 
 
 def _why_keys_do_not_matter(interview: ProbeSession) -> str | None:
@@ -126,7 +126,7 @@ CASES = (
         text="A dialect with one choice refuses n above 1 with 400.",
         why="The client waits for the second choice.",
         source="docs/spec/dialects.md D29",
-        holds_for=lambda dialect: dialect.request.most_choices == 1,
+        holds_for=lambda dialect: dialect.request.max_choices == 1,
     ),
     Case(
         ask="wrong-method",
@@ -315,6 +315,6 @@ RULES: tuple[Rule[ProbeSession], ...] = (
 )
 
 
-def _spelled(words: ErrorWords, dialect: Dialect) -> str:
+def _spelled(words: ErrorFields, dialect: Dialect) -> str:
     has_code = words.code is not None and "code" in dialect.error_members
     return f"{words.status} {words.type}" + (f" / {words.code}" if has_code else "")

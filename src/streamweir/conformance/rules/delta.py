@@ -52,7 +52,7 @@ def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
         document = frame.document or {}
         if document.get("choices") != []:
             continue
-        is_usage = document.get("usage") is not None and (asked is None or dialect.is_due_usage(asked))
+        is_usage = document.get("usage") is not None and (asked is None or dialect.includes_usage(asked))
         if not is_usage:
             yield at(frame, "no choice, and no usage that was asked for", b'"choices"')
 
@@ -74,7 +74,7 @@ def index(reading: Reading, _: Dialect) -> Iterator[Violation]:
 
 
 def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
-    if dialect.request.most_choices == 1:
+    if dialect.request.max_choices == 1:
         return 1
     return reading.recording.asked.choices
 

@@ -6,35 +6,35 @@ from collections.abc import Iterator
 from streamweir.conformance.parsed_answer import Frame, Reading
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import Chapter, at, shown
-from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule
+from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule
 
 IDENTITY = Chapter("identity")
 
 _FORMS = {
-    IdForm.CHATCMPL: re.compile(r"chatcmpl-.+"),
-    IdForm.ILBS: re.compile(r"ilbs_[a-z0-9]{24}"),
-    IdForm.STREAM_CHAT: re.compile(r"stream:chat:.+"),
+    IdFormat.CHATCMPL: re.compile(r"chatcmpl-.+"),
+    IdFormat.ILBS: re.compile(r"ilbs_[a-z0-9]{24}"),
+    IdFormat.STREAM_CHAT: re.compile(r"stream:chat:.+"),
 }
 _FORM_WORDS = {
-    IdForm.CHATCMPL: "`chatcmpl-` and a tail",
-    IdForm.ILBS: "`ilbs_` and 24 of a-z0-9",
-    IdForm.STREAM_CHAT: "`stream:chat:` and a tail",
+    IdFormat.CHATCMPL: "`chatcmpl-` and a tail",
+    IdFormat.ILBS: "`ilbs_` and 24 of a-z0-9",
+    IdFormat.STREAM_CHAT: "`stream:chat:` and a tail",
 }
 LATEST = 100_000_000_000
 """Unix seconds below this end in the year 5138; a time in milliseconds is above it."""
 
 
-def id_form(dialect: Dialect) -> re.Pattern[str]:
-    return _FORMS[dialect.id_form]
+def id_format(dialect: Dialect) -> re.Pattern[str]:
+    return _FORMS[dialect.id_format]
 
 
 def id_words(dialect: Dialect) -> str:
-    return _FORM_WORDS[dialect.id_form]
+    return _FORM_WORDS[dialect.id_format]
 
 
 def _dates_in_integers(dialect: Dialect) -> bool:
     """aivene's and bitseek's documents say `number`."""
-    return dialect.id_form is IdForm.CHATCMPL
+    return dialect.id_format is IdFormat.CHATCMPL
 
 
 def _chunks(reading: Reading, _: Dialect) -> str | None:
@@ -96,7 +96,7 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
 )
 def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for frame, value in _members(reading, "id"):
-        if isinstance(value, str) and value and not id_form(dialect).fullmatch(value):
+        if isinstance(value, str) and value and not id_format(dialect).fullmatch(value):
             yield at(frame, f"{shown(value)} is not {id_words(dialect)}", b'"id"')
             return
 
@@ -229,7 +229,7 @@ def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A client that compares the two takes the answer for another model's.",
     source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.model is ModelRule.ASKED,
+    holds_for=lambda dialect: dialect.model is ModelRule.REQUESTED,
     needs=lambda reading, dialect: (
         "the model asked for is not known" if reading.recording.asked.model is None else _chunks(reading, dialect)
     ),

@@ -189,11 +189,11 @@ def finish_once(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`finish_reason` is one of the dialect's words.",
     why="Clients choose what to do next by it; with an unknown word they do nothing, or raise.",
     source="docs/spec/dialects.md D10",
-    value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
+    value=lambda dialect: words(sorted(set(dialect.finish_reasons.values()))),
     needs=_finished,
 )
 def finish_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    known = set(dialect.finish_words.values())
+    known = set(dialect.finish_reasons.values())
     for part in reading.parts:
         if part.finish is not None and part.finish not in known:
             yield at(part.frame, f"`finish_reason` is {shown(part.finish)}", b'"finish_reason"')

@@ -32,7 +32,7 @@ def _is_due(reading: Reading, dialect: Dialect) -> bool | None:
     asked = reading.recording.asked.include_usage
     if asked is None:
         return True if dialect.usage is UsageRule.ALWAYS else None
-    return dialect.is_due_usage(asked)
+    return dialect.includes_usage(asked)
 
 
 def _due(reading: Reading, dialect: Dialect) -> str | None:

@@ -7,7 +7,7 @@ from streamweir.conformance.parsed_answer import Reading, is_count, read_json
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import Chapter, shown, words
-from streamweir.conformance.rules.identity import id_form, id_words
+from streamweir.conformance.rules.identity import id_format, id_words
 from streamweir.conformance.rules.usage import COUNTS, sums_differ
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -128,7 +128,7 @@ def identity(reading: Reading, _: Dialect) -> Iterator[Violation]:
 )
 def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     found = _document(reading).get("id")
-    if isinstance(found, str) and found and not id_form(dialect).fullmatch(found):
+    if isinstance(found, str) and found and not id_format(dialect).fullmatch(found):
         yield _here(reading, f"{shown(found)} is not {id_words(dialect)}")
 
 
@@ -194,13 +194,13 @@ def says_something(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Clients choose what to do next by it.",
     source="docs/spec/dialects.md D10",
     holds_for=_is_whole,
-    value=lambda dialect: words(sorted(set(dialect.finish_words.values()))),
+    value=lambda dialect: words(sorted(set(dialect.finish_reasons.values()))),
     needs=_read,
 )
 def finish(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     for choice in _choices(reading):
         found = choice.get("finish_reason")
-        if found not in dialect.finish_words.values():
+        if found not in dialect.finish_reasons.values():
             yield _here(reading, f"`finish_reason` is {shown(found)}", b'"finish_reason"')
 
 

@@ -1,1 +1,1 @@
-"""Right of the event: what callers are promised on the wire. Knows nothing of the provider."""
+"""The chat completions API, in its dialects. Nothing here knows a provider."""

@@ -1,9 +1,8 @@
-"""A dialect is data: one `Dialect` value says everything in which the services differ.
+"""A dialect is data: one `Dialect` value declares every difference between the services.
 
-The encoder (`frontends.chat.encoder`), the whole-body writer (`frontends.chat.whole`), the error writer
-(`frontends.chat.errors`) and the conformance checker read the same value, so what is written and
-what is checked always agree. A new dialect is one module that holds one value.
-Nothing here knows a provider.
+The encoder (`frontends.chat.encoder`), the writer of whole bodies (`frontends.chat.whole`), the error writer
+(`frontends.chat.errors`) and the conformance checker use the same value, so writer and checker always agree.
+A new dialect is one module with one value. Nothing here knows a provider.
 """
 
 import hashlib
@@ -23,49 +22,52 @@ _ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + _LOWER
 
 
 class UsageRule(StrEnum):
-    """When a streamed answer carries usage. A whole body always does."""
+    """When a streamed answer contains usage. A whole body always does."""
 
     ON_REQUEST = "on_request"
     ALWAYS = "always"
     ON_FINISH = "on_finish"
-    """On the finish chunk, when asked for."""
+    """In the finish chunk, if requested."""
 
 
 class ModelRule(StrEnum):
-    ANSWERED = "answered"
-    """What the upstream reports, else the target's name."""
-    ASKED = "asked"
+    """Which model name an answer shows."""
+
+    REPORTED = "reported"
+    """The upstream's, else the target's name."""
+    REQUESTED = "requested"
+    """The name in the request."""
 
 
-class IdForm(StrEnum):
+class IdFormat(StrEnum):
     CHATCMPL = "chatcmpl"
     ILBS = "ilbs"
     STREAM_CHAT = "stream_chat"
 
     def make(self, entropy: bytes) -> str:
-        """An id of this form out of bytes that the caller of this code made up (at least 24 of them)."""
-        if self is IdForm.CHATCMPL:
-            return "chatcmpl-" + _spell(entropy, _ALNUM, 29)
-        if self is IdForm.ILBS:
-            return "ilbs_" + _spell(entropy, _LOWER, 24)
+        """An id in this format, made from at least 24 random bytes."""
+        if self is IdFormat.CHATCMPL:
+            return "chatcmpl-" + _digest_text(entropy, _ALNUM, 29)
+        if self is IdFormat.ILBS:
+            return "ilbs_" + _digest_text(entropy, _LOWER, 24)
         digits = bytearray(hashlib.sha256(entropy).digest()[:16])
         digits[6] = digits[6] & 0x0F | 0x40  # RFC 9562: version 4
         digits[8] = digits[8] & 0x3F | 0x80  # and its variant
         text = digits.hex()
         return "stream:chat:" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
-    def keeps(self, upstream_id: str | None) -> bool:
-        """Whether the upstream's own id may stand in our chunks."""
-        return self is IdForm.CHATCMPL and upstream_id is not None and upstream_id.startswith("chatcmpl-")
+    def accepts(self, upstream_id: str | None) -> bool:
+        """Whether the upstream's id can be used in the gateway's chunks."""
+        return self is IdFormat.CHATCMPL and upstream_id is not None and upstream_id.startswith("chatcmpl-")
 
 
 def call_id(completion_id: str, choice: int, call: int) -> str:
-    """The id of a tool call that came without one: always the same for the same call."""
-    return "call_" + _spell(hashlib.sha256(f"{completion_id}/{choice}/{call}".encode()).digest(), _ALNUM, 24)
+    """The id for a tool call that has none: always the same for the same call."""
+    return "call_" + _digest_text(hashlib.sha256(f"{completion_id}/{choice}/{call}".encode()).digest(), _ALNUM, 24)
 
 
-class ErrorWords(NamedTuple):
-    """How a dialect words one of our codes before the stream starts."""
+class ErrorFields(NamedTuple):
+    """Status, type and code of an error in a dialect."""
 
     status: int
     type: str
@@ -74,13 +76,13 @@ class ErrorWords(NamedTuple):
 
 class Dialect(Struct, frozen=True, kw_only=True):
     name: str
-    id_form: IdForm
+    id_format: IdFormat
     chunk_object: str
     whole_object: str | None
     """None: this dialect always streams."""
     request: RequestRules = RequestRules()
     native_wire: NativeWire | None = None
-    """The provider's wire that is this dialect to the byte."""
+    """The provider's wire format that is identical to this dialect, byte for byte."""
 
     model: ModelRule
     created_per_chunk: bool = False
@@ -88,55 +90,55 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """`system_fingerprint` and `service_tier`, as the upstream sent them."""
 
     first_delta: Mapping[str, str] | None
-    """The delta that opens each choice. None: no such delta."""
+    """The first delta of each choice. None: no such delta."""
     finish_delta: Mapping[str, str]
-    finish_words: Mapping[FinishReason, str]
-    """`FinishReason.OTHER` is not in it: see `finish_word`."""
+    finish_reasons: Mapping[FinishReason, str]
+    """`FinishReason.OTHER` is not in it: see `finish_reason`."""
 
     usage: UsageRule
     null_usage: bool = False
-    """With usage asked for, every chunk before the usage chunk carries `"usage":null`."""
+    """If usage is requested, every chunk before the usage chunk contains `"usage":null`."""
     prompt_details: Mapping[str, str] | None = None
-    """Member of `prompt_tokens_details` to the field of `Usage` it shows. Only what was reported is shown."""
+    """Members of `prompt_tokens_details`, with the field of `Usage` for each. Only reported values are shown."""
     completion_details: Mapping[str, str] | None = None
     full_details: bool = False
-    """Details as an OpenAI-style wire reported them; without such a report every member, 0 where unknown."""
+    """Details as an OpenAI-style provider reported them; without such a report all members, 0 if unknown."""
 
     whole_tool_calls: bool = False
     """A call is one frame, sent when its arguments are complete."""
     legacy_function_call: bool = False
-    """`function_call` stays what it is; elsewhere it becomes a tool call."""
+    """`function_call` is kept; otherwise it becomes a tool call."""
     reasoning: bool = True
     reasoning_details: bool = False
     refusal: bool = False
     """False: the text of a refusal goes into `content`."""
     logprobs: bool = False
     extras: frozenset[str] = frozenset()
-    """Members that no dialect describes but this one passes on."""
+    """Members outside the format that this dialect passes on."""
 
     error_members: tuple[str, ...]
     error_in_chunk: bool = False
     """The error frame is a chunk with `choices: []`."""
-    error_words: Mapping[str, ErrorWords] = {}
-    """Our codes that this dialect words differently before the stream starts."""
-    error_texts: Mapping[str, str] = {}
-    stream_error: ErrorWords | None = None
-    """How every upstream failure is worded inside a stream. None: its own code, type `stream_error`."""
+    error_overrides: Mapping[str, ErrorFields] = {}
+    """Before the stream starts: the gateway's codes that have other fields in this dialect."""
+    error_messages: Mapping[str, str] = {}
+    stream_error: ErrorFields | None = None
+    """Inside a stream: the fields of every upstream failure. None: its own code, type `stream_error`."""
     stream_error_always: bool = False
-    """`stream_error` also words the gateway's own reasons."""
+    """`stream_error` is used for the gateway's own reasons, too."""
     terminator: bytes
 
-    def finish_word(self, reason: FinishReason, has_calls: bool) -> str:
+    def finish_reason(self, reason: FinishReason, has_calls: bool) -> str:
         if reason is FinishReason.OTHER:
             reason = FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
-        return self.finish_words[reason]
+        return self.finish_reasons[reason]
 
-    def is_due_usage(self, asked: bool) -> bool:
-        return asked or self.usage is UsageRule.ALWAYS
+    def includes_usage(self, requested: bool) -> bool:
+        return requested or self.usage is UsageRule.ALWAYS
 
 
 class Identity(NamedTuple):
-    """What every chunk of an answer, and its whole body, is headed with."""
+    """The members at the start of every chunk of an answer, and of its whole body."""
 
     id: str
     created: int
@@ -145,20 +147,20 @@ class Identity(NamedTuple):
 
 def identity_of(started: StreamStarted, dialect: Dialect, reply: Reply) -> Identity:
     """By the dialect's rules, from what the upstream says of itself and what was handed in."""
-    keeps_id = not reply.pinned and dialect.id_form.keeps(started.id)
+    accepts_id = not reply.pinned and dialect.id_format.accepts(started.id)
     if dialect.created_per_chunk:
         created = 0  # each chunk has its own
     else:
         created = reply.created if reply.created is not None else started.created or reply.now()
-    if dialect.model is ModelRule.ANSWERED:
+    if dialect.model is ModelRule.REPORTED:
         model = started.model or reply.target_model or reply.model
     else:
         model = reply.model or (started.model if dialect.request.model_required else None)
-    own_id = started.id if keeps_id else None
-    return Identity(own_id or reply.id or dialect.id_form.make(reply.entropy), created, model or "")
+    upstream_id = started.id if accepts_id else None
+    return Identity(upstream_id or reply.id or dialect.id_format.make(reply.entropy), created, model or "")
 
 
-def _spell(entropy: bytes, alphabet: str, length: int) -> str:
+def _digest_text(entropy: bytes, alphabet: str, length: int) -> str:
     number = int.from_bytes(hashlib.sha256(entropy).digest(), "big")
     letters = []
     for _ in range(length):

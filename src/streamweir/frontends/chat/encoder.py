@@ -1,9 +1,9 @@
-"""The one encoder: events in, the frames of any dialect out.
+"""The encoder of all chat dialects: events in, frames out.
 
-Everything in which dialects differ is read from the `Dialect` value; nothing here knows a
-provider, and nothing here asks for a dialect by name. It relies on the rules of `core.events`.
-Every stream ends in one of two ways: finish and terminator, or error frame and terminator;
-nothing follows the terminator. JSON is written by `wire.jsonio` alone, so no text can forge a frame.
+Every difference between dialects is read from the `Dialect` value; nothing here depends on a provider or on the name
+of a dialect. It relies on the rules of `core.events`. Every stream ends in one of two ways: finish and terminator, or
+error frame and terminator; nothing follows the terminator. Only `wire.jsonio` writes JSON, so no text can forge a
+frame.
 """
 
 from collections.abc import Callable
@@ -62,34 +62,34 @@ class _Chunk(Struct, gc=False, kw_only=True):
 
 
 class _Call(Struct):
-    """A call of a dialect that sends calls whole, until its arguments are complete."""
+    """A tool call whose arguments are collected, for a dialect that sends a call in one frame."""
 
     index: int
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
-    is_whole: bool = False
+    is_complete: bool = False
     """Its arguments were complete when the next call started."""
 
 
 class _Choice(Struct):
-    shell: list[_ChunkChoice]
-    """The chunk's `choices` whenever it speaks of this choice: filled anew for each frame."""
+    chunk_choices: list[_ChunkChoice]
+    """The `choices` member of this choice's chunks: one object, reused for each frame."""
     text: dict[str, str]
-    """The delta of a piece of text; between two frames it lies in the shell."""
+    """The delta of a piece of text; between two frames it is the delta of `chunk_choices`."""
     null_logprobs: UnsetType | None = UNSET
-    """The `logprobs` member of a frame that has none to show."""
+    """The `logprobs` member of a frame without log probabilities."""
     has_logprobs: bool = False
-    """The shell holds some, for the next frame alone."""
+    """`chunk_choices` has log probabilities, for the next frame only."""
     owns_logprobs: bool = False
-    """They were joined here, so they may grow; else they are the event's."""
+    """They were joined here and can be extended in place; otherwise they belong to the event."""
     has_calls: bool = False
     legacy: bool = False
     calls: list[_Call] = field(default_factory=list)
-    settled_calls: int = 0
-    """How many of them, from the first, were sent or will never be."""
+    processed_calls: int = 0
+    """The number of calls, from the first, that were sent or dropped."""
     finish: ChoiceFinished | None = None
-    """Held back to the end, where usage rides on it."""
+    """Held back to the end if its chunk contains the usage."""
 
 
 class Encoder:
@@ -107,8 +107,8 @@ class Encoder:
             choices=[],
             usage=None if dialect.null_usage and reply.include_usage else UNSET,
         )
-        self._ready = _NONE  # the choice whose next piece of text needs nothing but the text itself
-        self._text: dict[str, str] = {}  # where that text goes
+        self._ready = _NONE  # the choice for which `_chunk` is prepared: only the text has to be set
+        self._text: dict[str, str] = {}  # the delta in which it is set
         self._is_ended = False
 
     @property
@@ -145,11 +145,11 @@ class Encoder:
         return []
 
     def _write_text(self, event: TextDelta) -> list[bytes]:
-        return self._opened(event.choice, {"content": event.text})
+        return self._delta_frames(event.choice, {"content": event.text})
 
     def _write_refusal(self, event: RefusalDelta) -> list[bytes]:
         member = "refusal" if self._dialect.refusal else "content"
-        return self._opened(event.choice, {member: event.text})
+        return self._delta_frames(event.choice, {member: event.text})
 
     def _write_reasoning(self, event: ReasoningDelta) -> list[bytes]:
         if not self._dialect.reasoning or self._reply.exclude_reasoning:
@@ -157,12 +157,12 @@ class Encoder:
         delta: dict[str, Any] = {"reasoning_content": event.text} if event.text else {}
         if event.details and self._dialect.reasoning_details:
             delta["reasoning_details"] = event.details
-        return self._opened(event.choice, delta) if delta else []
+        return self._delta_frames(event.choice, delta) if delta else []
 
     def _write_call(self, event: ToolCallStarted) -> list[bytes]:
         dialect = self._dialect
         choice = self._choices.get(event.choice)
-        frames = [] if choice is not None else self._open(event.choice)
+        frames = [] if choice is not None else self._open_choice(event.choice)
         choice = self._choices.get(event.choice)
         if choice is None:
             return frames
@@ -176,7 +176,7 @@ class Encoder:
             frames += self._complete_calls(choice)
             choice.calls.append(_Call(event.call, id, event.name))
         else:
-            frames.append(self._delta_frame(choice, {"tool_calls": [_opener(event.call, id, event.name, "")]}))
+            frames.append(self._delta_frame(choice, {"tool_calls": [_call_object(event.call, id, event.name, "")]}))
         return frames
 
     def _write_arguments(self, event: ToolCallDelta) -> list[bytes]:
@@ -194,29 +194,29 @@ class Encoder:
     def _write_logprobs(self, event: LogprobsDelta) -> list[bytes]:
         if not self._dialect.logprobs:
             return []
-        frames = [] if event.choice in self._choices else self._open(event.choice, event.logprobs)
+        frames = [] if event.choice in self._choices else self._open_choice(event.choice, event.logprobs)
         choice = self._choices.get(event.choice)
         if choice is None:
             return frames
-        shell = choice.shell[0]
+        chunk_choice = choice.chunk_choices[0]
         if isinstance(event.logprobs, dict):
-            waiting = shell.logprobs if choice.has_logprobs else None
+            waiting = chunk_choice.logprobs if choice.has_logprobs else None
             if not isinstance(waiting, dict):
-                shell.logprobs = event.logprobs
-            else:  # entries without a delta of their own go out with the next one
+                chunk_choice.logprobs = event.logprobs
+            else:  # entries without a delta of their own are sent with the next one
                 own = waiting if choice.owns_logprobs else extend_logprobs({}, waiting)
                 choice.owns_logprobs = True
-                shell.logprobs = extend_logprobs(own, event.logprobs)
+                chunk_choice.logprobs = extend_logprobs(own, event.logprobs)
             choice.has_logprobs = True
             self._ready = _NONE
         else:
             choice.null_logprobs = event.logprobs
             if not choice.has_logprobs:
-                shell.logprobs = event.logprobs
+                chunk_choice.logprobs = event.logprobs
         return frames
 
     def _write_finish(self, event: ChoiceFinished) -> list[bytes]:
-        frames = [] if event.choice in self._choices else self._open(event.choice)
+        frames = [] if event.choice in self._choices else self._open_choice(event.choice)
         choice = self._choices.get(event.choice)
         if choice is None:
             return frames
@@ -242,23 +242,23 @@ class Encoder:
             self._extras.update(fields)
             self._ready = _NONE
             return []
-        return self._opened(event.choice, fields)
+        return self._delta_frames(event.choice, fields)
 
     def _write_completion(self, _: StreamCompleted) -> list[bytes]:
         frames = []
-        asked = self._reply.include_usage
-        due = self._dialect.is_due_usage(asked)
+        requested = self._reply.include_usage
+        includes_usage = self._dialect.includes_usage(requested)
         usage: dict[str, Any] | UnsetType = UNSET
-        if due:
+        if includes_usage:
             usage = usage_object(self._usage or self._reply.count_usage(), self._dialect)
         if self._dialect.usage is UsageRule.ON_FINISH:
             self._chunk.usage = usage
             held = [(choice, choice.finish) for choice in self._choices.values() if choice.finish is not None]
             frames += [self._finish_frame(choice, finish) for choice, finish in held]
-        elif due:
+        elif includes_usage:
             self._chunk.choices = []
             self._chunk.usage = usage
-            frames.append(self._frame())
+            frames.append(self._chunk_frame())
         return self._end(frames)
 
     def _write_failure(self, event: StreamFailed) -> list[bytes]:
@@ -277,24 +277,24 @@ class Encoder:
             frames.append(self._dialect.terminator)
         return frames
 
-    def _opened(self, index: int, delta: dict[str, Any]) -> list[bytes]:
-        """The frame of a delta, with the choice's first frame before it where that is due."""
+    def _delta_frames(self, index: int, delta: dict[str, Any]) -> list[bytes]:
+        """The frame of a delta, after the choice's first frame if that was not sent yet."""
         choice = self._choices.get(index)
         if choice is not None:
             return [self._delta_frame(choice, delta)]
-        frames = self._open(index)
+        frames = self._open_choice(index)
         choice = self._choices.get(index)
         if choice is not None:
             frames.append(self._delta_frame(choice, delta))
         return frames
 
-    def _open(self, index: int, logprobs: object = UNSET) -> list[bytes]:
-        """The first frame of a choice. A choice that the dialect does not have stays unknown."""
-        if index >= self._dialect.request.most_choices:
+    def _open_choice(self, index: int, logprobs: object = UNSET) -> list[bytes]:
+        """The first frame of a choice. A choice beyond the dialect's `max_choices` is ignored."""
+        if index >= self._dialect.request.max_choices:
             return []
         choice = self._choices[index] = _Choice([_ChunkChoice(index, {}, UNSET, None)], {})
         if logprobs is None:
-            choice.null_logprobs = choice.shell[0].logprobs = None
+            choice.null_logprobs = choice.chunk_choices[0].logprobs = None
         if self._dialect.first_delta is None:
             return []
         return [self._delta_frame(choice, dict(self._dialect.first_delta))]
@@ -302,38 +302,38 @@ class Encoder:
     def _complete_calls(self, choice: _Choice, finish: ChoiceFinished | None = None) -> list[bytes]:
         """Frames for the calls whose arguments are complete, in their order.
 
-        While the stream runs each call is looked at once, when the next one starts. At the finish all
-        are: no arguments at all are none, and a JSON text that is not whole is an unfinished call,
-        which is not sent. Other text (of a custom tool) is whole unless the answer was cut short.
+        While the stream runs, each call is checked once, when the next one starts. At the finish all are checked:
+        empty arguments become `{}`, and incomplete JSON is an unfinished call, which is not sent. Other text (of a
+        custom tool) is complete unless the answer was cut short.
         """
         calls, frames = choice.calls, []
         if finish is None and calls:
-            calls[-1].is_whole = _is_whole(join_text(calls[-1].arguments))
-        while choice.settled_calls < len(calls) and (finish is not None or calls[choice.settled_calls].is_whole):
-            call = calls[choice.settled_calls]
-            choice.settled_calls += 1
+            calls[-1].is_complete = _is_complete(join_text(calls[-1].arguments))
+        while choice.processed_calls < len(calls) and (finish is not None or calls[choice.processed_calls].is_complete):
+            call = calls[choice.processed_calls]
+            choice.processed_calls += 1
             arguments = join_text(call.arguments)
             if not arguments.strip():
                 arguments = "{}"
             is_text = not arguments.lstrip().startswith("{")
-            if _is_whole(arguments) or (is_text and finish is not None and finish.reason not in _CUT_SHORT):
-                opener = _opener(call.index, call.id, call.name, arguments)
-                frames.append(self._delta_frame(choice, {"tool_calls": [opener]}))
+            if _is_complete(arguments) or (is_text and finish is not None and finish.reason not in _CUT_SHORT):
+                call_object = _call_object(call.index, call.id, call.name, arguments)
+                frames.append(self._delta_frame(choice, {"tool_calls": [call_object]}))
         return frames
 
     def _finish_frame(self, choice: _Choice, event: ChoiceFinished) -> bytes:
         reason = event.reason
         if choice.legacy and reason is FinishReason.OTHER:
             reason = FinishReason.FUNCTION_CALL
-        word = self._dialect.finish_word(reason, choice.has_calls)
-        return self._delta_frame(choice, dict(self._dialect.finish_delta), word)
+        finish_reason = self._dialect.finish_reason(reason, choice.has_calls)
+        return self._delta_frame(choice, dict(self._dialect.finish_delta), finish_reason)
 
-    def _delta_frame(self, choice: _Choice, delta: dict[str, Any], finish_word: str | None = None) -> bytes:
-        """The frame of a delta. It leaves the chunk ready for a piece of text of the same choice."""
-        chunk, shown = self._chunk, choice.shell[0]
-        shown.delta, shown.finish_reason = delta, finish_word
-        chunk.choices = choice.shell
-        frame = self._frame()
+    def _delta_frame(self, choice: _Choice, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+        """The frame of a delta. Afterwards the chunk is prepared for a piece of text of the same choice."""
+        chunk, shown = self._chunk, choice.chunk_choices[0]
+        shown.delta, shown.finish_reason = delta, finish_reason
+        chunk.choices = choice.chunk_choices
+        frame = self._chunk_frame()
         shown.delta, shown.finish_reason = choice.text, None
         if choice.has_logprobs:
             choice.has_logprobs = choice.owns_logprobs = False
@@ -342,7 +342,7 @@ class Encoder:
             self._ready, self._text = shown.index, choice.text
         return frame
 
-    def _frame(self) -> bytes:
+    def _chunk_frame(self) -> bytes:
         chunk = self._chunk
         if self._dialect.created_per_chunk:
             chunk.created = self._reply.now()
@@ -353,11 +353,11 @@ class Encoder:
         return sse.write_frame(jsonio.encode(document))
 
 
-def _opener(index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
+def _call_object(index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _is_whole(arguments: str) -> bool:
+def _is_complete(arguments: str) -> bool:
     try:
         return isinstance(jsonio.decode(arguments.encode("utf-8", "surrogatepass")), dict)
     except jsonio.InvalidJson:

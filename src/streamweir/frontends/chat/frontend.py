@@ -1,7 +1,7 @@
-"""The chat completions API as a frontend: one class for all dialects, made of a `Dialect` value.
+"""The chat completions API as a frontend: one class for all dialects, configured by a `Dialect` value.
 
-Every dialect answers below its own prefix. `/v1/chat/completions` is shared: there the key's dialect answers, else
-that of the configuration.
+Every dialect has its own prefix. `/v1/chat/completions` is shared: the key's dialect is used there, else that of the
+configuration.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from streamweir.core.request import ChatRequest, read_request
 from streamweir.frontends.base import ErrorResponse, Frontend, Reply, WholeBody
 from streamweir.frontends.chat.dialect import Dialect, UsageRule, identity_of
 from streamweir.frontends.chat.encoder import Encoder
-from streamweir.frontends.chat.errors import envelope, words_of
+from streamweir.frontends.chat.errors import envelope, error_fields
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.frontends.chat.whole import encode_whole
 from streamweir.wire import jsonio
@@ -33,7 +33,7 @@ class ChatFrontend(Frontend):
         return read_request(document, self._dialect.request)
 
     def make_id(self, entropy: bytes, /) -> str:
-        return self._dialect.id_form.make(entropy)
+        return self._dialect.id_format.make(entropy)
 
     def encoder(self, reply: Reply, /) -> Encoder:
         return Encoder(self._dialect, reply)
@@ -44,7 +44,7 @@ class ChatFrontend(Frontend):
 
     def write_error(self, error: StreamweirError, /) -> ErrorResponse:
         dialect = self._dialect
-        return ErrorResponse(words_of(error, dialect).status, jsonio.encode(envelope(error, dialect)))
+        return ErrorResponse(error_fields(error, dialect).status, jsonio.encode(envelope(error, dialect)))
 
 
 CHAT_FRONTENDS = tuple(ChatFrontend(dialect) for dialect in DIALECTS.values())

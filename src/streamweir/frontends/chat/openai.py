@@ -1,21 +1,21 @@
 """The dialect of OpenAI's chat completions (docs/spec/dialects.md)."""
 
 from streamweir.core.events import FinishReason
-from streamweir.frontends.chat.dialect import Dialect, IdForm, ModelRule, UsageRule
+from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule, UsageRule
 from streamweir.wire import sse
 from streamweir.wire.native import NativeWire
 
 OPENAI = Dialect(
     name="openai",
-    id_form=IdForm.CHATCMPL,
+    id_format=IdFormat.CHATCMPL,
     chunk_object="chat.completion.chunk",
     whole_object="chat.completion",
     native_wire=NativeWire.OPENAI_CHAT,
-    model=ModelRule.ANSWERED,
+    model=ModelRule.REPORTED,
     labels=True,
     first_delta={"role": "assistant", "content": ""},
     finish_delta={},
-    finish_words={
+    finish_reasons={
         FinishReason.STOP: "stop",
         FinishReason.LENGTH: "length",
         FinishReason.TOOL_CALLS: "tool_calls",

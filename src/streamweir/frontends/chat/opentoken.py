@@ -3,7 +3,7 @@
 from streamweir.core.errors import CODES, UPSTREAM_CODES
 from streamweir.core.events import FinishReason
 from streamweir.core.request import RequestRules
-from streamweir.frontends.chat.dialect import Dialect, ErrorWords, IdForm, ModelRule, UsageRule
+from streamweir.frontends.chat.dialect import Dialect, ErrorFields, IdFormat, ModelRule, UsageRule
 from streamweir.wire import sse
 
 _INVALID = "invalid_request_error"
@@ -11,14 +11,14 @@ _AUTHENTICATION = "authentication_error"
 
 OPENTOKEN = Dialect(
     name="opentoken",
-    id_form=IdForm.CHATCMPL,
+    id_format=IdFormat.CHATCMPL,
     chunk_object="chat.completion.chunk",
     whole_object="chat.completion",
     request=RequestRules(checks_stream_options=False),
-    model=ModelRule.ASKED,
+    model=ModelRule.REQUESTED,
     first_delta={"role": "assistant"},
     finish_delta={},
-    finish_words={
+    finish_reasons={
         FinishReason.STOP: "stop",
         FinishReason.LENGTH: "length",
         FinishReason.TOOL_CALLS: "tool_calls",
@@ -30,31 +30,29 @@ OPENTOKEN = Dialect(
     completion_details={"reasoning_tokens": "reasoning"},
     reasoning_details=True,
     error_members=("message", "type", "code"),
-    error_words={
-        **{code: ErrorWords(400, _INVALID, None) for code, facts in CODES.items() if facts.status == 400},
-        **{
-            code: ErrorWords(facts.status, "upstream_error", "upstream_error") for code, facts in UPSTREAM_CODES.items()
-        },
-        "missing_api_key": ErrorWords(401, _AUTHENTICATION, "missing_auth"),
-        "invalid_api_key": ErrorWords(401, _AUTHENTICATION, "invalid_key"),
-        "expired_api_key": ErrorWords(401, _AUTHENTICATION, "expired_key"),
-        "key_revoked": ErrorWords(401, _AUTHENTICATION, "invalid_key"),
-        "insufficient_quota": ErrorWords(402, _INVALID, "insufficient_credit"),
-        "insufficient_permissions": ErrorWords(403, "permission_error", "insufficient_scope"),
-        "model_not_found": ErrorWords(400, _INVALID, "model_not_found"),
-        "unknown_url": ErrorWords(404, _INVALID, "not_found"),
-        "budget_exceeded": ErrorWords(429, _INVALID, "spend_limit_exceeded"),
-        "internal_error": ErrorWords(500, "api_error", None),
-        "no_available_deployment": ErrorWords(503, "upstream_error", "no_supplier"),
-        "upstream_timeout": ErrorWords(504, "upstream_error", "upstream_timeout"),
+    error_overrides={
+        **{code: ErrorFields(400, _INVALID, None) for code, spec in CODES.items() if spec.status == 400},
+        **{code: ErrorFields(spec.status, "upstream_error", "upstream_error") for code, spec in UPSTREAM_CODES.items()},
+        "missing_api_key": ErrorFields(401, _AUTHENTICATION, "missing_auth"),
+        "invalid_api_key": ErrorFields(401, _AUTHENTICATION, "invalid_key"),
+        "expired_api_key": ErrorFields(401, _AUTHENTICATION, "expired_key"),
+        "key_revoked": ErrorFields(401, _AUTHENTICATION, "invalid_key"),
+        "insufficient_quota": ErrorFields(402, _INVALID, "insufficient_credit"),
+        "insufficient_permissions": ErrorFields(403, "permission_error", "insufficient_scope"),
+        "model_not_found": ErrorFields(400, _INVALID, "model_not_found"),
+        "unknown_url": ErrorFields(404, _INVALID, "not_found"),
+        "budget_exceeded": ErrorFields(429, _INVALID, "spend_limit_exceeded"),
+        "internal_error": ErrorFields(500, "api_error", None),
+        "no_available_deployment": ErrorFields(503, "upstream_error", "no_supplier"),
+        "upstream_timeout": ErrorFields(504, "upstream_error", "upstream_timeout"),
     },
-    error_texts={
+    error_messages={
         "invalid_api_key": "invalid api key",
         "key_revoked": "invalid api key",
         "expired_api_key": "api key has expired",
         "insufficient_quota": "insufficient credit balance",
         "budget_exceeded": "api key spend limit exceeded",
     },
-    stream_error=ErrorWords(200, "upstream_error", "stream_error"),
+    stream_error=ErrorFields(200, "upstream_error", "stream_error"),
     terminator=sse.DONE,
 )

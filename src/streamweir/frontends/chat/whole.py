@@ -1,7 +1,7 @@
-"""A completion as one JSON body: what a caller gets who did not ask for a stream.
+"""A completion as one JSON body: the answer to a request without `stream`.
 
 Concatenating the deltas of the streamed answer gives exactly this message: both are written
-from the same events, by the same `Dialect` value. Usage is always there.
+from the same events, by the same `Dialect` value. It always contains usage.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from streamweir.wire import jsonio
 
 
 def encode_whole(completion: Completion, dialect: Dialect, reply: Reply) -> bytes:
-    """The body of a completed answer. `dialect` must be one that answers whole at all."""
+    """The body of a completed answer. `dialect` must be one that has whole bodies (`whole_object`)."""
     started = completion.started
     id, created, model = identity_of(started, dialect, reply)
     body: dict[str, Any] = {"id": id, "object": dialect.whole_object, "created": created, "model": model}
@@ -38,7 +38,7 @@ def _choice(choice: FoldedChoice, id: str, dialect: Dialect, reply: Reply) -> di
     reason = choice.reason or FinishReason.OTHER
     if reason is FinishReason.OTHER and dialect.legacy_function_call and any(call.legacy for call in choice.calls):
         reason = FinishReason.FUNCTION_CALL
-    shown["finish_reason"] = dialect.finish_word(reason, bool(choice.calls))
+    shown["finish_reason"] = dialect.finish_reason(reason, bool(choice.calls))
     return shown
 
 

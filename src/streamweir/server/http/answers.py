@@ -37,17 +37,17 @@ def failure_answer(error: StreamweirError, frontend: Frontend, headers: Headers 
 
 def api_failure_answer(error: StreamweirError, headers: Headers = ()) -> Answer:
     """As our own API answers, whatever the dialect of the configuration."""
-    facts = error.facts
-    members = {"message": error.message, "type": facts.type, "param": error.param, "code": error.code}
+    spec = error.spec
+    members = {"message": error.message, "type": spec.type, "param": error.param, "code": error.code}
     if error.event_id is not None:
         members["event_id"] = error.event_id
-    return json_answer({"error": members}, facts.status, _advice(error, facts.status) + headers)
+    return json_answer({"error": members}, spec.status, _advice(error, spec.status) + headers)
 
 
 def _advice(error: StreamweirError, status: int) -> Headers:
     if status == 401:
         return (("www-authenticate", "Bearer"), ("x-should-retry", "false"))
-    if not error.facts.may_retry:
+    if not error.spec.may_retry:
         return (("x-should-retry", "false"),)
     wait_s = error.retry_after_s if error.retry_after_s is not None else _DEFAULT_RETRY_AFTER_S.get(status)
     retry: Headers = (("x-should-retry", "true"),) if status >= 500 else ()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError
 from streamweir.core.request import RequestRules, read_request
-from streamweir.frontends.chat.dialect import IdForm
+from streamweir.frontends.chat.dialect import IdFormat
 from streamweir.upstream.script import answer, delivery
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
 from streamweir.upstream.script.delivery import Performance, ScriptedAnswer
@@ -60,7 +60,7 @@ def play(body: bytes, *, created: int, entropy: bytes) -> Iterator[Step]:
     The request is read before this returns, the answer is made while it is taken.
     """
     try:
-        script, cast = _read(body, created, IdForm.CHATCMPL.make(entropy))
+        script, cast = _read(body, created, IdFormat.CHATCMPL.make(entropy))
     except CallerError as error:
         return timed(_refusal(error), 0.0, 0.0)
     return timed(script.performs(cast), cast.options.first_ms / 1000, cast.options.pace_ms / 1000)
@@ -95,6 +95,6 @@ def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Script
 
 
 def _refusal(error: CallerError) -> Iterator[What]:
-    yield Head(error.facts.status, {"content-type": "application/json"})
-    yield write_error(error.facts.status, error.message, error.code, error.param)
+    yield Head(error.spec.status, {"content-type": "application/json"})
+    yield write_error(error.spec.status, error.message, error.code, error.param)
     yield END
