@@ -159,8 +159,8 @@ class Lockstep:
         if caller.texts != texts:
             raise RuntimeError(f"{caller.texts} of {texts} texts have come")
 
-    def tell(self, facts: RequestRecord) -> None:
-        log_request(facts)
+    def tell(self, record: RequestRecord) -> None:
+        log_request(record)
         if self._told is not None:
             self._told.set_result(None)
 

@@ -216,8 +216,8 @@ async def test_ctrl_c_leaves_the_answer_and_says_so(gate: Gate, tmp_path: Path) 
         terminal.interrupt()
         assert await terminal.status() == 130
         assert terminal.shown.rstrip().endswith("\nCancelled: the connection is closed.")
-    (facts,) = await gate.settled(1)
-    assert facts.verdict != "completed"
+    (record,) = await gate.settled(1)
+    assert record.verdict != "completed"
 
 
 async def test_a_conversation(gate: Gate, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ async def test_a_conversation(gate: Gate, tmp_path: Path) -> None:
         await terminal.shows("> ", times=3)
         terminal.type("\n")
         assert await terminal.status() == 0
-    assert {facts.verdict for facts in await gate.settled(3)} == {"completed"}, "two answers, and a look at the price"
+    assert {record.verdict for record in await gate.settled(3)} == {"completed"}, "two answers, and a look at the price"
 
 
 async def test_ctrl_c_in_a_conversation_leaves_the_answer_and_then_the_conversation(gate: Gate, tmp_path: Path) -> None:

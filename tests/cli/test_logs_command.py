@@ -118,11 +118,11 @@ def test_wrong_use_is_told(commands: Commands) -> None:
 def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) -> None:
     fill(commands)
     lines = commands("logs", id).stdout.splitlines()
-    facts = [(name.strip(), value.strip()) for name, _, value in (line.partition("  ") for line in lines)]
-    told = dict(facts)
+    records = [(name.strip(), value.strip()) for name, _, value in (line.partition("  ") for line in lines)]
+    told = dict(records)
     assert told["id"] == request_row(0).request_id
     assert told["completion id"] == request_row(0).completion_id
-    assert [value for name, value in facts if name == "attempt"] == [
+    assert [value for name, value in records if name == "attempt"] == [
         "azure/gpt-4o, upstream_timeout, 5.00s, resent once",
         "openai/gpt-4o, answered, 2.40s",
         "odd",

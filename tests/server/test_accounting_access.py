@@ -212,16 +212,16 @@ async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str,
             assert reply.header("retry-after") == expected.retry_after, case
             assert reply.header("www-authenticate") == ("Bearer" if status == 401 else None)
             assert reply.header("content-type") == "application/json"
-            facts = (await desk.gate.settled(number))[-1]
+            record = (await desk.gate.settled(number))[-1]
             known += expected.is_known
             rows = await desk.rows()
             assert len(rows) == known, case
             if expected.is_known:
                 row = rows[-1]
-                assert row.request_id == facts.id == reply.header("x-request-id")
+                assert row.request_id == record.id == reply.header("x-request-id")
                 assert (row.verdict, row.error, row.status) == ("rejected", expected.error, status), case
                 assert (row.cost, row.usage, row.attempts, row.target) == (None, None, [], None)
-                assert (row.dialect, row.key_id) == (dialect, facts.key_id)
+                assert (row.dialect, row.key_id) == (dialect, record.key_id)
         assert [kind for kind, _, _ in await desk.ledger()] == ["credit"]
         assert desk.up.accepted == 0
 

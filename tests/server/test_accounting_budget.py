@@ -111,14 +111,14 @@ async def test_a_prompt_that_cannot_fit_by_any_count_is_not_counted(
         secret = await desk.new_key(budget_nano=left * MILLI)
         messages = [{"role": "user", "content": "word " * 4000}]
         assert (await desk.gate.ask(key=secret, model="m", messages=messages)).status == 429
-        assert ("o200k_base" in desk.gate.gateway._conversations._vocabularies._loaded) == is_counted
+        assert ("o200k_base" in desk.gate.gateway._requests._vocabularies._loaded) == is_counted
 
 
 async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path: Path) -> None:
     """They are three to a token, and were counted four to one."""
     frames = openai_frames(["123"] * 3000, usage=None)[:-3]
     async with keeping([Head(), *(Send(frame) for frame in frames), Hang()], tmp_path) as desk:
-        await asyncio.to_thread(desk.gate.gateway._conversations._vocabularies.load, "o200k_base")
+        await asyncio.to_thread(desk.gate.gateway._requests._vocabularies.load, "o200k_base")
         budget = (most_prompt(model="m", stream=True, max_tokens=1000) + 1000) * MILLI
         secret = await desk.new_key(budget_nano=budget)
         await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=1000)

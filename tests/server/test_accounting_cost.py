@@ -245,7 +245,7 @@ async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, i
 
     async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
         count = 0
-        vocabularies = desk.gate.gateway._conversations._vocabularies
+        vocabularies = desk.gate.gateway._requests._vocabularies
         vocabularies.load(choose("gpt-4o").vocabulary)  # else the first is an estimate
         for is_streamed in (True, False) if dialect != "bitseek" else (True,):
             for model in ("m", "free"):

@@ -58,8 +58,8 @@ async def test_an_answer_outgrows_its_hold_on_an_overspent_account(
         client: RawClient = await desk.gate.connect()
         await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=1024))
         await client.read_until(b"data: ")
-        (conversation,) = desk.gate.gateway._conversations._tasks
-        relay = conversation._relay
+        (handler,) = desk.gate.gateway._requests._tasks
+        relay = handler._relay
         assert relay is not None
         await until(lambda: relay.first_token_at is not None)
         await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=1024)

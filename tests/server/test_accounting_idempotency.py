@@ -190,7 +190,7 @@ async def test_it_is_forgotten_after_a_day(tmp_path: Path, monkeypatch: pytest.M
         for later_ms, status in [(DAY_MS - 60_000, 409), (DAY_MS + 60_000, 200), (DAY_MS + 120_000, 409)]:
             set_clock(monkeypatch, began_ms + later_ms)
             assert (await ask(desk, secret, stream=True)).status == status
-            await desk.gate.settled(len(desk.gate.facts))
+            await desk.gate.settled(len(desk.gate.records))
 
 
 async def test_what_may_be_a_key(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path
             locker.execute("BEGIN IMMEDIATE")
             async with await desk.gate.connect() as client:
                 await client.send(request(secret, max_tokens=9))
-                await until(lambda: bool(desk.gate.gateway._conversations))
+                await until(lambda: bool(desk.gate.gateway._requests))
                 await desk.gate.has_read()
             await desk.gate.settled()
         finally:

@@ -121,7 +121,7 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
         await gate.vacated()
         rows = await ships.rows()
         completed = [row for row in rows if row.verdict == "completed"]
-        assert sorted(row.request_id for row in completed) == sorted(each.id for each in gate.facts if each.attempts)
+        assert sorted(row.request_id for row in completed) == sorted(each.id for each in gate.records if each.attempts)
         assert len(completed) == len(ships.up.requests)
         assert all(row.error == "ledger_unavailable" and row.cost is None for row in rows if row not in completed)
         assert await ships.spent_and_held() == (sum(row.cost or 0 for row in completed), 0)
@@ -222,7 +222,7 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
         await gate.vacated()
         rows = await ships.rows()
-        assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
+        assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
         assert metric(gate, "books_waiting") == 0
         assert (await ask(gate, unknown)).status == 200
 

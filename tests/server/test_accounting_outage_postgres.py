@@ -96,10 +96,10 @@ async def test_g9_the_database_goes_away_in_mid_load(
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
             await gate.vacated()
-            assert len(ships.up.requests) == sum(bool(facts.attempts) for facts in gate.facts)
+            assert len(ships.up.requests) == sum(bool(record.attempts) for record in gate.records)
             await asyncio.to_thread(heal, server)
             rows = await ships.rows()
-            assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
+            assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
             assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
             key_rows = [row for row in rows if row.key_id == desk.key_id(secret) and row.cost]
             assert len(key_rows) == 2 + served
@@ -150,7 +150,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
         await gate.vacated()
         rows = await ships.rows()
         settled = {row.request_id for row in rows if row.verdict == "completed"}
-        assert settled == {facts.id for facts in gate.facts if facts.attempts}
+        assert settled == {record.id for record in gate.records if record.attempts}
         assert len(settled) == len(ships.up.requests)
         assert metric(gate, "journal_bytes") == 0
 

@@ -55,7 +55,7 @@ async def set_prepaid(desk: Desk, workspace_id: str, prepaid: bool) -> None:
 
 async def asked(desk: Desk, secret: str, times: int = 1) -> list[int]:
     """The statuses of so many requests, and everything of them written."""
-    before = len(desk.gate.facts)
+    before = len(desk.gate.records)
     statuses = [(await desk.gate.ask(key=secret, model="m", max_tokens=9)).status for _ in range(times)]
     await desk.gate.settled(before + times)
     assert await desk.writer.flush(5)
@@ -162,16 +162,16 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                 if how == "stopped":
                     running.end_streams(SHUTTING_DOWN)
                 elif how == "ends":
-                    for task in running._conversations._tasks.values():
+                    for task in running._requests._tasks.values():
                         task.cancel()
                 if how != "leaves":
-                    await until(lambda count=count: len(desk.gate.facts) == count)  # type: ignore[misc]
+                    await until(lambda count=count: len(desk.gate.records) == count)  # type: ignore[misc]
             await running.server.emptied()
             await running.drained()
         await until(lambda: not desk.room.accounting._undoing)
         rows = await desk.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
-        assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in desk.gate.facts)
+        assert sorted(row.request_id for row in rows) == sorted(record.id for record in desk.gate.records)
         assert all(row.cost in (0, None, COST, 10 * MILLI) for row in rows)
 
 
@@ -183,7 +183,7 @@ async def test_what_ends_with_the_process_is_billed_for_what_went_out(provider: 
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
         running = desk.gate.gateway
-        (task,) = running._conversations._tasks.values()
+        (task,) = running._requests._tasks.values()
         if provider:
             client.close()
             await until(lambda: running.abandoned == 1)

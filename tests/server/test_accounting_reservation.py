@@ -70,8 +70,8 @@ async def test_while_a_request_runs_it_is_open_and_its_hold_counts(tmp_path: Pat
         async with await desk.gate.connect() as client:
             await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20))
             await client.head()
-            facts = next(iter(desk.gate.gateway._conversations._tasks)).facts
-            assert await desk.open_ids() == [facts.id]
+            record = next(iter(desk.gate.gateway._requests._tasks)).record
+            assert await desk.open_ids() == [record.id]
             assert await desk.spent_and_held() == (0, held)
             await desk.assert_sound()
             other = await desk.gate.ask(key=secret, model="m", max_tokens=1)
@@ -143,12 +143,12 @@ async def test_the_hold_is_durable_before_the_first_byte(
             monkeypatch.setattr("streamweir.store.journal.files.os.fdatasync", slow)
             await client.send(chat_request(model="m", stream=is_streamed))
             await desk.up.played(1)
-            (conversation,) = desk.gate.gateway._conversations._tasks
-            await until(lambda: conversation._relay is not None and conversation._relay.bytes_in > 0)
+            (handler,) = desk.gate.gateway._requests._tasks
+            await until(lambda: handler._relay is not None and handler._relay.bytes_in > 0)
             await desk.gate.has_read()
             await until(syncs.is_set)
             assert is_silent(client)
-            assert not conversation._response.started
+            assert not handler._response.started
             sync.set()
             assert (await client.response()).status == 200
         finally:

@@ -67,7 +67,7 @@ async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
                 await desk.writer.flush(0.1)
         await gate.vacated()
         rows = await ships.rows()
-        assert sorted(row.request_id for row in rows) == sorted(facts.id for facts in gate.facts)
+        assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
 
 
 async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tmp_path: Path) -> None:

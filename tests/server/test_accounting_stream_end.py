@@ -162,9 +162,9 @@ async def test_a_whole_answer_that_comes_as_a_stream_is_cut_as_it_grows(tmp_path
         secret = await desk.new_key(budget_nano=2000 * MILLI)
         reply = await desk.gate.ask(key=secret, model="m", max_tokens=20)
         assert error_of(reply)["code"] == "budget_exceeded"
-        (facts,) = await desk.gate.settled()
-        assert facts.held is not None
-        assert (facts.cost or 0) <= facts.held <= 2000 * MILLI
+        (record,) = await desk.gate.settled()
+        assert record.held is not None
+        assert (record.cost or 0) <= record.held <= 2000 * MILLI
         assert len(sent) < len(frames) // 4
 
 
@@ -368,8 +368,8 @@ async def test_one_that_has_not_begun_is_told_by_its_status(
 
 
 def _has_head(desk: Desk) -> bool:
-    (conversation,) = desk.gate.gateway._conversations._tasks
-    return conversation._relay is not None and conversation._relay._upstream.status == 200
+    (handler,) = desk.gate.gateway._requests._tasks
+    return handler._relay is not None and handler._relay._upstream.status == 200
 
 
 @pytest.mark.parametrize("code", ENDINGS)

@@ -24,8 +24,8 @@ async def test_being_put_right_is_no_extra_attempt_and_opens_no_door_to_more() -
 
     async with gateway_to(script) as (gate, up):
         assert (await gate.ask(model="up/m", stream=True)).status == 502
-        (facts,) = await gate.settled()
-        assert [attempt.error for attempt in facts.attempts] == [
+        (record,) = await gate.settled()
+        assert [attempt.error for attempt in record.attempts] == [
             "upstream_server_error",
             "upstream_server_error",
             "invalid_value",
@@ -59,8 +59,8 @@ async def test_the_last_attempt_that_is_allowed_has_all_the_time() -> None:
             await patience
             begin.set()
             assert (await client.response()).status == 200
-            (facts,) = await gate.settled()
-            assert [attempt.error for attempt in facts.attempts] == ["upstream_timeout", "upstream_timeout", None]
+            (record,) = await gate.settled()
+            assert [attempt.error for attempt in record.attempts] == ["upstream_timeout", "upstream_timeout", None]
             assert len(fourth.requests) == 0
 
 
@@ -69,8 +69,8 @@ async def test_comments_keep_no_stalled_stream_open(comment: bytes) -> None:
     stalled: list[Step] = [Head(), Send(b"".join(openai_frames()[:2])), *[Send(comment)] * 3, Hang()]
     async with gateway_to(stalled, "[server.timeouts]\nidle_s = 0.1\nsilence_s = 0.02") as (gate, up):
         await gate.ask(model="up/m", stream=True)
-        (facts,) = await gate.settled()
-        assert facts.error == "stream_idle_timeout"
+        (record,) = await gate.settled()
+        assert record.error == "stream_idle_timeout"
         await up.vacated()
 
 
@@ -79,8 +79,8 @@ async def test_comments_without_end_are_no_answer() -> None:
     script: list[Step] = [Head(), Send(begun), *[Send(b":\n\n" * 20_000)] * 50, Hang()]
     async with gateway_to(script, "[server.timeouts]\nidle_s = 600") as (gate, up):
         await gate.ask(model="up/m", stream=True)
-        (facts,) = await gate.settled()
-        assert facts.error == "upstream_frame_too_large"
+        (record,) = await gate.settled()
+        assert record.error == "upstream_frame_too_large"
         await up.vacated()
 
 
@@ -99,9 +99,9 @@ async def test_several_choices_have_several_times_the_limit() -> None:
 async def test_a_whole_answer_tells_nothing_of_the_time_to_the_first_token() -> None:
     async with gateway_to(whole(openai_whole())) as (gate, _):
         await gate.ask(model="up/m")
-        (facts,) = await gate.settled()
-        assert facts.ttft_s is None
-        assert facts.duration_s > 0
+        (record,) = await gate.settled()
+        assert record.ttft_s is None
+        assert record.duration_s > 0
 
 
 async def test_after_the_signal_a_kept_connection_ends_with_its_answer() -> None:

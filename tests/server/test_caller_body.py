@@ -50,10 +50,10 @@ async def assert_refused(gate: Gate, requests: list[tuple[bytes, Refused]]) -> N
     async with await gate.connect() as client:
         for number, (request, expected) in enumerate(requests, start=1):
             assert refusal(await send(client, request)) == expected, request[:500]
-            facts = (await gate.settled(number))[-1]
-            assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, expected[0], expected[1])
-            assert (facts.attempts, facts.usage, facts.usage_source) == ([], None, None)
-            assert facts.key == "test"
+            record = (await gate.settled(number))[-1]
+            assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, expected[0], expected[1])
+            assert (record.attempts, record.usage, record.usage_source) == ([], None, None)
+            assert record.key == "test"
         await client.send(b"GET /health HTTP/1.1\r\nhost: gateway\r\n\r\n")
         assert (await client.response()).status == 200
 
@@ -74,8 +74,8 @@ async def test_a_body_that_is_declared_too_large_is_refused_unread(size: int) ->
         assert refusal(reply) == (413, "request_too_large", None)
         assert reply.header("connection") == "close"
         assert await client.is_closed()
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.error) == (Verdict.REJECTED, "request_too_large")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.error) == (Verdict.REJECTED, "request_too_large")
         assert up.accepted == 0
 
 
@@ -94,8 +94,8 @@ async def test_a_body_without_end_is_refused_at_the_limit() -> None:
         except ConnectionError:
             pass
         assert sent < 64 * 1024 * 1024
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, 413, "request_too_large")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, 413, "request_too_large")
         assert up.accepted == 0
     assert resident_bytes() - before < 40_000_000
 
@@ -207,7 +207,7 @@ async def test_a_number_that_is_too_large_for_anybody_is_the_callers_fault(kind:
         for members in asked:
             reply = await gate.ask(model="up/m", **members)
             assert reply.status in (200, 400), (members, reply.body)
-        assert {facts.verdict for facts in await gate.settled(len(asked))} <= {Verdict.COMPLETED, Verdict.REJECTED}
+        assert {record.verdict for record in await gate.settled(len(asked))} <= {Verdict.COMPLETED, Verdict.REJECTED}
 
 
 # C18, C29: not a chat request.
@@ -303,8 +303,8 @@ async def test_a_compressed_body_is_refused_unread() -> None:
                 await client.send(chat_request(headers=(("content-encoding", coding),), body=bomb)[:2000])
                 assert refusal(await client.response()) == (415, "unsupported_content_encoding", None)
                 assert await client.is_closed()
-            facts = (await gate.settled(number))[-1]
-            assert (facts.verdict, facts.error) == (Verdict.REJECTED, "unsupported_content_encoding")
+            record = (await gate.settled(number))[-1]
+            assert (record.verdict, record.error) == (Verdict.REJECTED, "unsupported_content_encoding")
         assert up.accepted == 0
     assert resident_bytes() - before < 20_000_000
 

@@ -48,8 +48,8 @@ async def test_a_head_that_is_too_large(bomb: bytes) -> None:
         assert reply.header("connection") == "close"
         assert error_of(reply)["code"] == "headers_too_large"
         assert await client.is_closed()
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, 431, "headers_too_large")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, 431, "headers_too_large")
         assert up.accepted == 0
 
 
@@ -94,8 +94,8 @@ async def test_bombs_are_refused_while_others_are_served() -> None:
             served += 1
         for (bomb, code), reply in zip(bombs(), await asyncio.gather(*replies), strict=True):
             assert (reply.status, error_of(reply)["code"]) == (400, code), bomb[:80]
-        facts = await gate.settled(served + len(replies))
-        assert [each.verdict for each in facts].count(Verdict.REJECTED) == len(replies)
+        records = await gate.settled(served + len(replies))
+        assert [each.verdict for each in records].count(Verdict.REJECTED) == len(replies)
         assert len(up.requests) == served
         assert os.getpid() == process
 
@@ -141,8 +141,8 @@ async def test_requests_in_a_row_are_answered_in_order_each_with_its_own_key() -
                 assert (b'"delta":{"role":"assistant"},' in reply.body) == (key == OTHER)
             else:
                 assert json.loads(reply.body)["choices"][0]["message"]["content"] == model
-        facts = await gate.settled(len(asked))
-        assert {(each.model, each.key) for each in facts} == {
+        records = await gate.settled(len(asked))
+        assert {(each.model, each.key) for each in records} == {
             (f"up/{model}", "one" if key == KEY else "two") for key, model, _ in asked
         }
         assert [request.json["model"] for request in up.requests] == ["one-a", "two-b", "one-d", "two-e"]
@@ -154,7 +154,7 @@ async def test_a_caller_that_leaves_takes_its_waiting_requests_with_it() -> None
             await client.send(b"".join(chat_request(model=f"up/one-{name}", stream=True) for name in "abc"))
             await client.read_until(b"one-a")
         await gate.gateway.drained()
-        assert len(gate.facts) == len(up.requests)
+        assert len(gate.records) == len(up.requests)
         assert len(up.requests) <= 2
 
 
@@ -166,5 +166,5 @@ async def test_a_bad_request_in_a_row_ends_the_connection_behind_the_answers_bef
         reply = await client.response()
         assert (reply.status, error_of(reply)["code"]) == (400, "invalid_value")
         assert await client.is_closed()
-        assert {facts.status for facts in await gate.settled(2)} == {200, 400}
+        assert {record.status for record in await gate.settled(2)} == {200, 400}
         assert len(up.requests) == 1

@@ -168,8 +168,8 @@ async def test_a_refusal_speaks_the_dialect_too(path: str | None) -> None:
         prefix = f"/{path}" if path else ""
         reply = await gate.ask(path=f"{prefix}/v1/chat/completions", key=KEYS["aivene"], model="nobody/m")
         assert len(json.loads(reply.body)["error"]) == members
-        (facts,) = await gate.settled()
-        assert (facts.dialect, facts.verdict) == (path or "aivene", Verdict.REJECTED)
+        (record,) = await gate.settled()
+        assert (record.dialect, record.verdict) == (path or "aivene", Verdict.REJECTED)
 
 
 async def test_whole_answers_in_every_dialect_that_has_them() -> None:
@@ -189,7 +189,7 @@ async def test_bitseek_streams_whether_asked_or_not() -> None:
             assert (reply.header("content-type") or "").startswith("text/event-stream")
             assert is_in("bitseek", reply.body)
             assert DONE not in reply.body
-        assert all(facts.stream for facts in await gate.settled(3))
+        assert all(record.stream for record in await gate.settled(3))
 
 
 # C34: usage is asked for whether or not the caller wants it.
@@ -209,10 +209,10 @@ async def test_usage_that_the_caller_did_not_ask_for_is_asked_for_and_hidden(
             expected = translated(expected)
         assert reply.body == expected
         assert up.requests[0].json["stream_options"] == {"include_usage": True}
-        (facts,) = await gate.settled()
-        assert facts.usage is not None
-        assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == USAGE
-        assert facts.usage_source is UsageSource.PROVIDER
+        (record,) = await gate.settled()
+        assert record.usage is not None
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == USAGE
+        assert record.usage_source is UsageSource.PROVIDER
 
 
 def translated(body: bytes) -> bytes:

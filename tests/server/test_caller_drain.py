@@ -21,18 +21,18 @@ BILLS_ON = "cancel_stops_billing = false"
 BODY = openai_whole()
 
 
-def counted(facts: RequestRecord) -> tuple[int, int]:
-    assert facts.usage is not None
-    return facts.usage.prompt_tokens, facts.usage.completion_tokens
+def counted(record: RequestRecord) -> tuple[int, int]:
+    assert record.usage is not None
+    return record.usage.prompt_tokens, record.usage.completion_tokens
 
 
-def assert_drained(facts: RequestRecord, *, status: int = 200) -> None:
-    assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, status)
-    assert (counted(facts), facts.usage_source) == (USAGE, UsageSource.PROVIDER)
+def assert_drained(record: RequestRecord, *, status: int = 200) -> None:
+    assert (record.verdict, record.status) == (Verdict.CLIENT_GONE, status)
+    assert (counted(record), record.usage_source) == (USAGE, UsageSource.PROVIDER)
 
 
-def assert_estimated(facts: RequestRecord) -> None:
-    assert (facts.verdict, facts.usage_source) == (Verdict.CLIENT_GONE, UsageSource.ESTIMATE)
+def assert_estimated(record: RequestRecord) -> None:
+    assert (record.verdict, record.usage_source) == (Verdict.CLIENT_GONE, UsageSource.ESTIMATE)
 
 
 def slowly(go_on: asyncio.Event, kind: str = "openai") -> list[Step]:
@@ -54,7 +54,7 @@ async def test_an_upstream_that_bills_on_is_read_to_its_end(kind: str, provider:
     async with gateway_to(slowly(go_on, kind), kind=kind, provider=provider) as (gate, up):
         await leave_in_the_midst(gate, dialect)
         await until(lambda: gate.gateway.abandoned == 1)
-        assert gate.facts == []
+        assert gate.records == []
         go_on.set()
         assert_drained(*await gate.settled())
         assert up.aborts == []
@@ -85,9 +85,9 @@ async def test_a_drain_ends_with_its_time() -> None:
     async with gateway_to(slowly(asyncio.Event()), bounds, provider=BILLS_ON) as (gate, up):
         await leave_in_the_midst(gate)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_estimated(facts)
-        assert counted(facts) == (3, 3)
+        (record,) = await gate.settled()
+        assert_estimated(record)
+        assert counted(record) == (3, 3)
         assert gate.gateway.abandoned == 0
 
 
@@ -111,9 +111,9 @@ async def test_a_drain_ends_with_its_size() -> None:
         await until(lambda: gate.gateway.abandoned == 1)
         go_on.set()
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_estimated(facts)
-        assert facts.error == "response_too_large"
+        (record,) = await gate.settled()
+        assert_estimated(record)
+        assert record.error == "response_too_large"
 
 
 async def test_one_drain_more_than_there_are_places_is_an_abort() -> None:
@@ -128,8 +128,8 @@ async def test_one_drain_more_than_there_are_places_is_an_abort() -> None:
         assert gate.gateway.abandoned == 2
         go_on.set()
         _, *drained = await gate.settled(3)
-        for facts in drained:
-            assert_drained(facts)
+        for record in drained:
+            assert_drained(record)
         assert len(up.aborts) == 1
         go_on.clear()
         await leave_in_the_midst(gate)  # the places are free again

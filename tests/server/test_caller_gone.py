@@ -29,18 +29,18 @@ PROMPT_TOKENS = 3
 """Of `support.gateway.MESSAGES`, by the rule of thumb."""
 
 
-def assert_gone(facts: RequestRecord, *, status: int) -> None:
-    assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, status)
+def assert_gone(record: RequestRecord, *, status: int) -> None:
+    assert (record.verdict, record.status) == (Verdict.CLIENT_GONE, status)
 
 
-def assert_free(facts: RequestRecord) -> None:
+def assert_free(record: RequestRecord) -> None:
     """Nothing was asked of the upstream, so nothing is charged."""
-    assert (facts.usage, facts.usage_source) == (None, None)
+    assert (record.usage, record.usage_source) == (None, None)
 
 
-def counted(facts: RequestRecord) -> tuple[int, int]:
-    assert facts.usage is not None
-    return facts.usage.prompt_tokens, facts.usage.completion_tokens
+def counted(record: RequestRecord) -> tuple[int, int]:
+    assert record.usage is not None
+    return record.usage.prompt_tokens, record.usage.completion_tokens
 
 
 # C1: before the upstream is called.
@@ -52,9 +52,9 @@ async def test_a_reset_right_behind_the_request_costs_no_call() -> None:
         async with await gate.connect() as client:
             client.sock.send(chat_request(model="up/m", stream=True))
             client.reset()
-            (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert_free(facts)
+            (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert_free(record)
         assert up.requests == []
 
 
@@ -68,11 +68,11 @@ async def test_a_caller_that_leaves_while_its_body_is_parsed(leave: Leave) -> No
             await client.send(chat_request(model="up/m", stream=True, user="u" * 300_000))
             await until(lambda: gate.gateway.open_streams == 1)
             leave(client)
-            (facts,) = await gate.settled()
+            (record,) = await gate.settled()
         is_free.set()
-        assert_gone(facts, status=499)
-        assert_free(facts)
-        assert facts.attempts == []
+        assert_gone(record, status=499)
+        assert_free(record)
+        assert record.attempts == []
         assert up.accepted == 0
 
 
@@ -95,9 +95,9 @@ async def test_a_caller_that_leaves_while_it_waits_for_a_connection(leave: Leave
         await second.send(chat_request(model="up/m", stream=True))
         await until(lambda: gate.gateway.runtime.providers["up"].upstream.waiting == 1)  # type: ignore[attr-defined]
         leave(second)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert_free(facts)
+        (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert_free(record)
         finish.set()
         assert text_of((await first.response()).body) == "".join(TEXTS)
         await gate.settled(2)
@@ -114,9 +114,9 @@ async def test_a_caller_that_leaves_while_the_connection_is_made(leave: Leave) -
                 await client.send(chat_request(model="hole/m", stream=True))
                 await until(lambda: upstream.in_use == 1)  # type: ignore[attr-defined]
                 leave(client)
-                (facts,) = await gate.settled()
-            assert_gone(facts, status=499)
-            assert_free(facts)
+                (record,) = await gate.settled()
+            assert_gone(record, status=499)
+            assert_free(record)
 
 
 @every_way
@@ -128,10 +128,10 @@ async def test_a_caller_that_leaves_between_two_attempts(leave: Leave) -> None:
             await up.played(1)
             await until(lambda: gate.gateway.runtime.providers["up"].upstream.in_use == 0)  # type: ignore[attr-defined]
             leave(client)
-            (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert_free(facts)
-        assert [attempt.error for attempt in facts.attempts] == ["upstream_overloaded"]
+            (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert_free(record)
+        assert [attempt.error for attempt in record.attempts] == ["upstream_overloaded"]
 
 
 @every_way
@@ -142,10 +142,10 @@ async def test_a_caller_that_leaves_in_the_midst_of_its_body(leave: Leave) -> No
             assert (await client.response()).status == 100
             await client.send(b'{"model"')
             leave(client)
-            (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert_free(facts)
-        assert (facts.key, facts.path) == ("test", "/v1/chat/completions")
+            (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert_free(record)
+        assert (record.key, record.path) == ("test", "/v1/chat/completions")
         assert up.accepted == 0
 
 
@@ -158,7 +158,7 @@ async def test_a_caller_that_leaves_before_its_head_is_whole_has_asked_for_nothi
             await until(lambda: gate.gateway.server.connections == 1)
             leave(client)
             await gate.gateway.server.emptied()
-        assert gate.facts == []
+        assert gate.records == []
         assert up.accepted == 0
 
 
@@ -180,9 +180,9 @@ async def test_a_caller_that_leaves_before_the_first_token(
         await until(lambda: up.body_sent == sum(len(step.data) for step in script if isinstance(step, Send)))
         leave(client)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 0), UsageSource.ESTIMATE)
+        (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert (counted(record), record.usage_source) == ((PROMPT_TOKENS, 0), UsageSource.ESTIMATE)
 
 
 @every_way
@@ -193,8 +193,8 @@ async def test_a_caller_that_leaves_with_more_behind_its_request_than_is_kept(le
         await up.seen(1)
         leave(client)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
+        (record,) = await gate.settled()
+        assert_gone(record, status=499)
 
 
 async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() -> None:
@@ -206,9 +206,9 @@ async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() 
         await gate.has_read()
         client.close()
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert_free(facts)
+        (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert_free(record)
 
 
 # C3: in the midst of the answer.
@@ -224,10 +224,10 @@ async def test_a_caller_that_leaves_in_the_midst(leave: Leave, dialect: str) -> 
         await client.read_until(b" the")
         leave(client)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=200)
-        assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 4), UsageSource.ESTIMATE)
-        assert facts.error is None
+        (record,) = await gate.settled()
+        assert_gone(record, status=200)
+        assert (counted(record), record.usage_source) == ((PROMPT_TOKENS, 4), UsageSource.ESTIMATE)
+        assert record.error is None
         assert gate.gateway.runtime.providers["up"].upstream.idle == 0  # type: ignore[attr-defined]
 
 
@@ -241,9 +241,9 @@ async def test_a_report_from_the_beginning_of_an_answer_is_not_its_usage() -> No
             await client.read_until(texts[0].encode())
         client.reset()
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=200)
-        assert (counted(facts), facts.usage_source) == ((USAGE[0], 30), UsageSource.ESTIMATE)
+        (record,) = await gate.settled()
+        assert_gone(record, status=200)
+        assert (counted(record), record.usage_source) == ((USAGE[0], 30), UsageSource.ESTIMATE)
 
 
 # C4, C5: at its end.
@@ -262,9 +262,9 @@ async def test_the_usage_is_waited_for_when_the_caller_leaves_before_it(leave: L
         leave(client)
         await until(lambda: gate.gateway.abandoned == 1)
         send_usage.set()
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=200)
-        assert (counted(facts), facts.usage_source) == (USAGE, UsageSource.PROVIDER)
+        (record,) = await gate.settled()
+        assert_gone(record, status=200)
+        assert (counted(record), record.usage_source) == (USAGE, UsageSource.PROVIDER)
         assert up.aborts == []
 
 
@@ -277,9 +277,9 @@ async def test_the_usage_is_not_waited_for_longer_than_the_grace(dialect: str) -
         await client.read_until(b'"."')
         client.close()
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=200)
-        assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 5), UsageSource.ESTIMATE)
+        (record,) = await gate.settled()
+        assert_gone(record, status=200)
+        assert (counted(record), record.usage_source) == ((PROMPT_TOKENS, 5), UsageSource.ESTIMATE)
 
 
 @every_way
@@ -292,9 +292,9 @@ async def test_a_caller_that_leaves_between_the_usage_and_the_end(leave: Leave, 
         await client.read_until(b'"."')
         leave(client)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert facts.verdict is Verdict.CLIENT_GONE
-        assert (counted(facts), facts.usage_source) == (USAGE, UsageSource.PROVIDER)
+        (record,) = await gate.settled()
+        assert record.verdict is Verdict.CLIENT_GONE
+        assert (counted(record), record.usage_source) == (USAGE, UsageSource.PROVIDER)
 
 
 async def test_an_upstream_that_breaks_while_its_usage_is_waited_for() -> None:
@@ -306,9 +306,9 @@ async def test_an_upstream_that_breaks_while_its_usage_is_waited_for() -> None:
         client.close()
         await until(lambda: gate.gateway.abandoned == 1)
         broken.set()
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=200)
-        assert (counted(facts), facts.usage_source) == (USAGE, UsageSource.PROVIDER)
+        (record,) = await gate.settled()
+        assert_gone(record, status=200)
+        assert (counted(record), record.usage_source) == (USAGE, UsageSource.PROVIDER)
 
 
 # C7: the sending side alone, behind an answer that is already whole.
@@ -321,7 +321,7 @@ async def test_a_half_close_behind_the_answer_is_no_leaving() -> None:
         client.half_close()
         assert (await client.response()).status == 200
         assert await client.is_closed()
-        assert [facts.verdict for facts in gate.facts] == [Verdict.COMPLETED]
+        assert [record.verdict for record in gate.records] == [Verdict.COMPLETED]
 
 
 # C33: a caller that asked for a whole answer.
@@ -338,6 +338,6 @@ async def test_a_caller_of_a_whole_answer_that_leaves(leave: Leave, sent: int) -
         await until(lambda: up.body_sent == sent)
         leave(client)
         await up.aborted(1)
-        (facts,) = await gate.settled()
-        assert_gone(facts, status=499)
-        assert (counted(facts), facts.usage_source) == ((PROMPT_TOKENS, 0), UsageSource.ESTIMATE)
+        (record,) = await gate.settled()
+        assert_gone(record, status=499)
+        assert (counted(record), record.usage_source) == ((PROMPT_TOKENS, 0), UsageSource.ESTIMATE)

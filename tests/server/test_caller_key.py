@@ -68,9 +68,9 @@ async def test_an_unknown_model(is_streamed: bool) -> None:
             error = error_of(reply)
             words = error["type"], error["code"], error["param"]
             assert words == ("invalid_request_error", "model_not_found", "model")
-            facts = (await gate.settled(number))[-1]
-            assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, 404, "model_not_found")
-            assert (facts.model, facts.attempts, facts.usage) == (model, [], None)
+            record = (await gate.settled(number))[-1]
+            assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, 404, "model_not_found")
+            assert (record.model, record.attempts, record.usage) == (model, [], None)
         assert up.accepted == 0
 
 
@@ -80,7 +80,7 @@ async def test_a_model_that_a_key_may_not_use_is_as_good_as_unknown() -> None:
             replies = [await gate.ask(model=model, key=NARROW) for model in (denied, unknown)]
             assert replies[0].status == 404
             assert same_for_all(replies[0]) == same_for_all(replies[1])
-        assert {facts.key for facts in await gate.settled(6)} == {"narrow"}
+        assert {record.key for record in await gate.settled(6)} == {"narrow"}
         assert up.accepted == 0
 
 
@@ -146,9 +146,9 @@ async def test_a_key_that_is_not_good(line: str) -> None:
             for value in headers.values():
                 secret = value.rpartition(" ")[2]
                 assert len(secret) < 10 or secret not in (reply.head + reply.body).decode("latin-1")
-            facts = (await gate.settled(number))[-1]
-            assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, 401, code)
-            assert facts.key == ("expired" if code == "expired_api_key" else None)
+            record = (await gate.settled(number))[-1]
+            assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, 401, code)
+            assert record.key == ("expired" if code == "expired_api_key" else None)
         assert up.accepted == 0
 
 
@@ -158,8 +158,8 @@ async def test_a_good_key_in_every_place_where_clients_put_it(header: str) -> No
         request = chat_request(model="up/m", key=None).replace(b"\r\n", f"\r\n{header}{OTHER}\r\n".encode(), 1)
         await client.send(request)
         assert (await client.response()).status == 200
-        (facts,) = await gate.settled()
-        assert facts.key == "other"
+        (record,) = await gate.settled()
+        assert record.key == "other"
         sent = [
             value for name, value in up.requests[0].fields if name.lower() in ("authorization", "x-api-key", "api-key")
         ]
@@ -250,9 +250,9 @@ async def test_more_requests_than_a_key_may_make() -> None:
         assert reply.header("x-ratelimit-limit-requests") == "3"
         assert reply.header("x-ratelimit-remaining-requests") == "0"
         assert reply.header("x-should-retry") != "false"
-        facts = (await gate.settled(4))[-1]
-        assert (facts.verdict, facts.status, facts.error) == (Verdict.REJECTED, 429, "rate_limit_exceeded")
-        assert (facts.key, facts.usage) == ("rated", None)
+        record = (await gate.settled(4))[-1]
+        assert (record.verdict, record.status, record.error) == (Verdict.REJECTED, 429, "rate_limit_exceeded")
+        assert (record.key, record.usage) == ("rated", None)
         assert len(up.requests) == 3
         reply = await gate.ask(model="up/m", stream=True)
         assert (reply.status, reply.header("x-ratelimit-limit-requests")) == (200, None)
@@ -306,7 +306,7 @@ async def test_a_request_that_cannot_succeed_is_not_asked_for_its_body(headers: 
         reply = await expect(client, **headers)
         assert (reply.status, reply.header("connection")) == (status, "close")
         assert await client.is_closed()
-        assert [facts.verdict for facts in await gate.settled()] == [Verdict.REJECTED]
+        assert [record.verdict for record in await gate.settled()] == [Verdict.REJECTED]
 
 
 async def test_a_request_over_its_rate_is_not_asked_for_its_body() -> None:

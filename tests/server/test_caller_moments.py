@@ -155,17 +155,17 @@ async def read_some(client: RawClient, count: int) -> None:
         count -= len(chunk)
 
 
-def check(plan: Plan, facts: RequestRecord) -> None:
-    assert facts.verdict in (Verdict.CLIENT_GONE, Verdict.COMPLETED)
-    assert facts.verdict is Verdict.COMPLETED or plan.stop != "end"
-    assert (facts.usage is None) == (facts.usage_source is None)
-    has_spoken = facts.ttft_s is not None or not facts.stream
-    is_exact = facts.verdict is Verdict.COMPLETED or (not KINDS[plan.provider] and has_spoken)
-    if facts.usage is None:
-        assert facts.verdict is Verdict.CLIENT_GONE
-    elif is_exact or (facts.usage_source is UsageSource.PROVIDER and plan.provider == "openai"):
-        assert facts.usage_source is UsageSource.PROVIDER
-        assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == plan.usage
+def check(plan: Plan, record: RequestRecord) -> None:
+    assert record.verdict in (Verdict.CLIENT_GONE, Verdict.COMPLETED)
+    assert record.verdict is Verdict.COMPLETED or plan.stop != "end"
+    assert (record.usage is None) == (record.usage_source is None)
+    has_spoken = record.ttft_s is not None or not record.stream
+    is_exact = record.verdict is Verdict.COMPLETED or (not KINDS[plan.provider] and has_spoken)
+    if record.usage is None:
+        assert record.verdict is Verdict.CLIENT_GONE
+    elif is_exact or (record.usage_source is UsageSource.PROVIDER and plan.provider == "openai"):
+        assert record.usage_source is UsageSource.PROVIDER
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == plan.usage
 
 
 async def test_callers_that_leave_at_any_moment_leave_nothing_behind() -> None:
@@ -192,8 +192,8 @@ async def test_callers_that_leave_at_any_moment_leave_nothing_behind() -> None:
             await gate.vacated()
             await up.idle()
             records: dict[str | None, list[RequestRecord]] = {}
-            for facts in gate.facts:
-                records.setdefault(facts.client_id, []).append(facts)
+            for record in gate.records:
+                records.setdefault(record.client_id, []).append(record)
             for plan in plans:
                 made = records.pop(plan.id, [])
                 has_asked = plan.stop not in ("connected", "head")
@@ -201,11 +201,11 @@ async def test_callers_that_leave_at_any_moment_leave_nothing_behind() -> None:
                     assert len(made) <= 1, plan
                 else:
                     assert len(made) == has_asked, plan
-                for facts in made:
+                for record in made:
                     try:
-                        check(plan, facts)
+                        check(plan, record)
                     except AssertionError as wrong:
-                        raise AssertionError(seed, plan, facts) from wrong
+                        raise AssertionError(seed, plan, record) from wrong
             assert not records
             for request in up.requests:
                 assert plans[number_in(request)].stop in ("asked", "answer", "end")

@@ -90,8 +90,8 @@ async def test_every_route_of_the_data_plane_asks_for_its_scope() -> None:
                     assert reply.status == models_status(caller), (prefix, path, method, caller)
                     count += 1
         client.close()
-        facts = await gate.settled(count)
-        for each in facts:
+        records = await gate.settled(count)
+        for each in records:
             assert each.verdict is (Verdict.COMPLETED if each.status == 200 else Verdict.REJECTED)
 
 
@@ -207,8 +207,8 @@ async def test_an_address_is_believed_from_a_trusted_proxy_alone(
         headers = (("x-forwarded-for", sent),) if sent is not None else ()
         await client.send(chat_request(model="nobody/m", headers=headers))
         assert (await client.response()).status == 404
-        (facts,) = await gate.settled()
-        assert facts.peer == peer
+        (record,) = await gate.settled()
+        assert record.peer == peer
 
 
 # C31: what is not a route, and what is not done there.
@@ -248,8 +248,8 @@ async def test_what_is_no_route_is_answered_in_the_envelope(method: str) -> None
             assert (reply.status, code_of(reply)) == (404, "unknown_url"), path
             assert reply.header("x-should-retry") == "false"
             assert (await ask(client, f"{method} {path}?key={KEY}")).status == 404
-        assert {facts.error for facts in gate.facts} <= {"unknown_url", None}
-        assert {(facts.status, facts.verdict) for facts in gate.facts} == {(404, Verdict.REJECTED)}
+        assert {record.error for record in gate.records} <= {"unknown_url", None}
+        assert {(record.status, record.verdict) for record in gate.records} == {(404, Verdict.REJECTED)}
         await gate.settled(2 * len(UNKNOWN))
         assert up.accepted == 0
 
@@ -273,7 +273,7 @@ async def test_a_method_that_a_route_does_not_have(path: str, methods: tuple[str
             reply = await ask(client, f"{method} {path}", bearer(KEY))
             assert (reply.status, reply.header("allow")) == (405, allowed), method
             assert method == "HEAD" or code_of(reply) == "method_not_allowed"
-        assert all(facts.verdict is Verdict.REJECTED for facts in gate.facts)
+        assert all(record.verdict is Verdict.REJECTED for record in gate.records)
 
 
 # S5: the host, and paths that look like one.
@@ -294,7 +294,7 @@ async def test_a_host_that_is_none_is_refused_whatever_is_asked_for(line: str) -
     async with gateway_to(in_turn(), TOML) as (gate, _):
         for host in NO_HOSTS:
             await assert_not_http(gate, line, host)
-        assert {facts.verdict for facts in await gate.settled(len(NO_HOSTS))} == {Verdict.REJECTED}
+        assert {record.verdict for record in await gate.settled(len(NO_HOSTS))} == {Verdict.REJECTED}
 
 
 async def test_a_target_that_is_no_path_is_refused() -> None:
@@ -337,4 +337,4 @@ async def test_no_other_site_is_let_in() -> None:
         for reply in replies:
             assert not [name for name, _ in reply.headers if name.startswith("access-control")]
         assert replies[-1].status == 200
-        assert gate.facts
+        assert gate.records

@@ -77,12 +77,12 @@ async def test_a_reader_that_stops_holds_up_its_upstream_and_nobody_else() -> No
             assert waiting_bytes(gate) <= MOST_WAITING
             await up.aborted(1)
             assert up.requests[0].body_sent <= MOST_TAKEN
-            (facts,) = [each for each in await gate.settled(21) if each.model == "up/long"]
+            (record,) = [each for each in await gate.settled(21) if each.model == "up/long"]
             with pytest.raises((CutShort, ConnectionError)):
                 await client.response()
         assert resident_bytes() - before < 20_000_000
-        assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, 200)
-        assert facts.usage_source is UsageSource.ESTIMATE
+        assert (record.verdict, record.status) == (Verdict.CLIENT_GONE, 200)
+        assert record.usage_source is UsageSource.ESTIMATE
 
 
 async def test_a_reader_that_stops_in_a_whole_answer() -> None:
@@ -90,8 +90,8 @@ async def test_a_reader_that_stops_in_a_whole_answer() -> None:
     patience = "[server.timeouts]\nwrite_stall_s = 0.2"
     async with gateway_to(whole(body), patience) as (gate, _), await gate.connect(receive_buffer=4096) as client:
         await client.send(chat_request(model="up/m"))
-        (facts,) = await gate.settled()
-        assert facts.verdict is Verdict.COMPLETED  # all of it was handed over; the rest is the connection's
+        (record,) = await gate.settled()
+        assert record.verdict is Verdict.COMPLETED  # all of it was handed over; the rest is the connection's
         await gate.gateway.server.emptied()
         with pytest.raises((CutShort, ConnectionError)):
             await client.response()
@@ -110,8 +110,8 @@ async def test_many_readers_that_stop() -> None:
         assert (await gate.ask(model="none/m")).status == 404
         for client in clients:
             client.reset()
-        facts = await gate.settled(count + 1)
-        assert [each.verdict for each in facts].count(Verdict.CLIENT_GONE) == count
+        records = await gate.settled(count + 1)
+        assert [each.verdict for each in records].count(Verdict.CLIENT_GONE) == count
         assert len(up.aborts) == count
 
 
@@ -135,10 +135,10 @@ async def test_a_reader_that_pauses_and_reads_on_loses_nothing(dialect: str) -> 
             while chunk := await client.chunk():
                 body += chunk
         assert text_of(body) == PIECE * count
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.usage_source) == (Verdict.COMPLETED, UsageSource.PROVIDER)
-        assert facts.usage is not None
-        assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == USAGE
+        (record,) = await gate.settled()
+        assert (record.verdict, record.usage_source) == (Verdict.COMPLETED, UsageSource.PROVIDER)
+        assert record.usage is not None
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == USAGE
         assert up.aborts == []
 
 
@@ -194,8 +194,8 @@ async def test_slow_senders_are_told_while_others_are_served(begun: bytes, timer
         for client in clients:
             assert await client.is_closed()
             client.close()
-        facts = await gate.settled(others + SLOW_SENDERS)
-        refused = [each for each in facts if each.error == "request_timeout"]
+        records = await gate.settled(others + SLOW_SENDERS)
+        refused = [each for each in records if each.error == "request_timeout"]
         assert len(refused) == SLOW_SENDERS
         assert {(each.verdict, each.status) for each in refused} == {(Verdict.REJECTED, 408)}
         assert len(up.requests) == others
@@ -206,7 +206,7 @@ async def test_a_connection_that_asks_for_nothing_is_told_and_closed() -> None:
         async with await gate.connect() as client:
             assert (await client.response()).status == 408
             assert await client.is_closed()
-        assert [facts.error for facts in await gate.settled()] == ["request_timeout"]
+        assert [record.error for record in await gate.settled()] == ["request_timeout"]
 
 
 # C6: a caller that vanishes without a word.
@@ -273,8 +273,8 @@ async def test_a_caller_that_vanishes_is_noticed(other_network: tuple[str, str, 
             silence = [ip, "-n", name, "route", "add", "blackhole", f"{ours}/32"]
             assert await (await asyncio.create_subprocess_exec(*silence)).wait() == 0
             await up.aborted(1)
-            (facts,) = await gate.settled()
-            assert (facts.verdict, facts.status) == (Verdict.CLIENT_GONE, 200)
+            (record,) = await gate.settled()
+            assert (record.verdict, record.status) == (Verdict.CLIENT_GONE, 200)
         finally:
             caller.kill()
             await caller.communicate()

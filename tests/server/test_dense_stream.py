@@ -48,8 +48,8 @@ async def test_no_turn_takes_long(dense: bytes, error: str | None, kind: str) ->
     async with gateway_to(script, kind=kind) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)
         assert reply.status == 200
-        (facts,) = await gate.settled()
-        assert facts.error == error
+        (record,) = await gate.settled()
+        assert record.error == error
         if error:  # else it is kept for the next request, for half a minute
             await up.vacated()
 
@@ -59,16 +59,16 @@ async def test_an_array_of_a_dense_element() -> None:
     body = json.dumps([{"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}]).encode()
     async with gateway_to([Head(), Send(body), End()], kind="gemini") as (gate, _):
         assert (await gate.ask(model="up/m", stream=True)).status == 502
-        (facts,) = await gate.settled()
-        assert facts.error == TOO_LARGE
+        (record,) = await gate.settled()
+        assert record.error == TOO_LARGE
 
 
 async def test_a_dense_whole_answer_in_the_place_of_a_stream() -> None:
     body = json.dumps({"id": "c", "choices": [{"index": 0, "message": {"content": "x"}, "z": [[]] * 150_000}]}).encode()
     async with gateway_to([Head(), Send(body), End()]) as (gate, _):
         assert (await gate.ask(model="up/m", stream=True)).status == 502
-        (facts,) = await gate.settled()
-        assert facts.error == TOO_LARGE
+        (record,) = await gate.settled()
+        assert record.error == TOO_LARGE
 
 
 async def test_a_stream_in_pieces_of_one_byte() -> None:

@@ -65,16 +65,16 @@ async def test_a_streamed_answer(gate: Gate, rules: Rules, usage: bool) -> None:
     reply = await ask(gate, rules, stream=True, usage=usage)
     output = read_stream(reply.body, rules, usage)
     assert_answered(output, rules)
-    (facts,) = await gate.settled()
-    assert facts.verdict in ("completed", "length")
-    assert (facts.target, facts.stream, facts.usage_source) == ("local/smollm2", True, "provider")
-    assert facts.usage is not None
-    assert facts.usage.prompt_tokens > 0
-    assert 0 < facts.usage.completion_tokens <= MOST_TOKENS
+    (record,) = await gate.settled()
+    assert record.verdict in ("completed", "length")
+    assert (record.target, record.stream, record.usage_source) == ("local/smollm2", True, "provider")
+    assert record.usage is not None
+    assert record.usage.prompt_tokens > 0
+    assert 0 < record.usage.completion_tokens <= MOST_TOKENS
     if rules.includes_usage(usage):
         assert output.usage is not None
-        assert output.usage["prompt_tokens"] == facts.usage.prompt_tokens
-        assert output.usage["completion_tokens"] == facts.usage.completion_tokens
+        assert output.usage["prompt_tokens"] == record.usage.prompt_tokens
+        assert output.usage["completion_tokens"] == record.usage.completion_tokens
     assert len(frames_of(reply.body)) > 3, "piece by piece, and not all at the end"
 
 
@@ -84,8 +84,8 @@ async def test_a_buffered_answer(gate: Gate, rules: Rules) -> None:
     assert reply.header("content-type") == "application/json"
     assert_answered(read_whole(reply.body, rules), rules)
     usage = json.loads(reply.body)["usage"]
-    (facts,) = await gate.settled()
-    assert facts.usage is not None
-    assert (facts.stream, facts.usage_source) == (False, "provider")
-    assert usage["prompt_tokens"] == facts.usage.prompt_tokens > 0
-    assert 0 < usage["completion_tokens"] == facts.usage.completion_tokens <= MOST_TOKENS
+    (record,) = await gate.settled()
+    assert record.usage is not None
+    assert (record.stream, record.usage_source) == (False, "provider")
+    assert usage["prompt_tokens"] == record.usage.prompt_tokens > 0
+    assert 0 < usage["completion_tokens"] == record.usage.completion_tokens <= MOST_TOKENS

@@ -85,8 +85,8 @@ async def test_a_failure_before_the_first_word_fails_over(steps: Sequence[Step],
                 assert_completed(reply, text=FROM_SECOND)
             else:
                 assert_whole(reply, text=FROM_SECOND)
-            facts = await assert_facts(gate, "completed", attempts=[code, None])
-            assert [each.target for each in facts.attempts] == ["first/m", "second/n"]
+            record = await assert_facts(gate, "completed", attempts=[code, None])
+            assert [each.target for each in record.attempts] == ["first/m", "second/n"]
             assert (len(sick.requests), len(well.requests)) == (1, 1)
             assert (sick.requests[0].json["model"], well.requests[0].json["model"]) == ("m", "n")
         await sick.vacated()
@@ -186,9 +186,9 @@ async def test_u40_a_failure_after_the_status_is_final(
             frame, _, terminator = body.partition(b"\n\n")
             assert terminator == (b"" if dialect == "bitseek" else b"data: [DONE]\n\n")
             assert_error_frame(json.loads(frame.removeprefix(b"data: ")), "upstream_server_error", dialect)
-            facts = await assert_facts(gate, verdict, error=code, source="estimate")
+            record = await assert_facts(gate, verdict, error=code, source="estimate")
             was_refused = code in ("upstream_server_error", "upstream_auth_failed")
-            assert (facts.usage is None) is was_refused  # who refused has done nothing that could be billed
+            assert (record.usage is None) is was_refused  # who refused has done nothing that could be billed
             assert len(up.requests) == 1
         await up.vacated()
 
@@ -246,11 +246,11 @@ async def test_u10_retries_stay_within_a_fifth_of_the_requests(has_two_targets: 
             replies = await asyncio.gather(*(gate.ask(model=name, stream=True) for name in names))
             for reply in replies:
                 assert_refused(reply, "upstream_server_error")
-            facts = await gate.settled(count)
-            attempts = [each for fact in facts for each in fact.attempts]
+            records = await gate.settled(count)
+            attempts = [each for fact in records for each in fact.attempts]
             assert len(attempts) == len(up.requests)
             assert count < len(attempts) <= 1.2 * count
-            assert max(len(fact.attempts) for fact in facts) <= 3
+            assert max(len(fact.attempts) for fact in records) <= 3
         await up.vacated()
 
 
@@ -342,8 +342,8 @@ async def test_a_refusal_of_stream_options_is_no_reason_to_go_elsewhere() -> Non
     async with ScriptedUpstream(picky(REFUSALS[0], 400)) as up, Canary() as other:
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
-            facts = await assert_facts(gate, "completed", attempts=["invalid_value", None], source="estimate")
-            assert {each.target for each in facts.attempts} == {"first/m"}
+            record = await assert_facts(gate, "completed", attempts=["invalid_value", None], source="estimate")
+            assert {each.target for each in record.attempts} == {"first/m"}
         await up.vacated()
 
 

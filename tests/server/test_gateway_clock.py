@@ -74,15 +74,15 @@ async def test_g16_streams_are_not_cut_and_stalls_are_seen() -> None:
     async with gateway_to([Head(), Send(BEGUN), Hang()], toml) as (gate, _):
         reply = await gate.ask(model="up/m", stream=True)
         assert_broken(reply, "stream_idle_timeout", text=BEGUN_TEXT)
-        (facts,) = await gate.settled()
-        assert facts.verdict == "idle_timeout"
-        assert facts.ttft_s is not None
-        assert 0 <= facts.ttft_s <= facts.duration_s < HOUR_S / 2
+        (record,) = await gate.settled()
+        assert record.verdict == "idle_timeout"
+        assert record.ttft_s is not None
+        assert 0 <= record.ttft_s <= record.duration_s < HOUR_S / 2
     async with gateway_to(stream(openai_stream())) as (gate, _):
         for _ in range(6):
             assert text_of((await gate.ask(model="up/m", stream=True)).body) == "".join(TEXTS)
-        assert {facts.verdict for facts in gate.facts} == {"completed"}
-        assert all(0 <= facts.duration_s < HOUR_S / 2 for facts in gate.facts)
+        assert {record.verdict for record in gate.records} == {"completed"}
+        assert all(0 <= record.duration_s < HOUR_S / 2 for record in gate.records)
 
 
 @pytest.mark.usefixtures("_jumps")

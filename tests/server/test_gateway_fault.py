@@ -121,9 +121,9 @@ class BrokenCall:
     def abort(self) -> None:
         self.inner.abort()
 
-    def let_go(self) -> None:
-        self.inner.let_go()
-        if self.fault == "let_go":
+    def release(self) -> None:
+        self.inner.release()
+        if self.fault == "release":
             bug()
 
 
@@ -217,8 +217,8 @@ async def broken(
 
 
 async def assert_record(gate: Gate, status: int) -> None:
-    (facts,) = await gate.settled()
-    assert (facts.status, facts.verdict, facts.error) == (status, "gateway_fault", "internal_error")
+    (record,) = await gate.settled()
+    assert (record.status, record.verdict, record.error) == (status, "gateway_fault", "internal_error")
 
 
 def path_of(dialect: str) -> str:
@@ -328,14 +328,14 @@ async def test_g5_a_bug_while_the_upstream_is_to_be_paused() -> None:
 
 
 async def test_g5_a_bug_when_the_upstream_is_let_go_cuts_a_stream_off() -> None:
-    async with broken(STREAM, upstream=lambda inner: BrokenUpstream(inner, "let_go")) as (gate, _):
+    async with broken(STREAM, upstream=lambda inner: BrokenUpstream(inner, "release")) as (gate, _):
         with pytest.raises((CutShort, ConnectionError)):
             await gate.ask(model="up/m", stream=True)
         await assert_record(gate, 200)
 
 
 async def test_g5_a_bug_when_the_upstream_is_let_go_and_nothing_was_sent() -> None:
-    async with broken(whole(openai_whole()), upstream=lambda inner: BrokenUpstream(inner, "let_go")) as (gate, _):
+    async with broken(whole(openai_whole()), upstream=lambda inner: BrokenUpstream(inner, "release")) as (gate, _):
         assert_refused_by_us(await gate.ask(model="up/m"), "internal_error")
         await assert_record(gate, 500)
 
@@ -398,8 +398,8 @@ async def test_g5_a_caller_that_cannot_be_written_to_is_cut_off(
         break_writing(monkeypatch, gate.gateway, good=good, bad=1000)
         with pytest.raises((CutShort, ConnectionError)):
             await gate.ask(model="up/m", stream=is_streamed)
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.error) == ("gateway_fault", "internal_error")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.error) == ("gateway_fault", "internal_error")
 
 
 class Broken:

@@ -59,7 +59,7 @@ async def test_a_refusal_costs_the_caller_neither_its_connection_nor_a_row(diale
             assert 1 <= int(reply.header("retry-after") or 0) <= 5
             ids.add(reply.header("x-request-id"))
         assert len(ids) == 3
-        assert (gate.facts, len(up.requests), refusals(gate, "queueing")) == ([], 0, 3)
+        assert (gate.records, len(up.requests), refusals(gate, "queueing")) == ([], 0, 3)
         open_again(gate.gateway)
         await client.send(chat_request(model="up/m", stream=True))
         assert (await client.response()).status == 200

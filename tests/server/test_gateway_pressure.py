@@ -71,7 +71,7 @@ async def test_g18_near_the_limit_new_requests_are_refused_and_streams_go_on(mon
         for path in ("/health", "/ready", "/metrics"):
             assert (await answer(gate, get(path))).status == 200
         assert len(up.requests) == 1
-        assert gate.facts == [], "they are counted, without a line or a row for each"
+        assert gate.records == [], "they are counted, without a line or a row for each"
         assert b'streamweir_requests_rejected_total{code="overloaded"} 21.0' in gate.gateway.metrics_text()
         assert b'streamweir_overload_refusals_total{reason="memory_or_lag"} 21.0' in gate.gateway.metrics_text()
         go_on.set()
@@ -104,8 +104,8 @@ async def test_g18_at_the_limit_the_largest_stream_is_cut(monkeypatch: pytest.Mo
         go_on.set()
         for each in (first, last):
             assert text_of((await each.rest()).body) == WHOLE
-        facts = (await gate.settled(3))[0]
-        assert (facts.status, facts.verdict, facts.error) == (200, "rejected", "overloaded")
+        record = (await gate.settled(3))[0]
+        assert (record.status, record.verdict, record.error) == (200, "rejected", "overloaded")
 
 
 async def test_g28_a_loop_that_cannot_keep_up_sheds_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ async def test_g19_a_large_body_is_parsed_off_the_loop(monkeypatch: pytest.Monke
         # Both readers are held, and streams still flow from end to end.
         for _ in range(3):
             assert text_of((await gate.ask(model="up/m", stream=True)).body) == WHOLE
-        assert len(gate.facts) == 3
+        assert len(gate.records) == 3
         go_on.set()
         for client in clients:
             assert (await client.response()).status == 400, "metadata is an object of strings"
@@ -167,8 +167,8 @@ async def test_g19_a_caller_that_leaves_while_its_body_is_parsed(monkeypatch: py
         async with await gate.connect() as client:
             await client.send(chat_request(body=small_objects(2 * MEBIBYTE)))
             await until(lambda: len(threads) == 1)
-        (facts,) = await gate.settled()
-        assert (facts.status, facts.verdict) == (499, "client_gone")
+        (record,) = await gate.settled()
+        assert (record.status, record.verdict) == (499, "client_gone")
         go_on.set()
         assert not up.requests
 
@@ -196,9 +196,9 @@ async def test_g27_who_finds_no_connection_waits_and_is_refused() -> None:
         asked = [gate.ask(model="up/m", stream=is_streamed) for is_streamed in (True, False)]
         for refused in await asyncio.gather(*asked):
             assert_refused_by_us(refused, "overloaded")
-        for facts in await gate.settled(2):
-            assert (facts.verdict, facts.error) == ("rejected", "overloaded")
-            assert [each.error for each in facts.attempts] == ["overloaded"]
+        for record in await gate.settled(2):
+            assert (record.verdict, record.error) == ("rejected", "overloaded")
+            assert [each.error for each in record.attempts] == ["overloaded"]
         go_on.set()
         for each in running:
             assert text_of((await each.rest()).body) == WHOLE
@@ -217,8 +217,8 @@ async def test_g27_a_place_that_comes_free_goes_to_who_waits_longest_and_still_w
             await waiting[-1].send(chat_request(model="up/m", stream=True))
             await until(lambda count=count: pool(gate).waiting == count)  # type: ignore[misc]
         waiting[0].reset()
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.status) == ("client_gone", 499)
+        (record,) = await gate.settled()
+        assert (record.verdict, record.status) == ("client_gone", 499)
         assert (pool(gate).in_use, pool(gate).waiting) == (2, 1)
         events[0].set()
         assert text_of((await running[0].rest()).body) == WHOLE

@@ -77,10 +77,10 @@ class Meddler:
     def _act(self) -> None:
         assert self.gate is not None
         gateway = self.gate.gateway
-        self.has_acted = bool(gateway._conversations)
+        self.has_acted = bool(gateway._requests)
         for way in self._ways:
             if way == "cancelled":
-                for task in gateway._conversations._tasks.values():
+                for task in gateway._requests._tasks.values():
                     task.cancel()
             elif way == "stopped":
                 gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
@@ -115,15 +115,15 @@ async def meddle(at: int, ways: Sequence[str], is_streamed: bool) -> bool:
         try:
             async with await gate.connect() as client:
                 await client.send(chat_request(model="up/m", stream=is_streamed, messages=LONG))
-                await until(lambda: bool(gate.facts))
+                await until(lambda: bool(gate.records))
         finally:
             loop.set_task_factory(None)
         await gate.vacated()
-        (facts,) = gate.facts
+        (record,) = gate.records
         if meddler.has_acted:
-            assert facts.verdict in {VERDICTS[way] for way in ways}
+            assert record.verdict in {VERDICTS[way] for way in ways}
         else:
-            assert facts.verdict == "completed"
+            assert record.verdict == "completed"
         assert metrics(gate)["streamweir_requests_total"] == 1
     return meddler.has_acted
 
@@ -172,7 +172,7 @@ class CapturedCall:
         self.is_over = True
         self.inner.abort()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.is_over = True
         self.inner.abort()  # the end was made up: on the wire it never comes
 
@@ -225,7 +225,7 @@ def script(request: Seen) -> Sequence[Step]:
 
 async def race(gate: Gate, captured: Capture, stage: str, order: Sequence[str], has_turns: bool) -> None:
     """One request, brought to the stage and then ended in these ways, one right after the other."""
-    count = len(gate.facts)
+    count = len(gate.records)
     model = f"up/{stage}-{count}"  # a new target each time, lest one be ejected
     async with await gate.connect() as client:
         captured.relay = None
@@ -239,7 +239,7 @@ async def race(gate: Gate, captured: Capture, stage: str, order: Sequence[str], 
             elif end == "leave":
                 leave(gate)
             elif end == "cancel":
-                for task in gate.gateway._conversations._tasks.values():
+                for task in gate.gateway._requests._tasks.values():
                     task.cancel()
             elif end == "timeout":
                 relay.stop(UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer."))
@@ -247,14 +247,14 @@ async def race(gate: Gate, captured: Capture, stage: str, order: Sequence[str], 
                 gate.gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
             if has_turns:
                 await asyncio.sleep(0)
-        facts = (await gate.settled(count + 1))[-1]
+        record = (await gate.settled(count + 1))[-1]
     await gate.vacated()
     expected = (
         {ENDS[order[0]]}
         if "cancel" in order or stage == "begun" or order[0] == "finish"
         else {ENDS[end] for end in order}
     )
-    assert facts.verdict in expected, (stage, order)
+    assert record.verdict in expected, (stage, order)
 
 
 async def reach(stage: str, client: RawClient, captured: Capture) -> None:
@@ -276,10 +276,10 @@ async def test_g23_one_record_in_whatever_order_it_ends(stage: str, has_turns: b
                 await race(gate, captured, stage, order, has_turns)
         # G29: nothing is counted that is not there any more.
         counts = metrics(gate)
-        assert len(gate.facts) == counts["streamweir_requests_total"] == len(up.requests)
+        assert len(gate.records) == counts["streamweir_requests_total"] == len(up.requests)
         assert counts["streamweir_open_streams"] == 0
         assert gate.gateway.abandoned == 0
-        assert not gate.gateway._conversations
+        assert not gate.gateway._requests
 
 
 @pytest.mark.parametrize(
@@ -291,11 +291,11 @@ async def test_the_end_of_the_process_in_the_turn_of_the_end_of_an_answer_does_n
     """The cancellation comes before the task has gone on: its caller has the whole answer, or its error frame."""
     async with gateway_to(script) as (gate, _):
         await race(gate, capture(gate), stage, [end, "cancel"], has_turns=False)
-        (facts,) = gate.facts
-        assert (facts.verdict, facts.status) == (ENDS[end], 200)
-        assert facts.bytes_out > 0
-        assert (facts.finish is not None) == (end == "finish")
-        assert facts.usage is not None
+        (record,) = gate.records
+        assert (record.verdict, record.status) == (ENDS[end], 200)
+        assert record.bytes_out > 0
+        assert (record.finish is not None) == (end == "finish")
+        assert record.usage is not None
 
 
 OUTCOMES: dict[str, Sequence[Step]] = {

@@ -55,8 +55,8 @@ async def test_g32_what_cannot_be_read(request_bytes: bytes, status: int, code: 
         assert error_in(reply)["code"] == code
         assert reply.header("connection") == "close"
         assert await client.is_closed()
-        (facts,) = await gate.settled()
-        assert (facts.status, facts.verdict, facts.error) == (status, "rejected", code)
+        (record,) = await gate.settled()
+        assert (record.status, record.verdict, record.error) == (status, "rejected", code)
 
 
 REFUSED = {
@@ -87,8 +87,8 @@ async def test_g32_what_is_refused_is_refused_in_the_dialect(
         reply = await client.response()
         assert reply.status == status
         error_in(reply, dialect)
-        (facts,) = await gate.settled()
-        assert (facts.status, facts.verdict, facts.dialect) == (status, "rejected", dialect)
+        (record,) = await gate.settled()
+        assert (record.status, record.verdict, record.dialect) == (status, "rejected", dialect)
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("POST", "/health", 405)])

@@ -209,8 +209,8 @@ async def test_an_attempt_after_the_reload_goes_where_the_first_one_went() -> No
         reload(gate, provider(new.base_url))
         fail.set()
         assert text_of((await client.response()).body) == WHOLE
-        (facts,) = await gate.settled()
-        assert [each.error for each in facts.attempts] == ["upstream_server_error", None]
+        (record,) = await gate.settled()
+        assert [each.error for each in record.attempts] == ["upstream_server_error", None]
         assert (len(old.requests), len(new.requests)) == (2, 0)
         await old.vacated()
 

@@ -227,4 +227,4 @@ async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(t
                 await client.send(get("/v1/models", secret_of(1)))
                 await until(lambda: bool(gate.gateway._late_keys._tasks))
             await gate.settled()
-        assert [facts.status for facts in gate.facts] == [499]
+        assert [record.status for record in gate.records] == [499]

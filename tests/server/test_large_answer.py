@@ -82,8 +82,8 @@ def exchange_of(kind: str, dialect: str) -> tuple[WholeExchange, Meter]:
 
 
 def facts_of(meter: Meter) -> dict[str, Any]:
-    facts = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
-    return {**facts, "delivered": meter.record.delivered.getvalue(), "reasoned": meter.record.reasoned.getvalue()}
+    fields = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
+    return {**fields, "delivered": meter.record.delivered.getvalue(), "reasoned": meter.record.reasoned.getvalue()}
 
 
 @pytest.mark.diagonal
@@ -121,9 +121,9 @@ async def test_a_process_that_ends_is_an_answer_that_is_too_large(monkeypatch: p
     async with gateway_to(whole(openai())) as (gate, _):
         reply = await gate.ask(model="up/m")
         assert reply.status == 502
-        (facts,) = await gate.settled()
-        assert facts.error == "response_too_large"
-        assert len(facts.attempts) == 1
+        (record,) = await gate.settled()
+        assert record.error == "response_too_large"
+        assert len(record.attempts) == 1
 
 
 SAYS = "import os, sys, time; os.write(1, bytes.fromhex(sys.argv[1])); time.sleep(600)"
@@ -192,9 +192,9 @@ async def test_nobody_waits_for_it(body: bytes) -> None:
         sent, got = json.loads(body), json.loads(reply.body)
         assert got["choices"][0]["message"]["content"] == sent["choices"][0]["message"]["content"]
         assert got["choices"][0].get("logprobs") == sent["choices"][0].get("logprobs")
-        (facts,) = await gate.settled()
-        assert facts.usage is not None
-        assert (facts.verdict, facts.usage.total_tokens) == ("completed", 110)
+        (record,) = await gate.settled()
+        assert record.usage is not None
+        assert (record.verdict, record.usage.total_tokens) == ("completed", 110)
 
 
 async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +203,8 @@ async def test_the_caller_may_leave_while_it_is_read(monkeypatch: pytest.MonkeyP
         async with await gate.connect() as client:
             await client.send(chat_request(model="up/m"))
             await until(lambda: any("_read_large" in str(task.get_coro()) for task in asyncio.all_tasks()))
-        (facts,) = await gate.settled()
-        assert facts.verdict == "client_gone"
+        (record,) = await gate.settled()
+        assert record.verdict == "client_gone"
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -229,9 +229,9 @@ async def test_a_stream_in_the_place_of_a_whole_answer_has_a_length_that_can_be_
         assert (await gate.ask(model="up/m")).status == 200
     async with gateway_to(stream(openai_stream([piece] * 50))) as (gate, _):
         assert (await gate.ask(model="up/m")).status == 502
-        (facts,) = await gate.settled()
-        assert facts.error == "response_too_large"
-        assert len(facts.attempts) == 1
+        (record,) = await gate.settled()
+        assert record.error == "response_too_large"
+        assert len(record.attempts) == 1
 
 
 async def test_a_large_whole_answer_in_the_place_of_a_stream_is_none() -> None:
@@ -239,6 +239,6 @@ async def test_a_large_whole_answer_in_the_place_of_a_stream_is_none() -> None:
     async with gateway_to(script) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)
         assert reply.status == 502
-        (facts,) = await gate.settled()
-        assert facts.error == "upstream_frame_too_large"
+        (record,) = await gate.settled()
+        assert record.error == "upstream_frame_too_large"
         await up.vacated()

@@ -154,7 +154,7 @@ def test_a_request_is_one_line_of_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("record", "expected"),
     [
         (
             RequestRecord(id="req_1", method="GET", path="/v1/models", status=401, error="invalid_api_key"),
@@ -177,10 +177,10 @@ def test_a_request_is_one_line_of_text() -> None:
         ),
     ],
 )
-def test_text_shows_what_is_known(facts: RequestRecord, expected: str) -> None:
+def test_text_shows_what_is_known(record: RequestRecord, expected: str) -> None:
     stream = StringIO()
     configure_log("text", stream)
-    log_request(facts)
+    log_request(record)
     close_log()
     assert stream.getvalue().split(" ", 2)[2] == expected + "\n"
 

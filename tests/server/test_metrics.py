@@ -186,8 +186,8 @@ def test_a_model_that_nobody_answered_for_is_no_label() -> None:
 )
 def test_a_model_that_a_provider_answered_for_is_a_label(members: dict[str, Any]) -> None:
     metrics = Metrics()
-    facts = request(model="openai/o9", attempts=[AttemptRecord(target="openai/o9")], **members)
-    metrics.request_ended(facts)
+    record = request(model="openai/o9", attempts=[AttemptRecord(target="openai/o9")], **members)
+    metrics.request_ended(record)
     assert labels_of(metrics, "streamweir_requests_total", 2) == {"openai/o9"}
     metrics.ejected("openai/o9")
     assert labels_of(metrics, "streamweir_ejections_total", 1) == {"openai/o9"}

@@ -63,8 +63,8 @@ async def test_it_answers_as_v1_does(tmp_path: Path, dialect: str, is_streamed: 
         assert by_v1.status == 200
         assert alike(reply) == alike(by_v1)
         assert_sealed(reply)
-        facts = (await desk.gate.settled(2))[1]
-        assert (facts.path, facts.dialect, facts.key, facts.id) == (
+        record = (await desk.gate.settled(2))[1]
+        assert (record.path, record.dialect, record.key, record.id) == (
             PATH,
             dialect,
             "key 1",
@@ -129,8 +129,8 @@ async def test_what_was_said_is_kept_as_it_was_meant_for_the_model(tmp_path: Pat
         page, secret = await sign_in(desk.gate), await desk.new_key(log_content=True)
         inner = '{ "model":"m", "messages":[{"role":"user","content":"café"}] }'
         reply = await page.chat(desk.key_id(secret), inner=inner.encode())
-        (facts,) = await desk.gate.settled()
-        assert facts.bytes_in == len(inner.encode())
+        (record,) = await desk.gate.settled()
+        assert record.bytes_in == len(inner.encode())
         await desk.gate.gateway._settlements.over()
         await until(lambda: not desk.room.contents._waiting)
         kept = await desk.read(lambda conn: find_content(conn, reply.header("x-request-id") or ""))
@@ -157,8 +157,8 @@ async def test_what_the_key_may_not_do_it_may_not_do_here(tmp_path: Path) -> Non
             reply = await page.chat(desk.key_id(secret), model="m")
             assert error_of(by_v1)["code"] == code
             assert alike(reply) == alike(by_v1), code
-            facts = (await desk.gate.settled(3 + 2 * number))[-1]
-            assert (facts.key, facts.status) == ("abcde"[number], by_v1.status)
+            record = (await desk.gate.settled(3 + 2 * number))[-1]
+            assert (record.key, record.status) == ("abcde"[number], by_v1.status)
         assert [used.object for used in await uses(desk.gate)] == [
             desk.key_id(secrets[code]) for code in ("rate_limit_exceeded", "model_not_found")
         ], "what is refused by its head alone was no use of it"
@@ -250,11 +250,11 @@ async def test_what_the_browser_sent_for_the_console_goes_nowhere(tmp_path: Path
         page, secret = await sign_in(desk.gate), await desk.new_key()
         more = (("user-agent", f"me {page.token} {page.csrf}"), ("x-request-id", page.token), ("x-other", "secret-1"))
         assert (await page.chat(desk.key_id(secret), model="m", more=more)).status == 200
-        (facts,) = await desk.gate.settled()
-        assert (facts.client, facts.client_id) == ("me *** ***", None)
+        (record,) = await desk.gate.settled()
+        assert (record.client, record.client_id) == ("me *** ***", None)
         (sent,) = desk.up.requests
         row = await desk.row()
-        for text in (repr(facts), repr(sent.fields), repr(row)):
+        for text in (repr(record), repr(sent.fields), repr(row)):
             assert all(hidden not in text for hidden in (page.token, page.csrf, "secret-1"))
 
 
@@ -360,7 +360,7 @@ async def held_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         patch.setattr(store, "write", slow)
         yield wait
         go_on.set()
-        await until(lambda: len(desk.gate.facts) > 0)
+        await until(lambda: len(desk.gate.records) > 0)
 
 
 async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,8 +370,8 @@ async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.Monk
             async with await page.begin(desk.key_id(secret), model="m"):
                 await reached()
             await desk.gate.gateway.server.emptied()
-        (facts,) = desk.gate.facts
-        assert (facts.verdict, facts.status, facts.key) == (Verdict.CLIENT_GONE, 499, "key")
+        (record,) = desk.gate.records
+        assert (record.verdict, record.status, record.key) == (Verdict.CLIENT_GONE, 499, "key")
         assert desk.up.requests == []
 
 

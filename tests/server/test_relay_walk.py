@@ -114,7 +114,7 @@ class Puppet:
     def abort(self) -> None:
         self.ends.append("abort")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.ends.append("let go")
 
 

@@ -1,4 +1,4 @@
-"""The facts of a request as its row: what is kept to the letter, and what is taken out of what callers chose."""
+"""The record of a request as its row: what is kept to the letter, and what is taken out of what callers chose."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ UUID = "0af7651916cd43dd8448eb211c80319c"
 
 
 def row(**members: Any) -> Row:
-    facts = RequestRecord(id="req_1", method="POST", path="/", verdict=Verdict.COMPLETED, **members)
-    return row_of(facts, "here")
+    record = RequestRecord(id="req_1", method="POST", path="/", verdict=Verdict.COMPLETED, **members)
+    return row_of(record, "here")
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,14 @@ async def test_no_canary_is_found_in_a_log_an_answer_or_a_metric(
         async with await gate.connect() as client:
             metrics = await read_metrics(client)
         await gate.gateway.drained()
-        facts = list(gate.facts)
+        records = list(gate.records)
     close_log()
     lines = log.getvalue()
 
     statuses = {reply.status for reply in replies}
     assert statuses >= {200, 400, 401, 404, 405, 415, 429, 500, 502, 503}
-    assert len(facts) > 50
-    assert lines.count("req_") >= len(facts) - 2  # two were no requests
+    assert len(records) > 50
+    assert lines.count("req_") >= len(records) - 2  # two were no requests
     assert "internal error" in lines
     assert hits(lines, *LOGS_MAY_HOLD) == []
     assert hits(metrics) == []
@@ -124,11 +124,11 @@ async def test_the_id_of_a_request_is_ours_and_the_callers_is_only_noted(sent: s
                 )
                 await client.send(request)
                 ids.add((await client.response()).header("x-request-id"))
-        facts = await gate.settled(2)
-        assert {each.id for each in facts} == ids
+        records = await gate.settled(2)
+        assert {each.id for each in records} == ids
         assert len(ids) == 2
         assert all((each or "").startswith("req_") for each in ids)
-        assert {each.client_id for each in facts} == {sent if kept else None}
+        assert {each.client_id for each in records} == {sent if kept else None}
         assert sent not in ids
         upstream_headers = dict(up.requests[0].headers)
         assert upstream_headers.get("x-request-id") != sent

@@ -28,10 +28,10 @@ moments = st.lists(st.floats(0, 7200), min_size=1, max_size=300).map(sorted)
 
 def counted(after_s: list[float], start_s: float = ARRIVED_S) -> Timeline:
     """Of pieces so long after the first."""
-    strip = timeline_from(start_s)
+    timeline = timeline_from(start_s)
     for each in after_s:
-        strip.add(start_s + each)
-    return strip
+        timeline.add(start_s + each)
+    return timeline
 
 
 def places(after_s: list[float], slot_ms: int, start_s: float = ARRIVED_S) -> list[int]:
@@ -76,18 +76,18 @@ def test_one_piece() -> None:
 
 @pytest.mark.parametrize("later_s", [0.0, 5.0])
 def test_a_slot_takes_more_than_two_bytes_hold(later_s: float) -> None:
-    strip = timeline_from(0.0)
-    strip.counts[0] = strip.counts[1] = 0xFFFF
-    strip.add(later_s)
-    assert sum(strip.counts) == 2 * 0xFFFF + 1
-    strip.add(100.0)
-    assert sum(strip.counts) == 2 * 0xFFFF + 2
+    timeline = timeline_from(0.0)
+    timeline.counts[0] = timeline.counts[1] = 0xFFFF
+    timeline.add(later_s)
+    assert sum(timeline.counts) == 2 * 0xFFFF + 1
+    timeline.add(100.0)
+    assert sum(timeline.counts) == 2 * 0xFFFF + 2
 
 
 def test_it_is_small() -> None:
-    strip = timeline_from(1.0)
+    timeline = timeline_from(1.0)
     folded = counted([3000.0])
-    for each in (strip, folded):
+    for each in (timeline, folded):
         assert isinstance(each.counts, array)
         assert sys.getsizeof(each) + sys.getsizeof(each.counts) + sys.getsizeof(each.start_s) + 8 < 300
 
@@ -97,14 +97,14 @@ async def test_a_stream_has_one_of_its_pieces_whichever_way_its_bytes_go(mode: M
     frames, pace = openai_frames(), asyncio.Semaphore(0)
     script: list[Step] = [Head(), *(Drip(frame, pace, len(frame)) for frame in frames), End()]
     async with attempt(script, mode=mode) as (run, _):
-        assert run.relay.strip is None
+        assert run.relay.timeline is None
         for _ in frames:
             size = run.relay.bytes_in
             pace.release()
             await run.until(lambda size=size: run.relay.bytes_in > size)  # type: ignore[misc]
         await run.over()
-        assert run.relay.strip is not None
-        assert sum(run.relay.strip.counts) == run.writes
+        assert run.relay.timeline is not None
+        assert sum(run.relay.timeline.counts) == run.writes
 
 
 async def test_a_sign_of_life_is_no_piece_of_the_answer() -> None:
@@ -112,12 +112,12 @@ async def test_a_sign_of_life_is_no_piece_of_the_answer() -> None:
     script: list[Step] = [*stream(b"".join(frames[:2]))[:-1], Wait(go_on), *stream(b"".join(frames[2:]))[1:]]
     async with attempt(script, keepalive_s=0.02) as (run, _):
         await run.until(lambda: run.written.count(b": keep-alive") >= 2)
-        strip, sent_at = run.relay.strip, run.relay.sent_at
-        assert strip is not None
-        assert sum(strip.counts) == 1
+        timeline, sent_at = run.relay.timeline, run.relay.sent_at
+        assert timeline is not None
+        assert sum(timeline.counts) == 1
         go_on.set()
         await run.over()
-        assert sum(strip.counts) == 2
+        assert sum(timeline.counts) == 2
         assert sent_at is not None
         assert run.relay.sent_at is not None
         assert sent_at < run.relay.sent_at
@@ -128,11 +128,11 @@ async def test_a_head_without_a_piece_is_none() -> None:
     go_on = asyncio.Event()
     async with attempt([Head(), Wait(go_on), *stream(openai_stream())[1:]], commit_at=0.02) as (run, _):
         await run.until(lambda: run.response.started)
-        assert (run.relay.strip, run.relay.sent_at) == (None, None)
+        assert (run.relay.timeline, run.relay.sent_at) == (None, None)
         go_on.set()
         await run.over()
-        assert run.relay.strip is not None
-        assert sum(run.relay.strip.counts) == 1
+        assert run.relay.timeline is not None
+        assert sum(run.relay.timeline.counts) == 1
         assert run.status == 200
         assert run.body.endswith(b"[DONE]\n\n")
 
@@ -140,11 +140,11 @@ async def test_a_head_without_a_piece_is_none() -> None:
 async def test_an_answer_in_one_piece() -> None:
     async with attempt(stream(openai_stream())) as (run, _):
         await run.over()
-        assert run.relay.strip is not None
-        assert sum(run.relay.strip.counts) == 1
+        assert run.relay.timeline is not None
+        assert sum(run.relay.timeline.counts) == 1
 
 
 async def test_a_whole_answer_has_none() -> None:
     async with attempt(whole(openai_whole()), stream=False) as (run, _):
         await run.over()
-        assert (run.relay.strip, run.relay.sent_at) == (None, None)
+        assert (run.relay.timeline, run.relay.sent_at) == (None, None)

@@ -75,11 +75,11 @@ async def routed(toml: str, **scripts: Script) -> AsyncIterator[tuple[Gate, dict
 
 async def chosen(gate: Gate, count: int) -> str:
     """The targets that so many requests were answered by, one letter each."""
-    before = len(gate.facts)
+    before = len(gate.records)
     for number in range(1, count + 1):
         assert_completed(await gate.ask(model="any", stream=True))
         await gate.settled(before + number)
-    return "".join(str(facts.target)[0] for facts in gate.facts[before:])
+    return "".join(str(record.target)[0] for record in gate.records[before:])
 
 
 # Strategies.
@@ -111,7 +111,7 @@ async def test_weighted_tries_the_others_too(chance: Chance) -> None:
     chance.give(0.0)
     async with routed(route("weighted", a=3, b=1), a=FAILURE, b=ANSWER) as (gate, _):
         assert await chosen(gate, 1) == "b"
-        assert [each.target for each in gate.facts[0].attempts] == ["a/m", "b/m"]
+        assert [each.target for each in gate.records[0].attempts] == ["a/m", "b/m"]
 
 
 @asynccontextmanager
@@ -183,7 +183,7 @@ async def test_u39_nobody_is_told_to_wait_for_longer_than_two_minutes(monkeypatc
 async def test_u39_the_others_answer_for_a_target_that_is_away() -> None:
     async with routed(route("priority", a=1, b=1), a=FAILURE, b=ANSWER) as (gate, ups):
         assert await chosen(gate, 8) == "bbbbbbbb"
-        assert [len(facts.attempts) for facts in gate.facts] == [2, 2, 2, 2, 2, 1, 1, 1]
+        assert [len(record.attempts) for record in gate.records] == [2, 2, 2, 2, 2, 1, 1, 1]
         assert [len(up.requests) for up in ups.values()] == [5, 8]
 
 
@@ -209,7 +209,7 @@ async def test_u39_an_answer_in_between_forgives() -> None:
             await gate.ask(model="up/m", stream=True)
             await gate.settled(number + 1)
         assert len(up.requests) >= 20
-        assert "no_available_deployment" not in {facts.error for facts in gate.facts}
+        assert "no_available_deployment" not in {record.error for record in gate.records}
 
 
 @pytest.mark.usefixtures("chance")

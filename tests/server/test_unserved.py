@@ -44,8 +44,8 @@ async def test_several_choices_of_a_provider_that_gives_one(kind: str, streamed:
         assert (reply.status, error["code"], error["param"]) == (400, "invalid_value", "n")
         assert "n is 2" in error["message"]
         assert up.requests == []
-        (facts,) = await gate.settled()
-        assert facts.attempts == []
+        (record,) = await gate.settled()
+        assert record.attempts == []
 
 
 async def test_one_choice_is_what_they_give() -> None:
@@ -80,8 +80,8 @@ async def test_the_embedded_model_takes_text_only(part: dict[str, object], strea
         error = error_of(reply)
         assert (reply.status, error["code"], error["param"]) == (400, "invalid_value", "messages[0].content[1]")
         assert "text only" in error["message"]
-        (facts,) = await gate.settled()
-        assert facts.attempts == []
+        (record,) = await gate.settled()
+        assert record.attempts == []
 
 
 async def test_an_image_goes_to_a_target_that_takes_it() -> None:

@@ -56,8 +56,8 @@ async def test_u1_a_refused_connection_fails_over(dialect: str) -> None:
         async with gateway(targets + ALIAS) as gate:
             reply = await gate.ask(**streamed(dialect, model="either"))
             assert_completed(reply, dialect)
-            facts = await assert_facts(gate, "completed", attempts=["upstream_connect_failed", None], usage=(7, 5))
-            assert [each.target for each in facts.attempts] == ["first/m", "second/n"]
+            record = await assert_facts(gate, "completed", attempts=["upstream_connect_failed", None], usage=(7, 5))
+            assert [each.target for each in record.attempts] == ["first/m", "second/n"]
             assert len(up.requests) == 1
         await up.vacated()
 
@@ -67,8 +67,8 @@ async def test_u1_both_targets_refuse() -> None:
     async with gateway(dead + ALIAS) as gate:
         assert_refused(await gate.ask(model="either", stream=True), "upstream_connect_failed")
         code = "upstream_connect_failed"
-        facts = await assert_facts(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
-        assert [each.target for each in facts.attempts] == ["first/m", "second/n", "second/n"]
+        record = await assert_facts(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
+        assert [each.target for each in record.attempts] == ["first/m", "second/n", "second/n"]
 
 
 class Resolver:
@@ -220,7 +220,7 @@ async def test_u38_a_kept_connection_that_is_dead_is_replaced_unseen(closing: St
             (assert_completed if is_streamed else assert_whole)(reply)
             await gate.settled(count)
             await up.idle()
-        assert [[each.resends for each in facts.attempts] for facts in gate.facts] == [[0], [1]]
+        assert [[each.resends for each in record.attempts] for record in gate.records] == [[0], [1]]
         assert [each.connection for each in up.requests] == [0, 0, 1]
         assert up.requests[1].body == up.requests[2].body
 
@@ -232,8 +232,8 @@ async def test_u38_a_connection_that_was_closed_in_time_is_not_used() -> None:
         up.close_idle()
         await up.vacated()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        facts = await assert_facts(gate, "completed", count=2)
-        assert facts.attempts[0].resends == 0
+        record = await assert_facts(gate, "completed", count=2)
+        assert record.attempts[0].resends == 0
         assert [each.connection for each in up.requests] == [0, 1]
 
 
@@ -242,8 +242,8 @@ async def test_u38_a_new_connection_that_is_closed_without_an_answer_is_an_attem
         assert_completed(await gate.ask(model="up/m", stream=True))
         await up.idle()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        facts = await assert_facts(gate, "completed", attempts=["upstream_empty_response", None], count=2)
-        assert [each.resends for each in facts.attempts] == [1, 0]
+        record = await assert_facts(gate, "completed", attempts=["upstream_empty_response", None], count=2)
+        assert [each.resends for each in record.attempts] == [1, 0]
 
 
 async def test_u38_nothing_is_sent_again_once_a_byte_has_come() -> None:
@@ -252,8 +252,8 @@ async def test_u38_nothing_is_sent_again_once_a_byte_has_come() -> None:
         assert_completed(await gate.ask(model="up/m", stream=True))
         await up.idle()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        facts = await assert_facts(gate, "completed", attempts=["upstream_stream_truncated", None], count=2)
-        assert [each.resends for each in facts.attempts] == [0, 0]
+        record = await assert_facts(gate, "completed", attempts=["upstream_stream_truncated", None], count=2)
+        assert [each.resends for each in record.attempts] == [0, 0]
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])

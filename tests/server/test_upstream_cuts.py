@@ -172,16 +172,16 @@ def check_whole(wire: Wire, cut: Cut, reply: Reply, dialect: str) -> tuple[str, 
     return "truncated", code
 
 
-def check_facts(wire: Wire, cut: Cut, reply: Reply, facts: RequestRecord, verdict: str, code: str | None) -> None:
-    assert facts.id == reply.header("x-request-id")
-    assert (facts.verdict, facts.error, facts.status) == (verdict, code, reply.status)
-    attempts = [each.error for each in facts.attempts]
+def check_facts(wire: Wire, cut: Cut, reply: Reply, record: RequestRecord, verdict: str, code: str | None) -> None:
+    assert record.id == reply.header("x-request-id")
+    assert (record.verdict, record.error, record.status) == (verdict, code, reply.status)
+    attempts = [each.error for each in record.attempts]
     if reply.status == 200:
         assert attempts == [code]  # never again, once something was sent
-        assert facts.usage is not None
+        assert record.usage is not None
         is_told = wire.usage_at is not None and cut[0] >= wire.usage_at
         if cut[1] == "fin" or not is_told:
-            assert facts.usage_source == ("provider" if is_told else "estimate")
+            assert record.usage_source == ("provider" if is_told else "estimate")
     else:
         assert attempts
         assert set(attempts) == {code}
@@ -192,18 +192,18 @@ async def assert_honest(wire: Wire, dialect: str, is_streamed: bool, cuts: Seque
     async with nothing_left(), serving(script_for(wire), wire.kind) as (gate, up):
         whole_cut: Cut = (len(wire.data), "fin")
         found = await replies(gate, [whole_cut, *cuts], dialect, is_streamed)
-        records = {facts.id: facts for facts in await gate.settled(len(found))}  # what is counted ends later
+        records = {record.id: record for record in await gate.settled(len(found))}  # what is counted ends later
         full = without_ids(frames_of(found[0].body)) if is_streamed else []
         for cut, reply in zip([whole_cut, *cuts], found, strict=True):
-            facts = records[reply.header("x-request-id") or ""]
+            record = records[reply.header("x-request-id") or ""]
             try:
                 if is_streamed:
                     verdict, code = check_stream(wire, cut, reply, dialect, full)
                 else:
                     verdict, code = check_whole(wire, cut, reply, dialect)
-                check_facts(wire, cut, reply, facts, verdict, code)
+                check_facts(wire, cut, reply, record, verdict, code)
             except AssertionError as failure:
-                failure.add_note(f"cut at {cut} of {len(wire.data)}: {reply} {facts}")
+                failure.add_note(f"cut at {cut} of {len(wire.data)}: {reply} {record}")
                 raise
         await up.vacated()
 

@@ -164,9 +164,9 @@ async def test_u16_an_answer_that_takes_longer_than_all_of_it_may(dialect: str) 
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         count = reply.body.count(b'"a"')
         assert_broken(reply, "stream_deadline_exceeded", dialect, text=BEGUN + "a" * count)
-        facts = await assert_facts(gate, "deadline", error="stream_deadline_exceeded", source="estimate")
-        assert facts.usage is not None
-        assert facts.usage.completion_tokens == -(-(len(BEGUN) + count) // 4)
+        record = await assert_facts(gate, "deadline", error="stream_deadline_exceeded", source="estimate")
+        assert record.usage is not None
+        assert record.usage.completion_tokens == -(-(len(BEGUN) + count) // 4)
         await up.aborted(1)
         await up.vacated()
 

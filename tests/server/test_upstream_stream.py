@@ -69,8 +69,8 @@ async def assert_fails_whole(
     async with serving(steps, voice.kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, code, dialect)
-        facts = await assert_facts(gate, verdict, error=code, status=reply.status, attempts=[code] * attempts)
-        assert facts.usage is None
+        record = await assert_facts(gate, verdict, error=code, status=reply.status, attempts=[code] * attempts)
+        assert record.usage is None
         await (up.idle() if isinstance(steps[-1], End) else up.vacated())
         assert len(up.requests) == attempts
 

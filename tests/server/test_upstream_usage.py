@@ -1,7 +1,7 @@
 """What an upstream says of its tokens, and what is made of it: docs/spec/failures.md U30 to U33.
 
 A report that can be true is the truth, 0 included, and the newest of several. Without one the
-gateway counts by itself and says so. The caller sees the same numbers as the facts.
+gateway counts by itself and says so. The caller sees the same numbers as the record.
 """
 
 import json
@@ -72,7 +72,7 @@ def with_counts(body: bytes, kind: str, *values: object) -> bytes:
 async def assert_counted(
     voice: Voice, body: bytes, usage: tuple[int, int], source: str, dialects: Sequence[str] = DIALECTS
 ) -> None:
-    """The stream completes; facts and caller are told this usage."""
+    """The stream completes; the record and the caller get this usage."""
     async with serving(stream(body), voice.kind) as (gate, _):
         for count, dialect in enumerate(dialects, start=1):
             reply = await gate.ask(
@@ -190,8 +190,8 @@ async def test_a_frame_of_usage_that_is_cut_off_does_not_count() -> None:
     body = b"".join(frames[:-2]) + frames[-2][:-3]
     async with serving([Head(framing="close"), Send(body), End()]) as (gate, _):
         await gate.ask(model="up/m", stream=True)
-        facts = (await gate.settled())[0]
-        assert (facts.verdict, facts.usage_source) == ("truncated", "estimate")
+        record = (await gate.settled())[0]
+        assert (record.verdict, record.usage_source) == ("truncated", "estimate")
 
 
 @pytest.mark.parametrize("usage", [(7, 5), (0, 0), None], ids=["told", "zero", "none"])

@@ -2,9 +2,9 @@
 
     async with gateway(providers(up=upstream.base_url)) as gate:
         reply = await gate.ask(model="up/m", stream=True)
-        assert gate.facts[0].verdict == "completed"
+        assert gate.records[0].verdict == "completed"
 
-Every request leaves exactly one `RequestRecord` in `facts`. When the block is left, nothing may be
+Every request leaves exactly one `RequestRecord` in `records`. When the block is left, nothing may be
 open any more: no stream, no connection, no upstream, no place for an abandoned one.
 """
 
@@ -63,10 +63,10 @@ token_count._load = _load_for_all
 
 
 class Gate:
-    def __init__(self, running: Gateway, address: tuple[str, int], facts: list[RequestRecord]) -> None:
+    def __init__(self, running: Gateway, address: tuple[str, int], records: list[RequestRecord]) -> None:
         self.gateway = running
         self.address = address
-        self.facts = facts
+        self.records = records
         self.secret: str | None = None
         """The operator's, where there are books."""
         self._news = asyncio.Event()
@@ -75,19 +75,19 @@ class Gate:
     def base_url(self) -> str:
         return f"http://{self.address[0]}:{self.address[1]}"
 
-    def told(self, facts: RequestRecord) -> None:
-        log_request(facts)  # goes nowhere, unless the test has configured the log
-        self.facts.append(facts)
+    def told(self, record: RequestRecord) -> None:
+        log_request(record)  # goes nowhere, unless the test has configured the log
+        self.records.append(record)
         self._news.set()
 
     async def settled(self, count: int = 1) -> list[RequestRecord]:
         """Waits until so many requests are over."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(self.facts) < count:
+            while len(self.records) < count:
                 self._news.clear()
                 await self._news.wait()
-        assert len(self.facts) == count
-        return self.facts
+        assert len(self.records) == count
+        return self.records
 
     async def vacated(self) -> None:
         """Waits until every caller is gone, and asserts that nothing is held for any of them."""
@@ -208,9 +208,9 @@ async def gateway(
         secret = await prepare_accounting(config, data_dir, workers=2 if is_worker else 1)
         room = await open_accounting(config, data_dir, is_worker=is_worker, intervals=intervals)
 
-    def told(facts: RequestRecord) -> None:
+    def told(record: RequestRecord) -> None:
         assert gate is not None
-        gate.told(facts)
+        gate.told(record)
 
     running = Gateway(config, open_local or _no_local, told, room=room, page=page)
     listener = socket.socket()

@@ -1,4 +1,4 @@
-"""What a request must have come to: as its caller sees it, as the facts tell it, and at the upstream.
+"""What a request must have come to: as its caller sees it, as its record has it, and at the upstream.
 
     async with serving(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
@@ -213,19 +213,19 @@ async def assert_facts(
     source: str | None = "provider",
     count: int = 1,
 ) -> RequestRecord:
-    """The facts of the last of `count` requests. `attempts` are their codes: by default one, with the error."""
-    facts = (await gate.settled(count))[-1]
-    assert (facts.verdict, facts.error, facts.status) == (verdict, error, status)
-    assert [each.error for each in facts.attempts] == ([error] if attempts is None else list(attempts))
-    if facts.usage is None:
-        assert facts.usage_source is None
+    """The record of the last of `count` requests. `attempts` are their codes: by default one, with the error."""
+    record = (await gate.settled(count))[-1]
+    assert (record.verdict, record.error, record.status) == (verdict, error, status)
+    assert [each.error for each in record.attempts] == ([error] if attempts is None else list(attempts))
+    if record.usage is None:
+        assert record.usage_source is None
         assert usage is None
     else:
-        assert facts.usage_source == source
+        assert record.usage_source == source
         if usage is not None:
-            assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == usage
-    assert "canary" not in repr(facts)
-    return facts
+            assert (record.usage.prompt_tokens, record.usage.completion_tokens) == usage
+    assert "canary" not in repr(record)
+    return record
 
 
 def is_chunk_without_finish(document: Any) -> bool:

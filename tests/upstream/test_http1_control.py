@@ -105,7 +105,7 @@ async def test_pause_and_resume_after_the_end() -> None:
         await again.over()
         call.resume()
         call.abort()
-        call.let_go()
+        call.release()
         assert upstream.idle == 1
 
 
@@ -131,7 +131,7 @@ async def test_abort(data: bytes) -> None:
         call.abort()
         assert upstream.in_use == 0
         call.abort()
-        call.let_go()
+        call.release()
         call.pause()
         call.resume()
         peer.send(chunk(b"more"))
@@ -168,7 +168,7 @@ async def test_abort_with_much_unread() -> None:
 
 async def test_let_go_of_a_whole_answer_keeps_the_connection() -> None:
     calls: list[Http1Call] = []
-    async with scene(on={"body": lambda: calls[0].let_go()}) as (upstream, call, recorder, peer):
+    async with scene(on={"body": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
         peer.send(STARTED + LAST_CHUNK)
         await recorder.until(lambda: recorder.body == b"hello")
@@ -180,7 +180,7 @@ async def test_let_go_of_a_whole_answer_keeps_the_connection() -> None:
         assert recorder.told == ["head", "body"]
 
 
-@pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.let_go])
+@pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.release])
 async def test_a_call_ended_by_its_receiver_as_it_ends(end: Callable[[Http1Call], None]) -> None:
     calls: list[Http1Call] = []
     async with scene(on={"ended": lambda: end(calls[0])}) as (upstream, call, recorder, peer):
@@ -192,7 +192,7 @@ async def test_a_call_ended_by_its_receiver_as_it_ends(end: Callable[[Http1Call]
 
 async def test_let_go_at_the_head_of_a_whole_answer() -> None:
     calls: list[Http1Call] = []
-    async with scene(on={"head": lambda: calls[0].let_go()}) as (upstream, call, recorder, peer):
+    async with scene(on={"head": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
         peer.send(WHOLE)
         await recorder.until(lambda: recorder.status == 200)
@@ -206,7 +206,7 @@ async def test_let_go_and_then_the_end(pieces: list[bytes]) -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.pause()
-        call.let_go()
+        call.release()
         assert (upstream.in_use, upstream.idle) == (1, 0)
         for piece in pieces:
             assert upstream.idle == 0
@@ -238,7 +238,7 @@ async def test_let_go_and_then_the_end(pieces: list[bytes]) -> None:
 async def test_let_go_and_then_something_else_than_the_end(then: Callable[[Peer], None]) -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
-        call.let_go()
+        call.release()
         then(peer)
         await settled(lambda: upstream.in_use == 0)
         assert upstream.idle == 0
@@ -255,7 +255,7 @@ async def test_let_go_and_then_the_end_in_good_time() -> None:
             peers.append(await server.accept())
             await peers[-1].answer(STARTED)
             await recorder.until(lambda: recorder.body == b"hello")  # noqa: B023
-            call.let_go()
+            call.release()
         peers[0].send(LAST_CHUNK)
         await peers[1].gone()  # its time is up, and so would be that of the first
         assert (upstream.in_use, upstream.idle) == (0, 1)
@@ -264,7 +264,7 @@ async def test_let_go_and_then_the_end_in_good_time() -> None:
 async def test_let_go_and_then_nothing() -> None:
     async with scene(STARTED, linger_s=0.005) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
-        call.let_go()
+        call.release()
         assert upstream.in_use == 1
         await peer.gone()
         assert (upstream.in_use, upstream.idle) == (0, 0)
@@ -278,14 +278,14 @@ async def test_let_go_and_then_nothing() -> None:
 async def test_let_go_of_what_could_not_be_kept_closes_at_once(data: bytes) -> None:
     async with scene(data) as (upstream, call, _, peer):
         await turns()
-        call.let_go()
+        call.release()
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
 
 
 async def test_let_go_at_the_head_with_a_part_of_the_body_unheard() -> None:
     calls: list[Http1Call] = []
-    async with scene(on={"head": lambda: calls[0].let_go()}) as (upstream, call, recorder, peer):
+    async with scene(on={"head": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
         peer.send(STARTED)
         await recorder.until(lambda: recorder.status == 200)
@@ -297,7 +297,7 @@ async def test_let_go_at_the_head_with_a_part_of_the_body_unheard() -> None:
 async def test_close_does_not_wait_for_one_that_was_let_go() -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
-        call.let_go()
+        call.release()
         await upstream.close()
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
@@ -366,7 +366,7 @@ async def test_nothing_is_left_behind() -> None:
         await recorders[2].over()
         await peers[1].answer(STARTED)
         await recorders[1].until(lambda: recorders[1].body == b"hello")
-        calls[1].let_go()
+        calls[1].release()
         assert timers() == before + 2  # of the kept one and of the one that was let go
         peers[1].send(LAST_CHUNK)
         await settled(lambda: upstream.idle == 2)

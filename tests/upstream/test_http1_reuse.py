@@ -209,7 +209,7 @@ async def test_sending_again_fails_where_nobody_listens_any_more() -> None:
         assert upstream.in_use == 0
 
 
-@pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.let_go])
+@pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.release])
 async def test_a_call_ended_while_it_is_sent_again(end: Callable[[Http1Call], None]) -> None:
     async with UpstreamServer() as server, using(server.endpoint(most_connections=1)) as upstream:
         peer = await served(upstream, server)

@@ -147,7 +147,7 @@ async def test_aborted_between_two_slices() -> None:
 
 async def test_let_go_of_with_slices_left() -> None:
     connections: list[Connection] = []
-    received = Received(lambda: connections[0].let_go(60.0))
+    received = Received(lambda: connections[0].release(60.0))
     connection, line = connected(received)
     connections.append(connection)
     connection.data_received(CHUNKED + chunk(BODY) + LAST_CHUNK)

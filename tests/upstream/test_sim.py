@@ -217,7 +217,7 @@ async def test_no_more_than_one_step_is_made_ahead() -> None:
     call.abort()
 
 
-@pytest.mark.parametrize("leave", ["abort", "let_go"])
+@pytest.mark.parametrize("leave", ["abort", "release"])
 @pytest.mark.parametrize(
     "model", ["hello", "hello?first_ms=600000", "lorem?pace_ms=600000", "endless?pace_ms=0", "stall"]
 )
@@ -260,7 +260,7 @@ async def test_an_answer_that_is_over_keeps_nothing(model: str) -> None:
     await listener.over
     call.pause()
     call.resume()
-    call.let_go()
+    call.release()
     kept = weakref.ref(listener)
     del listener, call
     await turns()

@@ -4,7 +4,7 @@ An `Upstream` is a place that can be sent a request: a host on the network (`htt
 model (`local`), a script inside this process (`sim`). `open` is a coroutine; from there on all is
 callbacks on the event loop, so that a chunk goes from socket to socket in one step. The order of
 calls is fixed: one head, any number of bodies, then exactly one of `body_ended` and
-`call_failed`, or `call_failed` alone. After `abort` or `let_go` nothing is called any more.
+`call_failed`, or `call_failed` alone. After `abort` or `release` nothing is called any more.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ class Call(Protocol):
         """Close the connection now. May be called at any time, and more than once."""
         ...
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The answer is complete for us: keep the connection if its body ends here and cleanly, else close it."""
         ...
 

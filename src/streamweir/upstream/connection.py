@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         else:
             self._line.resume_reading()
 
-    def let_go(self, linger_s: float) -> None:
+    def release(self, linger_s: float) -> None:
         """The call is over for its sender; the connection is kept if nothing but the end is to come, and soon."""
         reply = self._reply
         self._leave()

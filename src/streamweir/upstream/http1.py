@@ -116,9 +116,9 @@ class Http1Call:
             self._redial = None
             self._pool.free()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self._connection is not None:
-            self._connection.let_go(self._linger_s)
+            self._connection.release(self._linger_s)
         else:
             self.abort()
 

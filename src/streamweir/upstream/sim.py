@@ -77,7 +77,7 @@ class SimCall:
             self._handle.cancel()
             self._handle = None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.abort()
 
     def _prepare(self) -> None:

@@ -87,7 +87,7 @@ class Accounting:
         self._renewed_at = time.monotonic()
         self._undoing: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, RequestRecord | None] = {}
-        """Requests that ended before it was decided about them, with their facts: their rows come with the decision."""
+        """Requests that ended before the decision about them, with their records: their rows are written after it."""
         self.refused_dropped = 0
         """Rows of refused requests that found no room."""
 
@@ -113,27 +113,27 @@ class Accounting:
         if decision is not None and decision.refusal is not None:
             raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
 
-    async def open(self, asked: ReservationRequest) -> tuple[Reservation, Headers]:
+    async def open(self, request: ReservationRequest) -> tuple[Reservation, Headers]:
         """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Reservation.written`."""
-        account_limits = self._terms_of(asked)
+        account_limits = self._terms_of(request)
         if account_limits.draws:
-            reservation, ruling = await self._reserve_within(asked, account_limits)
+            reservation, result = await self._reserve_within(request, account_limits)
         else:
-            answer = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
-            reservation = self._book(asked, account_limits, Size(asked.prompt_tokens, answer), None)
-            ruling = await self._reserve(reservation)
-        headers = headers_of(ruling.decision)
-        code = ruling.decision.refusal or ruling.code
+            answer = request.output_tokens if request.output_tokens is not None else self._hold_tokens
+            reservation = self._book(request, account_limits, Size(request.prompt_tokens, answer), None)
+            result = await self._reserve(reservation)
+        headers = headers_of(result.decision)
+        code = result.decision.refusal or result.code
         if code is not None:
-            raise Refusal(_error_of(code, ruling.decision, asked.key), headers)
-        reservation.handle = ruling.handle
-        if self.writer is not None and not ruling.is_booked:
+            raise Refusal(_error_of(code, result.decision, request.key), headers)
+        reservation.handle = result.handle
+        if self.writer is not None and not result.is_booked:
             try:
                 reservation.handle = self.writer.put(reservation.hold)
             except JournalUnavailable:
-                self._limiter.release(asked.request_id)
+                self._limiter.release(request.request_id)
                 raise Refusal(unavailable()) from None
-        self._open[asked.request_id] = reservation
+        self._open[request.request_id] = reservation
         return reservation, headers
 
     def withdraw(self, reservation: Reservation) -> None:
@@ -159,8 +159,10 @@ class Accounting:
         return not sizes
 
     async def _hold_more(self, reservation: Reservation, allowance: int) -> bool:
-        asked = reservation.asked
-        amount = (asked.quote.hold(reservation.prompt_tokens, allowance, asked.service_tier) or 0) - reservation.held
+        request = reservation.request
+        amount = (
+            request.quote.hold(reservation.prompt_tokens, allowance, request.service_tier) or 0
+        ) - reservation.held
         if amount <= 0:
             return True  # it is held already, even where the account is overspent by now
         reservation.extensions += 1
@@ -176,47 +178,47 @@ class Accounting:
 
     def _renewed(self, reservation: Reservation) -> LimitRequest:
         """By the limits of this moment: there may have been credit since, or a larger budget."""
-        key = self.directory.newest(reservation.asked.key)
+        key = self.directory.newest(reservation.request.key)
         draws = {
-            draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), reservation.asked.at_ms)
+            draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), reservation.request.at_ms)
         }
         return structs.replace(
             reservation.claim, draws=tuple([draws.get(draw.account, draw) for draw in reservation.claim.draws])
         )
 
-    def settle(self, reservation: Reservation, facts: RequestRecord) -> None:
-        """Exactly once. Completes the facts by what it cost."""
+    def settle(self, reservation: Reservation, record: RequestRecord) -> None:
+        """Exactly once. Adds the cost to the record."""
         if reservation.is_settled:
             return
         reservation.is_settled = True
         reservation.progress = None  # it holds the attempt
         self._open.pop(reservation.hold.request_id, None)
-        usage = facts.usage
-        facts.held = reservation.held
-        # What a provider could not be asked for it has not given; else it is what was asked, unless it says otherwise.
-        if facts.service_tier is None and "service_tier" not in facts.dropped:
-            facts.service_tier = reservation.asked.service_tier
-        facts.cost, rates = reservation.reckon(facts.target, usage, facts.service_tier)
-        facts.rates = rates.text if rates is not None else None
-        facts.settled_s = time.monotonic() - facts.arrived_s
-        facts.price_version = reservation.asked.quote.version
-        facts.workspace_id = reservation.workspace_id
+        usage = record.usage
+        record.held = reservation.held
+        # A dropped `service_tier` was not used. Else the requested one was, unless the provider reported another.
+        if record.service_tier is None and "service_tier" not in record.dropped:
+            record.service_tier = reservation.request.service_tier
+        record.cost, rates = reservation.reckon(record.target, usage, record.service_tier)
+        record.rates = rates.text if rates is not None else None
+        record.settled_s = time.monotonic() - record.arrived_s
+        record.price_version = reservation.request.quote.version
+        record.workspace_id = reservation.workspace_id
         self._limiter.settle(
-            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, facts.cost or 0
+            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.cost or 0
         )
         if self.writer is not None:
-            self.writer.put(self._settlement(reservation, row_of(facts, self.instance), usage), must=True)
+            self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), must=True)
 
-    def refused(self, facts: RequestRecord) -> None:
+    def refused(self, record: RequestRecord) -> None:
         """A request that held nothing. Without a valid key there is no row: it must not fill the database."""
-        if self.writer is None or facts.key_id is None:
+        if self.writer is None or record.key_id is None:
             return
-        facts.workspace_id = self.directory.workspace_id(facts.workspace_id)
-        if facts.id in self._leaving:
-            self._leaving[facts.id] = facts
+        record.workspace_id = self.directory.workspace_id(record.workspace_id)
+        if record.id in self._leaving:
+            self._leaving[record.id] = record
             return
         try:
-            self.writer.put(Refused(row=row_of(facts, self.instance)))
+            self.writer.put(Refused(row=row_of(record, self.instance)))
         except JournalUnavailable:
             self.refused_dropped += 1
 
@@ -229,11 +231,11 @@ class Accounting:
     def _write_progress(self, interval: ProgressInterval) -> None:
         rows, times = [], []
         for request_id, reservation in self._open.items():
-            stand = reservation.progress() if reservation.progress is not None else None
-            if stand is not None and stand != reservation.told:
-                reservation.told = stand
-                rows.append((request_id, short(stand.target), stand.tokens))
-                times.append((stand.first_ms, stand.last_ms))
+            progress = reservation.progress() if reservation.progress is not None else None
+            if progress is not None and progress != reservation.written_progress:
+                reservation.written_progress = progress
+                rows.append((request_id, short(progress.target), progress.tokens))
+                times.append((progress.first_ms, progress.last_ms))
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan would be settled by less
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
@@ -265,28 +267,28 @@ class Accounting:
         return LimitDecision(decision=decision) if decision is not None else await self._rule(reservation)
 
     async def _reserve_within(
-        self, asked: ReservationRequest, account_limits: AccountLimits
+        self, request: ReservationRequest, account_limits: AccountLimits
     ) -> tuple[Reservation, LimitDecision]:
         """Where money is limited: as large as is wanted, or as large as fits, or what is refused."""
-        need = self._need_of(asked)
+        need = self._need_of(request)
         left = await self._left(account_limits) if need.limit is None else None
-        wanted = size = wanted_size(need, asked.quote, left)
+        wanted = size = wanted_size(need, request.quote, left)
         prompt = need.prompt
         for is_last in (False, False, True):  # others may take what is left meanwhile
-            reservation = self._book(asked, account_limits, size, need)
-            ruling = await self._reserve(reservation)
-            if is_last or (ruling.decision.refusal or ruling.code) not in _OF_MONEY:
+            reservation = self._book(request, account_limits, size, need)
+            result = await self._reserve(reservation)
+            if is_last or (result.decision.refusal or result.code) not in _OF_MONEY:
                 break
             left = await self._left(account_limits, exactly=True)
-            if left is None or fitting_size(need, wanted, asked.quote, left, prompt // LONGEST_TOKEN) is None:
+            if left is None or fitting_size(need, wanted, request.quote, left, prompt // LONGEST_TOKEN) is None:
                 break  # no count of the prompt could help
-            if prompt == need.prompt and asked.measure is not None:
-                prompt = min(prompt, await asked.measure.count() or prompt)
-            smaller = fitting_size(need, wanted, asked.quote, left, prompt)
+            if prompt == need.prompt and request.measure is not None:
+                prompt = min(prompt, await request.measure.count() or prompt)
+            smaller = fitting_size(need, wanted, request.quote, left, prompt)
             if smaller is None:
                 break
             size = smaller
-        return reservation, ruling
+        return reservation, result
 
     async def _left(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
         try:
@@ -294,61 +296,61 @@ class Accounting:
         except GatewayFault as error:
             raise Refusal(error) from None
 
-    def _need_of(self, asked: ReservationRequest) -> Need:
-        if asked.measure is not None:
-            return asked.measure.need(self._hold_tokens)
-        most = asked.output_tokens or self._hold_tokens
-        return Need(prompt=asked.prompt_tokens, limit=asked.output_tokens, default=self._hold_tokens, most=most)
+    def _need_of(self, request: ReservationRequest) -> Need:
+        if request.measure is not None:
+            return request.measure.need(self._hold_tokens)
+        most = request.output_tokens or self._hold_tokens
+        return Need(prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, most=most)
 
-    def _terms_of(self, asked: ReservationRequest) -> AccountLimits:
+    def _terms_of(self, request: ReservationRequest) -> AccountLimits:
         """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
-        key = asked.key
+        key = request.key
         workspace = self.directory.workspace_of(key)
         if workspace.is_awaited:
             raise Refusal(unavailable())
-        account_limits = self._account_limits.of(key, workspace, asked.at_ms)
+        account_limits = self._account_limits.of(key, workspace, request.at_ms)
         if account_limits.is_limited and not self.limits_are_kept:
             raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
         return account_limits
 
     def _book(
-        self, asked: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
+        self, request: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
     ) -> Reservation:
         """`need` is None where nothing limits the money."""
-        key, workspace, draws = asked.key, account_limits.workspace, account_limits.draws
+        key, workspace, draws = request.key, account_limits.workspace, account_limits.draws
         output_tokens = size.answer + (need.besides if need is not None else 0)
-        amount = asked.quote.hold(size.prompt, output_tokens, asked.service_tier)
+        amount = request.quote.hold(size.prompt, output_tokens, request.service_tier)
         if amount is None and draws:
-            raise Refusal(CallerError("model_unpriced", _UNPRICED.format(asked.model), param="model"))
+            raise Refusal(CallerError("model_unpriced", _UNPRICED.format(request.model), param="model"))
         hold = Hold(
-            request_id=asked.request_id,
+            request_id=request.request_id,
             instance=self.instance,
-            at_ms=asked.at_ms,
+            at_ms=request.at_ms,
             workspace_id=workspace.id,
             key_id=key.id,
             key_name=key.name,
-            dialect=asked.dialect,
-            model=short(asked.model),
-            stream=asked.stream,
+            dialect=request.dialect,
+            model=short(request.model),
+            stream=request.stream,
             amount=amount or 0,
             account=draws[0].account if key.budget_nano is not None else None,
-            prices=asked.quote_text,
-            prompt_tokens=asked.prompt_tokens,
-            idempotency=asked.idempotency,
-            body_digest=asked.body_digest,
+            prices=request.quote_text,
+            prompt_tokens=request.prompt_tokens,
+            idempotency=request.idempotency,
+            body_digest=request.body_digest,
         )
-        usual = asked.output_tokens if asked.output_tokens is not None else self._hold_tokens
+        usual = request.output_tokens if request.output_tokens is not None else self._hold_tokens
         claim = LimitRequest(
-            request_id=asked.request_id,
+            request_id=request.request_id,
             key_id=key.id,
-            tokens=asked.prompt_tokens + min(usual, output_tokens),
+            tokens=request.prompt_tokens + min(usual, output_tokens),
             amount=hold.amount,
             draws=draws,
             tallies=account_limits.tallies,
             **account_limits.limits,
         )
-        reservation = Reservation(asked, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
-        if need is not None and asked.quote.affords(0, 0, asked.service_tier) is not None:
+        reservation = Reservation(request, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
+        if need is not None and request.quote.affords(0, 0, request.service_tier) is not None:
             reservation.allowance, reservation.choices = output_tokens, need.choices
             reservation.limit, reservation.flags = limit_of(need, size)
         return reservation
@@ -369,21 +371,21 @@ class Accounting:
 
     async def _undo(self, reservation: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
         await asyncio.wait({task})
-        facts = self._leaving.pop(reservation.hold.request_id)
-        ruling = task.result() if not task.cancelled() and task.exception() is None else None
-        if ruling is not None and ruling.decision.refusal is None and ruling.code is None:
+        record = self._leaving.pop(reservation.hold.request_id)
+        result = task.result() if not task.cancelled() and task.exception() is None else None
+        if result is not None and result.decision.refusal is None and result.code is None:
             self._limiter.release(reservation.hold.request_id)
-            if ruling.is_booked and self.writer is not None:
-                self.writer.put(self._settle_left(reservation, facts), must=True)
+            if result.is_booked and self.writer is not None:
+                self.writer.put(self._settle_left(reservation, record), must=True)
                 return
-        if facts is not None:
-            self.refused(facts)
+        if record is not None:
+            self.refused(record)
 
-    def _settle_left(self, reservation: Reservation, facts: RequestRecord | None) -> Settle:
-        if facts is None:
+    def _settle_left(self, reservation: Reservation, record: RequestRecord | None) -> Settle:
+        if record is None:
             return abandoned(reservation.hold)
-        facts.held, facts.cost, facts.workspace_id = reservation.held, 0, reservation.workspace_id
-        return self._settlement(reservation, row_of(facts, self.instance), None)
+        record.held, record.cost, record.workspace_id = reservation.held, 0, reservation.workspace_id
+        return self._settlement(reservation, row_of(record, self.instance), None)
 
     def _settlement(self, reservation: Reservation, row: Row, usage: Usage | None) -> Settle:
         return Settle(

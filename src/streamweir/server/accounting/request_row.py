@@ -1,4 +1,4 @@
-"""The row of a request in the log, made of its facts: the columns, and nothing that a database would not take.
+"""The row of a request in the log, made of its record: the columns, and nothing that a database would not take.
 
 Pure. What callers chose (model names, ids, the names of dropped members) is made plain and short
 here, the one place where it becomes a row. A key that somebody wrote where none belongs (into a
@@ -21,7 +21,7 @@ from streamweir.store.journal.entries import Hold, short
 from streamweir.store.requests.live import OpenRequest
 from streamweir.wire import jsonio
 
-_MOST_DROPPED = 50
+_MAX_NAMES = 50
 _OPENED = ("request_id", "at_ms", "instance", "workspace_id", "key_id", "key_name", "dialect", "model", "stream")
 
 
@@ -38,68 +38,68 @@ class _Buckets(Struct, omit_defaults=True, kw_only=True):
     audio_output: int | None = None
 
 
-def row_of(facts: RequestRecord, instance: str) -> Row:
-    usage, gaps, completion_id, target = facts.usage, facts.gaps, facts.completion_id, facts.target
+def row_of(record: RequestRecord, instance: str) -> Row:
+    usage, gaps, completion_id, target = record.usage, record.gaps, record.completion_id, record.target
     return Row(
-        request_id=facts.id,
-        at_ms=facts.at_ms,
+        request_id=record.id,
+        at_ms=record.at_ms,
         instance=instance,
-        status=facts.status,
-        verdict=facts.verdict.value if facts.verdict is not None else "",
-        duration_ms=round(facts.duration_s * 1000),
+        status=record.status,
+        verdict=record.verdict.value if record.verdict is not None else "",
+        duration_ms=round(record.duration_s * 1000),
         completion_id=short(completion_id) if completion_id is not None else None,
-        workspace_id=facts.workspace_id,
-        key_id=facts.key_id,
-        key_name=facts.key,
-        dialect=facts.dialect,
-        model=_model(facts),
+        workspace_id=record.workspace_id,
+        key_id=record.key_id,
+        key_name=record.key,
+        dialect=record.dialect,
+        model=_model(record),
         target=short(target) if target is not None else None,
-        attempts=_attempts(facts),
-        stream=facts.stream,
-        error=facts.error,
-        finish=facts.finish,
+        attempts=_attempts(record),
+        stream=record.stream,
+        error=record.error,
+        finish=record.finish,
         prompt_tokens=usage.prompt_tokens if usage is not None else None,
         completion_tokens=usage.completion_tokens if usage is not None else None,
         usage=_buckets(usage) if usage is not None else None,
-        usage_source=facts.usage_source.value if facts.usage_source is not None else None,
-        flags=_flags(facts.flags) if facts.flags else None,
-        held=facts.held,
-        cost=facts.cost,
-        price_version=facts.price_version,
-        ttft_ms=round(facts.ttft_s * 1000) if facts.ttft_s is not None else None,
+        usage_source=record.usage_source.value if record.usage_source is not None else None,
+        flags=_flags(record.flags) if record.flags else None,
+        held=record.held,
+        cost=record.cost,
+        price_version=record.price_version,
+        ttft_ms=round(record.ttft_s * 1000) if record.ttft_s is not None else None,
         chunks=gaps.count if gaps is not None else None,
         gap_p50_ms=round(gaps.p50_s * 1000) if gaps is not None else None,
         gap_p99_ms=round(gaps.p99_s * 1000) if gaps is not None else None,
         gap_max_ms=round(gaps.max_s * 1000) if gaps is not None else None,
-        bytes_in=facts.bytes_in,
-        bytes_out=facts.bytes_out,
-        peer=short(facts.peer) or None,
-        client=clean(facts.client, LONGEST_NAME) if facts.client is not None else None,
-        client_id=clean_id(facts.client_id) if facts.client_id is not None else None,
-        dropped=_json([clean(name, LONGEST_NAME) for name in facts.dropped[:_MOST_DROPPED]]) if facts.dropped else None,
-        has_content=facts.has_content,
-        service_tier=clean(facts.service_tier, LONGEST_NAME) if facts.service_tier is not None else None,
-        rates=facts.rates,
-        admitted_ms=round(facts.admitted_s * 1000) if facts.admitted_s is not None else None,
-        settled_ms=round(facts.settled_s * 1000) if facts.settled_s is not None else None,
-        strip=_json(read_timeline(facts.strip, facts.arrived_s)) if facts.strip is not None else None,
+        bytes_in=record.bytes_in,
+        bytes_out=record.bytes_out,
+        peer=short(record.peer) or None,
+        client=clean(record.client, LONGEST_NAME) if record.client is not None else None,
+        client_id=clean_id(record.client_id) if record.client_id is not None else None,
+        dropped=_json([clean(name, LONGEST_NAME) for name in record.dropped[:_MAX_NAMES]]) if record.dropped else None,
+        has_content=record.has_content,
+        service_tier=clean(record.service_tier, LONGEST_NAME) if record.service_tier is not None else None,
+        rates=record.rates,
+        admitted_ms=round(record.admitted_s * 1000) if record.admitted_s is not None else None,
+        settled_ms=round(record.settled_s * 1000) if record.settled_s is not None else None,
+        strip=_json(read_timeline(record.timeline, record.arrived_s)) if record.timeline is not None else None,
     )
 
 
 def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> Row:
-    """Of a request whose facts are lost, or never were: what was written down when it was opened, and `more`."""
+    """The row of a request without a record: what was stored when it was opened, and `more`."""
     opened = {name: getattr(request, name) for name in _OPENED}
     return Row(**opened, verdict=verdict.value, **more)
 
 
-def _model(facts: RequestRecord) -> str | None:
+def _model(record: RequestRecord) -> str | None:
     """One that nobody has may be anything, a key in the wrong place too."""
-    if facts.model is not None and facts.error == "model_not_found":
-        return clean(facts.model, LONGEST_NAME)
-    return short(facts.model) if facts.model is not None else None
+    if record.model is not None and record.error == "model_not_found":
+        return clean(record.model, LONGEST_NAME)
+    return short(record.model) if record.model is not None else None
 
 
-def _attempts(facts: RequestRecord) -> str:
+def _attempts(record: RequestRecord) -> str:
     attempts = [
         {
             "target": short(attempt.target),
@@ -108,7 +108,7 @@ def _attempts(facts: RequestRecord) -> str:
             "duration_s": round(attempt.duration_s, 6),
             "resends": attempt.resends,
         }
-        for attempt in facts.attempts
+        for attempt in record.attempts
     ]
     return _json(attempts)
 

@@ -65,7 +65,7 @@ class AttemptProgress(NamedTuple):
 
 
 class Reservation(Struct, eq=False):
-    asked: ReservationRequest
+    request: ReservationRequest
     hold: Hold
     claim: LimitRequest
     held: int
@@ -85,8 +85,8 @@ class Reservation(Struct, eq=False):
     """None: the hold is in the database, or there are no books."""
     progress: Callable[[], AttemptProgress] | None = None
     """None: no target was asked yet, or it is over."""
-    told: AttemptProgress | None = None
-    """What of it stands in the journal."""
+    written_progress: AttemptProgress | None = None
+    """The progress that was last written to the journal."""
     is_settled: bool = False
     decision_s: float = DECISION_S
     """How long its hold may take to be written."""
@@ -108,5 +108,5 @@ class Reservation(Struct, eq=False):
         nothing, whatever its price."""
         if usage is None or target is None:
             return 0, None
-        rates = self.asked.quote.rates.get(target)
+        rates = self.request.quote.rates.get(target)
         return (cost_of(usage, rates, service_tier), rates) if rates is not None else (None, None)

@@ -22,13 +22,13 @@ from streamweir.store.requests.content_queue import ContentQueue
 class Ended(Struct, frozen=True, kw_only=True):
     """A request that is over, and what is still to be done for it."""
 
-    facts: RequestRecord
+    record: RequestRecord
     reservation: Reservation | None = None
     count: Callable[[], Settlement] | None = None
     """Counts what nobody reported. For a thread."""
     estimate: Callable[[], Settlement] | None = None
     """The same by the rule of thumb, which cannot fail."""
-    record: Callable[[], Content] | None = None
+    content: Callable[[], Content] | None = None
     """What was said, of a key that asked for it to be kept. For a thread."""
 
 
@@ -41,7 +41,7 @@ class Settlements:
         report: Callable[[RequestRecord], None],
         fault: Callable[[BaseException, str], None],
     ) -> None:
-        """`report` is told of every request, once, when its facts are complete; `fault` of a bug, with the id."""
+        """`report` is told of every request, once, when its record is complete; `fault` of a bug, with the id."""
         self._accounting = accounting
         self._contents = contents
         self._executor = executor
@@ -52,7 +52,7 @@ class Settlements:
         self._idle.set()
 
     def settle(self, ended: Ended) -> None:
-        if ended.count is None and ended.record is None:
+        if ended.count is None and ended.content is None:
             self._finish(ended)
             return
         task = asyncio.get_running_loop().create_task(self._settle(ended))
@@ -64,17 +64,17 @@ class Settlements:
         await self._idle.wait()
 
     async def _settle(self, ended: Ended) -> None:
-        loop, facts = asyncio.get_running_loop(), ended.facts
+        loop, record = asyncio.get_running_loop(), ended.record
         try:
             settlement = await self._count(ended)
             if settlement is not None:
-                facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
-            facts.has_content = ended.record is not None and self._contents is not None
+                record.usage, record.usage_source = settlement.usage, settlement.usage_source
+            record.has_content = ended.content is not None and self._contents is not None
             self._finish(ended)
-            if ended.record is not None and self._contents is not None:
-                self._contents.put(await loop.run_in_executor(self._executor, ended.record))
+            if ended.content is not None and self._contents is not None:
+                self._contents.put(await loop.run_in_executor(self._executor, ended.content))
         except Exception as reason:  # noqa: BLE001 (a bug of ours: if it is not settled it is found as an orphan)
-            self._fault(reason, facts.id)
+            self._fault(reason, record.id)
 
     async def _count(self, ended: Ended) -> Settlement | None:
         if ended.count is None:
@@ -84,7 +84,7 @@ class Settlements:
         except asyncio.CancelledError:
             raise
         except BaseException as reason:  # noqa: BLE001 (a tokenizer's panic is no Exception; what is held must go free)
-            self._fault(reason, ended.facts.id)
+            self._fault(reason, ended.record.id)
             return ended.estimate() if ended.estimate is not None else None
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -94,7 +94,7 @@ class Settlements:
 
     def _finish(self, ended: Ended) -> None:
         if ended.reservation is not None:
-            self._accounting.settle(ended.reservation, ended.facts)
+            self._accounting.settle(ended.reservation, ended.record)
         else:
-            self._accounting.refused(ended.facts)
-        self._report(ended.facts)
+            self._accounting.refused(ended.record)
+        self._report(ended.record)

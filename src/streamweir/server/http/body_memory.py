@@ -10,7 +10,7 @@ takes as much by itself. Pure but for what it counts.
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.http.message import Request
-from streamweir.server.http.pressure import come_back_s
+from streamweir.server.http.pressure import retry_after_s
 
 SMALL_BODY = 16 * 1024
 
@@ -41,9 +41,9 @@ class BodyMemory:
                 f"The bodies of this key's running requests hold {own} bytes, and {count} more would leave too little "
                 "for other keys. Send fewer requests at once."
             )
-            return CallerError("concurrency_limit_exceeded", message, retry_after_s=come_back_s())
+            return CallerError("concurrency_limit_exceeded", message, retry_after_s=retry_after_s())
         if free < 0:
-            return GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
+            return GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
         self._by_key[key_id] = own + count
         self.held_bytes += count
         return None

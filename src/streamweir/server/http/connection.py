@@ -32,7 +32,7 @@ from streamweir.server.http.head import Head, HeadReader
 from streamweir.server.http.ids import new_id
 from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.message import UNREAD, Application, BodyHold, Request
-from streamweir.server.http.pressure import come_back_s
+from streamweir.server.http.pressure import retry_after_s
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer, TimerQueue, WriteStall
 
@@ -637,4 +637,4 @@ def too_much_at_once(most: int) -> CallerError:
 
 
 def too_many() -> GatewayFault:
-    return GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=come_back_s())
+    return GatewayFault("overloaded", "The gateway has too many connections.", retry_after_s=retry_after_s())

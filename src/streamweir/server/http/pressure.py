@@ -53,7 +53,7 @@ class Pressure:
         return self.level
 
 
-def come_back_s() -> float:
+def retry_after_s() -> float:
     """Everybody who is refused comes back: not all at the same moment."""
     return uniform(1, 5)  # noqa: S311 (no secret)
 

@@ -48,7 +48,7 @@ from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
 from streamweir.server.http.limits import body_memory_bytes, http_limits_of, pressure_of
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.server.http.pressure import LagProbe, Level, come_back_s, used_memory_bytes
+from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used_memory_bytes
 from streamweir.server.process.background import background_tasks, tell_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.relay.observer import GatewayObserver
@@ -98,7 +98,7 @@ class Gateway:
         for whoever asks. `page`: the console's; None: as it was built. `background`: that of the process, where there
         are no books that have it.
         """
-        self._report_facts = report
+        self._report = report
         self._open_local = open_local
         self._runtime = build_runtime_config(config, open_local, prices=prices)
         self.room = room
@@ -111,7 +111,7 @@ class Gateway:
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = room.contents if room is not None else None
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
-        self._settlements = Settlements(self.accounting, contents, self._parser, self._tell, log.log_fault)
+        self._settlements = Settlements(self.accounting, contents, self._parser, self._request_ended, log.log_fault)
         self.metrics = Metrics(
             connections=lambda: connections_of(self._runtime),
             accounting=room.reading if room is not None else None,
@@ -120,7 +120,7 @@ class Gateway:
         )
         self._observer = GatewayObserver(self.metrics, lambda: self._runtime.config.server.limits.abandoned)
         self._is_secure = config.server.tls is not None
-        self._ends = EarlyResponses(
+        self._early_responses = EarlyResponses(
             self._settlements,
             self.metrics,
             self.accounting.directory,
@@ -135,7 +135,7 @@ class Gateway:
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
-        self._conversations = RequestRegistry(
+        self._requests = RequestRegistry(
             accounting=self.accounting,
             vocabularies=Vocabularies(self._parser),
             parser=self._parser,
@@ -146,7 +146,7 @@ class Gateway:
         )
         self._maintenance = self._keep_up(room, config) if room is not None else None
         lookup = KeyLookup(self.accounting.directory, self._maintenance.look) if self._maintenance is not None else None
-        self._late_keys = KeyWaits(lookup, self, self._ends.left)
+        self._late_keys = KeyWaits(lookup, self, self._early_responses.left)
         self._feed = (
             LiveFeed(room.store, room.accounting, intervals=room.intervals, background=self.background)
             if room is not None
@@ -165,8 +165,8 @@ class Gateway:
         )
         self._bridge = Bridge(
             control,
-            self._ends.fault,
-            on_answer=self._ends.answered,
+            self._early_responses.fault,
+            on_answer=self._early_responses.answered,
             on_body=self._hold_body,
             scheme="https" if self._is_secure else "http",
         )
@@ -202,14 +202,14 @@ class Gateway:
             accounting=self.accounting,
             runtime=lambda: self._runtime,
             why_closed=self._why_closed,
-            refuse=self._ends.answer,
-            begin=self._conversations.begin,
+            refuse=self._early_responses.answer,
+            begin=self._requests.begin,
             is_secure=self._is_secure,
         )
 
     @property
     def open_streams(self) -> int:
-        return len(self._conversations)
+        return len(self._requests)
 
     @property
     def lame_duck_s(self) -> float:
@@ -240,8 +240,8 @@ class Gateway:
             room.store,
             room.accounting,
             room.node,
-            stop_key=self._conversations.stop_key,
-            stop_request=self._conversations.stop_request,
+            stop_key=self._requests.stop_key,
+            stop_request=self._requests.stop_request,
             retention_days=config.store.retention_days,
             intervals=room.intervals,
             background=self.background,
@@ -297,22 +297,22 @@ class Gateway:
 
     async def drained(self) -> None:
         """Until no stream is open, and no request that was let in is still sending its body."""
-        await self._conversations.over()
+        await self._requests.over()
         while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
             await asyncio.sleep(_BODY_LOOK_S)
-            await self._conversations.over()
+            await self._requests.over()
 
     def end_streams(self, error: StreamweirError) -> None:
-        self._conversations.stop(error)
+        self._requests.stop(error)
 
     async def close(self, grace_s: float = 0.0, /) -> None:
         """Everything that is still open ends here; what callers have not read yet gets so long."""
         self._lag.stop()
-        await self._conversations.cancel()
+        await self._requests.cancel()
         await self._bridge.close()
         await self.server.close(grace_s)
         await self._late_keys.close()
-        await self._conversations.cancel()  # that of a body which was on its way when no more were let in
+        await self._requests.cancel()  # that of a body which was on its way when no more were let in
         for place in self._runtime.providers.values():
             await place.upstream.close()
         await asyncio.gather(*self._retired)
@@ -349,15 +349,15 @@ class Gateway:
             if refusal.error.code in _WITHOUT_VALID_KEY:
                 self._overload.look()
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
-                response.send(self._ends.answer(request, refusal.error, refusal.headers))
+                response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
             return True
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
-            response.send(self._ends.fault(request, reason))
+            response.send(self._early_responses.fault(request, reason))
             return True
         if where.resource is not Resource.CHAT:
             self.serve(request, response)
             return True
-        response.on_gone = partial(self._ends.left, request)
+        response.on_gone = partial(self._early_responses.left, request)
         return False
 
     def serve(self, request: Request, response: Response, /) -> None:
@@ -375,13 +375,13 @@ class Gateway:
                     admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
                 if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
                     self._must_have_room(admission.key)
-                self._conversations.begin(request, response, admission)
+                self._requests.begin(request, response, admission)
             else:
                 self._show_models(request, response, admission)
         except Refusal as refusal:
-            response.send(self._ends.answer(request, refusal.error, refusal.headers))
+            response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
         except Exception as reason:  # noqa: BLE001 (as above)
-            answer = self._ends.fault(request, reason)
+            answer = self._early_responses.fault(request, reason)
             if response.started:
                 response.cut()
             else:
@@ -390,7 +390,7 @@ class Gateway:
     def refuse(self, request: Request, error: StreamweirError, /) -> Answer:
         if error.code == "overloaded":
             self._overload.count("connection")
-        return self._ends.answer(request, error)
+        return self._early_responses.answer(request, error)
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
         runtime, key, model = admission.runtime, admission.key, unquote(admission.where.rest)
@@ -398,18 +398,18 @@ class Gateway:
             at_ms = now_ms()
             answer = show_model(runtime, key, model, at_ms) if model else list_models(runtime, key, at_ms)
         except StreamweirError as error:
-            response.send(self._ends.answer(request, error))
+            response.send(self._early_responses.answer(request, error))
             return
         response.send(answer)
-        self._ends.record(request, answer.status, Verdict.COMPLETED, admission.frontend, admission.key)
+        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, admission.frontend, admission.key)
 
-    def _tell(self, facts: RequestRecord) -> None:
-        self._report_facts(facts)
-        self.metrics.request_ended(facts)
+    def _request_ended(self, record: RequestRecord) -> None:
+        self._report(record)
+        self.metrics.request_ended(record)
 
     def _why_closed(self) -> GatewayFault | None:
         if self._is_draining:
-            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
+            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=retry_after_s())
         if self._pressure.level:
             return self._overload.refused("memory_or_lag", "The gateway is overloaded.")
         return None
@@ -424,14 +424,14 @@ class Gateway:
 
     def _upstream_files(self) -> int:
         """Every request will have one, if it has none yet."""
-        return len(self._conversations) + sum(idle for _, _, idle in connections_of(self._runtime))
+        return len(self._requests) + sum(idle for _, _, idle in connections_of(self._runtime))
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
         self._overload.say()
         if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
-            error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=come_back_s())
-            self._conversations.stop_largest(error)
+            error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
+            self._requests.stop_largest(error)
 
     # What the control plane asks.
 

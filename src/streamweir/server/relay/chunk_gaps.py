@@ -8,7 +8,7 @@ from streamweir.server.telemetry.record import Gaps
 
 _SHORTEST_S = 0.001
 _GROWTH = 4 / 3
-BOUNDS_S = tuple(_SHORTEST_S * _GROWTH**place for place in range(40))
+BOUNDS_S = tuple(_SHORTEST_S * _GROWTH**index for index in range(40))
 """Up to 75 seconds: no pause within an answer is longer, or it is an idle timeout."""
 
 _NO_GAPS = Gaps(count=1)
@@ -35,10 +35,10 @@ def read_gaps(buckets: list[int], longest_s: float) -> Gaps:
 
 def _percentile(buckets: list[int], rank: float, longest_s: float) -> float:
     below = 0
-    for place, count in enumerate(buckets):
+    for index, count in enumerate(buckets):
         if count and below + count >= rank:
-            start = BOUNDS_S[place - 1] if place else 0.0
-            end = BOUNDS_S[place] if place < len(BOUNDS_S) else longest_s
+            start = BOUNDS_S[index - 1] if index else 0.0
+            end = BOUNDS_S[index] if index < len(BOUNDS_S) else longest_s
             return start + (end - start) * (rank - below) / count
         below += count
     return 0.0

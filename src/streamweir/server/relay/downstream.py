@@ -3,7 +3,7 @@
 It knows the response and nothing of the upstream. Paused, it keeps what it is given, the head
 included, and writes it in one go when it is resumed; who gives is told to stop meanwhile, so that
 what is kept stays small. Closed, it takes everything and writes nothing: the caller has gone, or an
-error is answered elsewhere. When its pieces went out is kept in a strip. `write` is called for every chunk.
+error is answered elsewhere. `timeline` has when its pieces went out. `write` is called for every chunk.
 
     OPEN <-> PAUSED        OPEN, PAUSED -> ENDED: all was written        OPEN, PAUSED -> CLOSED: nothing more will be
 """
@@ -35,14 +35,14 @@ class Downstream:
         "bytes_out",
         "output",
         "spoke_at",
-        "strip",
+        "timeline",
         "wrote_at",
     )
 
     def __init__(self, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
         self.wrote_at = self.spoke_at = now
         """A piece of the answer, and a sign of life in place of one."""
-        self.strip: Timeline | None = None
+        self.timeline: Timeline | None = None
         self.bytes_out = 0
         self.output = _OPEN
         """Looked at for every chunk, in the place of all that keeps it from being written."""
@@ -62,13 +62,13 @@ class Downstream:
             return self._keep(out)
         self.wrote_at = now
         self.bytes_out += len(out)
-        response, strip = self._response, self.strip
-        if strip is not None:
+        response, timeline = self._response, self.timeline
+        if timeline is not None:
             response.write(out)
             try:
-                strip.counts[int((now - strip.start_s) * SLOTS_PER_S) >> strip.folds] += 1
+                timeline.counts[int((now - timeline.start_s) * SLOTS_PER_S) >> timeline.folds] += 1
             except (IndexError, OverflowError):
-                strip.add(now)
+                timeline.add(now)
         else:
             self._write_first(out, now)
         return response.full
@@ -80,7 +80,7 @@ class Downstream:
         else:
             self._response.start(200, self._headers, out)
         if out:
-            self.strip = timeline_from(now)
+            self.timeline = timeline_from(now)
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
         """What is no piece of the answer, within one that has begun. True: give no more for now."""
@@ -100,10 +100,10 @@ class Downstream:
             response.send(Answer(status=200, headers=JSON + self._headers, body=last))
             self.output = Output.ENDED
             return
-        if last and self.strip is not None:
-            self.strip.add(now)
+        if last and self.timeline is not None:
+            self.timeline.add(now)
         elif last:
-            self.strip = timeline_from(now)
+            self.timeline = timeline_from(now)
         if response.started:
             response.end(last)
         else:

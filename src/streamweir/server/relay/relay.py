@@ -203,12 +203,12 @@ class Relay:
     @property
     def sent_at(self) -> float | None:
         """When the last piece of a stream went out. None: none has."""
-        return self._downstream.wrote_at if self._downstream.strip is not None else None
+        return self._downstream.wrote_at if self._downstream.timeline is not None else None
 
     @property
-    def strip(self) -> Timeline | None:
+    def timeline(self) -> Timeline | None:
         """When the pieces of a stream went out. None: none has."""
-        return self._downstream.strip
+        return self._downstream.timeline
 
     @property
     def held_bytes(self) -> int:
@@ -219,12 +219,12 @@ class Relay:
         """Between the pieces of the answer so far; None where none has come."""
         return read_gaps(self._gaps, self._longest_gap_s) if self.bytes_in else None
 
-    def tell(self, facts: RequestRecord) -> None:
-        """How its answer went out."""
+    def complete_record(self, record: RequestRecord) -> None:
+        """Adds how the answer went out."""
         downstream = self._downstream
-        facts.bytes_out, facts.strip, facts.gaps = downstream.bytes_out, downstream.strip, self.gaps()
+        record.bytes_out, record.timeline, record.gaps = downstream.bytes_out, downstream.timeline, self.gaps()
         if self._stream is not None and self.first_token_at is not None:
-            facts.ttft_s = self.first_token_at - facts.arrived_s
+            record.ttft_s = self.first_token_at - record.arrived_s
 
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response

@@ -81,7 +81,7 @@ class AttemptUpstream:
             return
         self.resends = call.resends
         if is_sound:
-            call.let_go()
+            call.release()
         else:
             call.abort()
 

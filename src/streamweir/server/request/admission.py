@@ -212,7 +212,7 @@ def _without_key(text: str, request: Request) -> str:
     return text if secret is None or secret not in text else text.replace(secret, "***")
 
 
-def read_facts(request: Request, runtime: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
+def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
     """What is known of a request by itself, whatever becomes of it."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")

@@ -40,14 +40,14 @@ class OutputAllowance:
         self._reservation = reservation
         self._observer = observer
         self._cut = cut
-        self._epoch_ms = reservation.asked.at_ms - arrived_s * 1000
+        self._epoch_ms = reservation.request.at_ms - arrived_s * 1000
         self._vocabularies = vocabularies
         self._extending: asyncio.Task[None] | None = None
 
     def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
         """Before the attempt begins."""
         reservation = self._reservation
-        reservation.progress = partial(_stand, relay, meter, target, self._epoch_ms)
+        reservation.progress = partial(_progress_of, relay, meter, target, self._epoch_ms)
         handle = reservation.handle
         if handle is not None and not handle.is_durable:
             relay.pause_output()
@@ -88,7 +88,7 @@ class OutputAllowance:
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
 
 
-def _stand(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:
+def _progress_of(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:
     """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
     first_at, sent_at = relay.first_token_at, relay.sent_at
     return AttemptProgress(

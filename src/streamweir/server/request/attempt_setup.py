@@ -43,12 +43,12 @@ from streamweir.wire import jsonio
 
 def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
     """By the name that the request asks for, where the key may use it."""
-    asked = chat.model or runtime.default_model
-    if asked is None:
+    model = chat.model or runtime.default_model
+    if model is None:
         raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
-    route = runtime.router.resolve(asked)
-    if route is None or not key.may_use(asked):
-        raise CallerError("model_not_found", f'model "{asked}" not found', param="model")
+    route = runtime.router.resolve(model)
+    if route is None or not key.may_use(model):
+        raise CallerError("model_not_found", f'model "{model}" not found', param="model")
     return route
 
 
@@ -160,16 +160,18 @@ def build_request(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
 ) -> UpstreamRequest:
     """`limit`: tokens of each choice, in the place of the caller's."""
-    asked = chat
+    original = chat
     if limit is not None:
         chat = with_limit(chat, limit)
-    place = runtime.providers[target.provider]
-    asks = not runtime.refusals.refuses(target)
-    request = place.provider.build_request(chat, structs.replace(place.target, model=target.model, asks_for_usage=asks))
-    if limit is None or len(chat.body) == len(asked.body):
+    provider_runtime = runtime.providers[target.provider]
+    asks_for_usage = not runtime.refusals.refuses(target)
+    request = provider_runtime.provider.build_request(
+        chat, structs.replace(provider_runtime.target, model=target.model, asks_for_usage=asks_for_usage)
+    )
+    if limit is None or len(chat.body) == len(original.body):
         return request
-    lost = [name for name in asked.body if name not in chat.body]
-    return structs.replace(request, dropped=(*request.dropped, *lost))
+    dropped = [name for name in original.body if name not in chat.body]
+    return structs.replace(request, dropped=(*request.dropped, *dropped))
 
 
 def make_exchange(
@@ -186,7 +188,7 @@ def make_exchange(
     `prompt_tokens`: as estimated when it was booked.
     `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
     """
-    place = runtime.providers[target.provider]
+    provider_runtime = runtime.providers[target.provider]
     reply = Reply(
         entropy=random_bytes(24),
         now=_now,
@@ -204,7 +206,9 @@ def make_exchange(
         count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, scope=scope)
     kind = Exchange if chat.stream else WholeExchange
-    return kind(place.provider, frontend, reply, plan(place.native_wire, frontend, reply), meter), meter
+    return kind(
+        provider_runtime.provider, frontend, reply, plan(provider_runtime.native_wire, frontend, reply), meter
+    ), meter
 
 
 def timing_of(

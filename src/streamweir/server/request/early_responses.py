@@ -18,7 +18,7 @@ from streamweir.server.accounting.settlement import Ended, Settlements
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
-from streamweir.server.request.admission import Admission, find, frontend_of, key_of, read_facts
+from streamweir.server.request.admission import Admission, find, frontend_of, key_of, new_record
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.log import log_fault
 from streamweir.server.telemetry.metrics import Metrics
@@ -60,12 +60,12 @@ class EarlyResponses:
         )
         # A revoked key stops what runs; here nothing does.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
-        facts = self._facts(request, frontend, key, answer.status, verdict)
-        facts.error = error.code
+        record = self._record_of(request, frontend, key, answer.status, verdict)
+        record.error = error.code
         if error.code == "overloaded":
-            self._metrics.request_ended(facts)
+            self._metrics.request_ended(record)
         else:
-            self._settlements.settle(Ended(facts=facts))
+            self._settlements.settle(Ended(record=record))
         return answer
 
     def fault(self, request: Request, reason: BaseException) -> Answer:
@@ -77,29 +77,29 @@ class EarlyResponses:
         where = find(request.path)  # by its path alone: whatever else tells the frontend may be what is broken
         return self.answer(request, fault, (), (where and where.frontend) or self._runtime().frontend)
 
-    def record(
+    def settle(
         self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
         """Of one that was answered, or whose caller has left."""
-        facts = self._facts(request, frontend or self._runtime().frontend, key, status, verdict)
-        self._settlements.settle(Ended(facts=facts))
+        record = self._record_of(request, frontend or self._runtime().frontend, key, status, verdict)
+        self._settlements.settle(Ended(record=record))
 
     def left(self, request: Request) -> None:
         """Its caller has gone before there was an answer."""
         admission = request.admitted
         if isinstance(admission, Admission):
-            self.record(request, 499, Verdict.CLIENT_GONE, admission.frontend, admission.key)
+            self.settle(request, 499, Verdict.CLIENT_GONE, admission.frontend, admission.key)
         else:
-            self.record(request, 499, Verdict.CLIENT_GONE)
+            self.settle(request, 499, Verdict.CLIENT_GONE)
 
     def answered(self, request: Request, status: int) -> None:
         """By the control plane. What was refused is on record; a line for every probe would hide the rest."""
         if 400 <= status < 500:
-            self.record(request, status, Verdict.REJECTED)
+            self.settle(request, status, Verdict.REJECTED)
 
-    def _facts(
+    def _record_of(
         self, request: Request, frontend: Frontend, key: Key | None, status: int, verdict: Verdict
     ) -> RequestRecord:
-        facts = read_facts(request, self._runtime(), frontend, key)
-        facts.status, facts.verdict = status, verdict
-        return facts
+        record = new_record(request, self._runtime(), frontend, key)
+        record.status, record.verdict = status, verdict
+        return record

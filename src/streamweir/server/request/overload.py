@@ -30,7 +30,7 @@ from streamweir.policy.overload import OpeningLimit
 from streamweir.policy.shares import Shares
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.ids import new_id
-from streamweir.server.http.pressure import come_back_s
+from streamweir.server.http.pressure import retry_after_s
 from streamweir.server.http.response import http_date
 from streamweir.server.request.admission import Resource, find, own_frontend
 from streamweir.server.telemetry.log import logger
@@ -162,7 +162,7 @@ class Overload:
 
     def refused(self, reason: str, message: str) -> GatewayFault:
         self.count(reason)
-        return GatewayFault("overloaded", message, retry_after_s=come_back_s())
+        return GatewayFault("overloaded", message, retry_after_s=retry_after_s())
 
     def count(self, reason: str) -> None:
         self._refusals[reason] = self._refusals.get(reason, 0) + 1

@@ -16,7 +16,7 @@ from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.message import Request, Response
 from streamweir.server.relay.observer import AttemptObserver
-from streamweir.server.request.admission import Admission, read_facts
+from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
 from streamweir.server.telemetry.metrics import Metrics
@@ -49,24 +49,24 @@ class RequestRegistry:
         return len(self._tasks)
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
-        conversation = RequestHandler(
+        handler = RequestHandler(
             admission.runtime,
             request,
             response,
             admission.frontend,
             admission.key,
-            read_facts(request, admission.runtime, admission.frontend, admission.key),
+            new_record(request, admission.runtime, admission.frontend, admission.key),
             self._accounting,
             self._vocabularies,
             self._observer,
             self._parser,
             self._overload.enter(admission.key),
         )
-        task = asyncio.get_running_loop().create_task(conversation.run())
-        self._tasks[conversation] = task
+        task = asyncio.get_running_loop().create_task(handler.run())
+        self._tasks[handler] = task
         self._all_over.clear()
         self._metrics.stream_opened()
-        task.add_done_callback(partial(self._ended, conversation))
+        task.add_done_callback(partial(self._ended, handler))
 
     async def over(self) -> None:
         """Until none is under way, and all are settled."""
@@ -82,38 +82,38 @@ class RequestRegistry:
         await self._settlements.over()
 
     def stop(self, error: StreamweirError) -> None:
-        for conversation in list(self._tasks):
-            conversation.stop(error)
+        for handler in list(self._tasks):
+            handler.stop(error)
 
     def stop_largest(self, error: StreamweirError) -> None:
         if self._tasks:
-            max(self._tasks, key=lambda conversation: conversation.held_bytes).stop(error)
+            max(self._tasks, key=lambda handler: handler.held_bytes).stop(error)
 
     def stop_key(self, key: Key) -> None:
         """It was revoked: its streams end."""
         error = CallerError("key_revoked", "The API key has been revoked.")
-        for conversation in list(self._tasks):
-            if conversation.key.id == key.id:
-                conversation.stop(error, reads_on=True)
+        for handler in list(self._tasks):
+            if handler.key.id == key.id:
+                handler.stop(error, reads_on=True)
 
     def stop_request(self, request_id: str) -> None:
         """An operator wants it to end."""
         error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
-        for conversation in list(self._tasks):
-            if conversation.facts.id == request_id:
-                conversation.stop(error, reads_on=True)
+        for handler in list(self._tasks):
+            if handler.record.id == request_id:
+                handler.stop(error, reads_on=True)
 
-    def _ended(self, conversation: RequestHandler, task: asyncio.Task[None]) -> None:
-        del self._tasks[conversation]
+    def _ended(self, handler: RequestHandler, task: asyncio.Task[None]) -> None:
+        del self._tasks[handler]
         if not self._tasks:
             self._all_over.set()
         self._metrics.stream_closed()
-        conversation.place.end()
-        facts = conversation.facts
-        if facts.verdict is None:  # the task itself was cancelled: only the end of the process does that
-            facts.verdict = Verdict.SHUTDOWN
+        handler.slot.end()
+        record = handler.record
+        if record.verdict is None:  # the task itself was cancelled: only the end of the process does that
+            record.verdict = Verdict.SHUTDOWN
         if not task.cancelled() and (reason := task.exception()) is not None:
-            self._observer.fault(reason, facts.id)
-            facts.verdict, facts.error = Verdict.GATEWAY_FAULT, "internal_error"
-            conversation.cut()
-        self._settlements.settle(conversation.ended())
+            self._observer.fault(reason, record.id)
+            record.verdict, record.error = Verdict.GATEWAY_FAULT, "internal_error"
+            handler.cut()
+        self._settlements.settle(handler.ended())

@@ -62,6 +62,7 @@ class RequestHandler:
 
     __slots__ = (
         "_accounting",
+        "_allowance",
         "_body_bytes",
         "_body_digest",
         "_chat",
@@ -73,7 +74,6 @@ class RequestHandler:
         "_meter",
         "_observer",
         "_parser",
-        "_payment",
         "_pending",
         "_prompt",
         "_recording",
@@ -84,10 +84,10 @@ class RequestHandler:
         "_stop_reason",
         "_task",
         "_vocabularies",
-        "facts",
         "key",
-        "place",
+        "record",
         "reservation",
+        "slot",
     )
 
     def __init__(
@@ -97,15 +97,15 @@ class RequestHandler:
         response: Response,
         frontend: Frontend,
         key: Key,
-        facts: RequestRecord,
+        record: RequestRecord,
         accounting: Accounting,
         vocabularies: Vocabularies,
         observer: AttemptObserver,
         parser: Executor,
-        place: OpeningSlot,
+        slot: OpeningSlot,
     ) -> None:
         self._runtime = runtime
-        self.place = place
+        self.slot = slot
         self._request = request
         self._response = response
         self._frontend = frontend
@@ -117,7 +117,7 @@ class RequestHandler:
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
-        self._payment: OutputAllowance | None = None
+        self._allowance: OutputAllowance | None = None
         self._chat: ChatRequest | None = None
         self._meter: Meter | None = None
         self._prompt: Prompt | None = None
@@ -131,7 +131,7 @@ class RequestHandler:
         self._pending: Pending | None = None
         """What is still to be counted, when it is over."""
         self._recording: Capture | None = None
-        self.facts = facts
+        self.record = record
 
     async def run(self) -> None:
         if self._response.gone:  # closed right behind its request, before this task had its turn
@@ -204,20 +204,20 @@ class RequestHandler:
 
     def ended(self) -> Ended:
         """When `run` is over."""
-        self._payment = None  # it holds this one
-        facts, pending, recording, meter = self.facts, self._pending, self._recording, self._meter
-        record = count = None
+        self._allowance = None  # it holds this one
+        record, pending, recording, meter = self.record, self._pending, self._recording, self._meter
+        content = count = None
         if recording is not None and meter is not None:
-            record = partial(content_of, recording, meter, self._request.id, self.key, self.reservation, facts.at_ms)
+            content = partial(content_of, recording, meter, self._request.id, self.key, self.reservation, record.at_ms)
         if pending is not None:
-            model = (facts.target or "").partition("/")[2]
+            model = (record.target or "").partition("/")[2]
             count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
         estimate = None if pending is None else pending.count
-        return Ended(facts=facts, reservation=self.reservation, count=count, estimate=estimate, record=record)
+        return Ended(record=record, reservation=self.reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = answers.failure_answer(error, self._frontend, self._headers)
-        self.facts.error = error.code
+        self.record.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
             self._bill()
@@ -228,24 +228,24 @@ class RequestHandler:
 
     def _settle_early(self, verdict: Verdict, status: int) -> None:
         """The record of a request whose last attempt left nothing to be counted."""
-        facts = self.facts
-        facts.verdict, facts.status = verdict, status
-        facts.duration_s = time.monotonic() - self._request.arrived_s
+        record = self.record
+        record.verdict, record.status = verdict, status
+        record.duration_s = time.monotonic() - self._request.arrived_s
 
     def _bill(self) -> None:
         """What the last attempt took, where its upstream was asked and has not refused."""
         relay, meter = self._relay, self._meter
         if relay is not None and relay.is_billable and meter is not None:
-            self._pending = meter.close(self.facts.verdict)
-            self.facts.completion_id = self._pending.settlement.completion_id
-            self.facts.service_tier = meter.record.service_tier
+            self._pending = meter.close(self.record.verdict)
+            self.record.completion_id = self._pending.settlement.completion_id
+            self.record.service_tier = meter.record.service_tier
 
     async def _admit(self) -> Candidates:
         """Parses it, finds its targets and makes its reservation."""
         chat = self._chat = await self._read()
         self._prompt = chat.prompt
-        facts, runtime = self.facts, self._runtime
-        facts.model, facts.stream = chat.model or runtime.default_model, chat.stream
+        record, runtime = self.record, self._runtime
+        record.model, record.stream = chat.model or runtime.default_model, chat.stream
         route = find_route(runtime, self.key, chat)
         now = time.monotonic()
         fit = fit_route(runtime, route, chat)
@@ -262,10 +262,10 @@ class RequestHandler:
 
     async def _book(self, chat: ChatRequest, route: Route) -> None:
         """What is let in is in the journal when this is over. Raises `Refusal`."""
-        quote, quote_text = self._runtime.quotes.of(route, self.facts.at_ms)
-        asked = ReservationRequest(
+        quote, quote_text = self._runtime.quotes.of(route, self.record.at_ms)
+        reservation_request = ReservationRequest(
             request_id=self._request.id,
-            at_ms=self.facts.at_ms,
+            at_ms=self.record.at_ms,
             key=self.key,
             dialect=self._frontend.name,
             model=route.id,
@@ -279,8 +279,8 @@ class RequestHandler:
             body_digest=self._body_digest,
             measure=ReservationSize(self._runtime, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
-        self.reservation, headers = await self._accounting.open(asked)
-        self.facts.flags = self.reservation.flags
+        self.reservation, headers = await self._accounting.open(reservation_request)
+        self.record.flags = self.reservation.flags
         self._headers += headers
         try:
             await self.reservation.written()
@@ -290,8 +290,8 @@ class RequestHandler:
             raise answers.Refusal(unavailable(), headers) from None
         except TimeoutError:
             raise answers.Refusal(unavailable(), headers) from None
-        self.facts.admitted_s = time.monotonic() - self._request.arrived_s
-        self._payment = OutputAllowance(
+        self.record.admitted_s = time.monotonic() - self._request.arrived_s
+        self._allowance = OutputAllowance(
             self._accounting, self.reservation, self._observer, self._cut, self._request.arrived_s, self._vocabularies
         )
 
@@ -310,8 +310,8 @@ class RequestHandler:
         while True:
             target = candidates.target
             relay, meter = await self._attempt(target, is_last=candidates.is_last)
-            if self._payment is not None:
-                await self._payment.over()
+            if self._allowance is not None:
+                await self._allowance.over()
             error = relay.failure
             if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
@@ -331,10 +331,10 @@ class RequestHandler:
         await asyncio.sleep(wait_s)
 
     async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
-        self.place.opened()
+        self.slot.opened()
         began_at = time.monotonic()
         attempt = AttemptRecord(target=str(target), start_s=began_at - self._request.arrived_s)
-        self.facts.attempts.append(attempt)
+        self.record.attempts.append(attempt)
         try:
             relay, meter, running = self._begin(target, is_last, await self._build(target))
         except BaseException:
@@ -362,27 +362,27 @@ class RequestHandler:
         self, target: TargetId, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
-        chat, place = self._chat, self._runtime.providers[target.provider]
+        chat, provider_runtime = self._chat, self._runtime.providers[target.provider]
         assert chat is not None  # noqa: S101 (for the type checker)
         relay, meter = self._make(chat, target, len(request.body), is_last)
-        relay.abort_stops_billing = place.abort_stops_billing
-        relay.on_cut = self._tell_cut
+        relay.abort_stops_billing = provider_runtime.abort_stops_billing
+        relay.on_cut = self._send_cut_error
         if chat.stream:  # a whole answer shows nothing of when it began
             relay.on_first_token = partial(self._answered, target, time.monotonic())
-        self.facts.dropped = request.dropped
+        self.record.dropped = request.dropped
         self._relay, self._meter = relay, meter
-        if self._payment is not None:
-            self._payment.bind(relay, meter, target)
-        return relay, meter, relay.run(place.upstream, request)
+        if self._allowance is not None:
+            self._allowance.bind(relay, meter, target)
+        return relay, meter, relay.run(provider_runtime.upstream, request)
 
     def _answered(self, target: TargetId, began_at: float) -> None:
         now = time.monotonic()
         self._runtime.router.answered(target, now, now - began_at)
 
     def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
-        runtime, is_own = self._runtime, choose(target.model).is_own
+        runtime, reservation, is_own = self._runtime, self.reservation, choose(target.model).is_own
         tokenizer = self._vocabularies.tokenizer(target.model) if is_own else None
-        prompt_tokens = self.reservation.asked.prompt_tokens if self.reservation is not None else estimate_prompt(chat)
+        prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
         exchange, meter = make_exchange(runtime, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
@@ -400,7 +400,7 @@ class RequestHandler:
         self._is_cut = True
         relay.cut(error)
 
-    def _tell_cut(self, error: StreamweirError) -> None:
+    def _send_cut_error(self, error: StreamweirError) -> None:
         """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
         answer = answers.failure_answer(error, self._frontend, self._headers)
         self._error_status_sent = answer.status
@@ -423,28 +423,28 @@ class RequestHandler:
         self._observer.attempt_ended(attempt.target, outcome)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
-        facts = self.facts
+        record = self.record
         verdict, error = relay.verdict, relay.failure
         if error is not None and verdict is None:
             if not self._is_cut:
                 raise error
             if self._error_status_sent is None and not self._response.started:
-                self._tell_cut(error)
+                self._send_cut_error(error)
         if verdict is Verdict.CLIENT_GONE and not relay.is_billable:
             self._settle_early(verdict, 499)
             return
         pending = meter.close(verdict)
         settlement = pending.settlement
-        facts.verdict = settlement.verdict
-        facts.error = settlement.error.code if settlement.error is not None else None
-        facts.status = self._error_status_sent or (200 if verdict is None or self._response.started else 499)
-        facts.completion_id = settlement.completion_id
-        facts.service_tier = meter.record.service_tier
-        facts.flags += settlement.flags
+        record.verdict = settlement.verdict
+        record.error = settlement.error.code if settlement.error is not None else None
+        record.status = self._error_status_sent or (200 if verdict is None or self._response.started else 499)
+        record.completion_id = settlement.completion_id
+        record.service_tier = meter.record.service_tier
+        record.flags += settlement.flags
         if relay.is_billable and pending.needs_count:
             self._pending = pending
         elif relay.is_billable:
-            facts.usage, facts.usage_source = settlement.usage, settlement.usage_source
-        facts.finish = next(iter(settlement.finishes.values()), None)
-        relay.tell(facts)
-        facts.duration_s = time.monotonic() - self._request.arrived_s
+            record.usage, record.usage_source = settlement.usage, settlement.usage_source
+        record.finish = next(iter(settlement.finishes.values()), None)
+        relay.complete_record(record)
+        record.duration_s = time.monotonic() - self._request.arrived_s

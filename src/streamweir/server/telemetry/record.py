@@ -69,7 +69,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """Of the request's body."""
     bytes_out: int = 0
     gaps: Gaps | None = None
-    strip: Timeline | None = None
+    timeline: Timeline | None = None
     """Of a stream: when its pieces went out."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None

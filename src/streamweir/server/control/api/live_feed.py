@@ -19,7 +19,7 @@ from streamweir.core.errors import GatewayFault
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.control.api.view import LiveView, view_live
-from streamweir.server.http.pressure import come_back_s
+from streamweir.server.http.pressure import retry_after_s
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import LiveInstances, OpenRequest, count_open, open_of
@@ -95,10 +95,10 @@ class LiveFeed:
 
     def why_closed(self) -> GatewayFault | None:
         if self._is_over:
-            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=come_back_s())
+            return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=retry_after_s())
         if len(self._onlookers) >= self._most:
             return GatewayFault(
-                "overloaded", "Too many live views are open on this process.", retry_after_s=come_back_s()
+                "overloaded", "Too many live views are open on this process.", retry_after_s=retry_after_s()
             )
         return None
 
