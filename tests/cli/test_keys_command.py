@@ -10,7 +10,8 @@ import pytest
 
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.secret import is_well_formed
-from streamweir.store.keys.changes import changes_since, put_file_keys
+from streamweir.store.keys.changes import changes_since
+from streamweir.store.keys.file_keys import put_file_keys
 from support.command import Commands
 from support.directory import NOW
 from support.foreign import FOREIGN

@@ -32,10 +32,10 @@ class Asker:
 
     def ask(self, now: float, **terms: object) -> Decision:
         self.number += 1
-        return self.limits.reserve(claim(f"r{self.number}", "a", **{**self.terms, **terms}), now)
+        return self.limits.reserve(limit_request(f"r{self.number}", "a", **{**self.terms, **terms}), now)
 
 
-def claim(request_id: str = "r", key_id: str = "a", **terms: object) -> LimitRequest:
+def limit_request(request_id: str = "r", key_id: str = "a", **terms: object) -> LimitRequest:
     return LimitRequest(request_id=request_id, key_id=key_id, **terms)  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ def test_a_burst_of_the_whole_limit_and_no_more() -> None:
     assert [each.is_allowed for each in decisions] == [True, True, True, False]
     assert decisions[0] == Decision(requests=Window(3, 2, 60.5))
     assert decisions[3] == Decision(
-        refusal="rate_limit_exceeded", because="requests", retry_after_s=60.5, requests=Window(3, 0, 60.5)
+        refusal="rate_limit_exceeded", limited_by="requests", retry_after_s=60.5, requests=Window(3, 0, 60.5)
     )
 
 
@@ -76,16 +76,16 @@ def test_a_limit_that_was_changed_holds_at_once() -> None:
 
 def test_keys_have_their_own_limits() -> None:
     limits = LocalLimits()
-    assert limits.reserve(claim("r1", "a", rpm=1), 0.0).is_allowed
-    assert limits.reserve(claim("r2", "b", rpm=1), 0.0).is_allowed
-    assert not limits.reserve(claim("r3", "a", rpm=1), 0.0).is_allowed
+    assert limits.reserve(limit_request("r1", "a", rpm=1), 0.0).is_allowed
+    assert limits.reserve(limit_request("r2", "b", rpm=1), 0.0).is_allowed
+    assert not limits.reserve(limit_request("r3", "a", rpm=1), 0.0).is_allowed
 
 
 def test_tokens_are_claimed_as_estimated_and_put_right_afterwards() -> None:
     asker = Asker(tpm=100)
     assert asker.ask(0.0, tokens=60).tokens == Window(100, 40, 60.5)
     refused = asker.ask(1.0, tokens=41)
-    assert (refused.refusal, refused.because, refused.retry_after_s) == ("rate_limit_exceeded", "tokens", 59.5)
+    assert (refused.refusal, refused.limited_by, refused.retry_after_s) == ("rate_limit_exceeded", "tokens", 59.5)
     assert refused.tokens == Window(100, 40, 59.5)
     asker.limits.settle("r1", 10, None, 2.0)
     assert asker.ask(2.0, tokens=90).tokens == Window(100, 0, 60.5)
@@ -104,7 +104,7 @@ def test_tokens_of_a_request_that_took_longer_than_a_minute_are_no_longer_counte
 def test_a_request_larger_than_the_limit_takes_all_of_it() -> None:
     asker = Asker(tpm=100, tokens=100_000)
     assert asker.ask(0.0).tokens == Window(100, 0, 60.5)
-    assert asker.ask(0.0, tokens=0).because == "tokens", "there is no request without tokens"
+    assert asker.ask(0.0, tokens=0).limited_by == "tokens", "there is no request without tokens"
 
 
 def test_the_longer_wait_is_told_where_both_are_short() -> None:
@@ -112,9 +112,9 @@ def test_the_longer_wait_is_told_where_both_are_short() -> None:
     asker.ask(10.0, tokens=1)
     asker.ask(20.0, tokens=9)
     refused = asker.ask(20.0, rpm=2, tokens=5)
-    assert (refused.because, refused.retry_after_s) == ("tokens", 60.5)
+    assert (refused.limited_by, refused.retry_after_s) == ("tokens", 60.5)
     refused = asker.ask(20.0, rpm=1, tokens=1)
-    assert (refused.because, refused.retry_after_s) == ("requests", 60.5)
+    assert (refused.limited_by, refused.retry_after_s) == ("requests", 60.5)
 
 
 @pytest.mark.parametrize("terms", [{"rpm": 0}, {"tpm": 0}, {"max_streams": 0}])
@@ -129,7 +129,7 @@ def test_streams_are_free_again_when_they_end() -> None:
     assert asker.ask(0.0).is_allowed
     assert asker.ask(0.0).is_allowed
     refused = asker.ask(0.0)
-    assert (refused.refusal, refused.because) == ("concurrency_limit_exceeded", "streams")
+    assert (refused.refusal, refused.limited_by) == ("concurrency_limit_exceeded", "streams")
     assert refused.retry_after_s > 0
     for _ in range(2):
         asker.limits.settle("r1", 0, 0, 0.0)  # the second time it is not known any more
@@ -137,25 +137,25 @@ def test_streams_are_free_again_when_they_end() -> None:
     assert not asker.ask(0.0).is_allowed
 
 
-def test_a_draw_fits_up_to_the_limit_and_settling_leaves_the_cost() -> None:
-    asker = Asker(amount=40, draws=(BUDGET, CREDIT))
+def test_a_charge_fits_up_to_the_limit_and_settling_leaves_the_cost() -> None:
+    asker = Asker(amount=40, charges=(BUDGET, CREDIT))
     asker.limits.seed(BUDGET.account, 30)
     asker.limits.seed(CREDIT.account, 0)
     assert asker.ask(0.0).is_allowed
     refused = asker.ask(0.0)
-    assert refused == Decision(refusal="budget_exceeded", because=BUDGET.account)
+    assert refused == Decision(refusal="budget_exceeded", limited_by=BUDGET.account)
     assert (asker.limits.used(BUDGET.account), asker.limits.used(CREDIT.account)) == (70, 40)
     asker.limits.settle("r1", 0, 5, 0.0)
     asker.limits.settle("r1", 0, 5, 0.0)
     assert (asker.limits.used(BUDGET.account), asker.limits.used(CREDIT.account)) == (35, 5)
-    assert asker.ask(0.0, amount=46).because == CREDIT.account
+    assert asker.ask(0.0, amount=46).limited_by == CREDIT.account
     assert asker.ask(0.0, amount=45).is_allowed
     asker.limits.settle("r4", 0, None, 0.0)
     assert asker.limits.used(CREDIT.account) == 5
 
 
 def test_a_refused_request_takes_nothing_of_anything() -> None:
-    asker = Asker(rpm=10, tpm=100, tokens=10, max_streams=10, amount=60, draws=(BUDGET, CREDIT))
+    asker = Asker(rpm=10, tpm=100, tokens=10, max_streams=10, amount=60, charges=(BUDGET, CREDIT))
     asker.limits.seed(BUDGET.account, 0)
     asker.limits.seed(CREDIT.account, 0)
     assert asker.ask(0.0).refusal == "insufficient_quota"
@@ -166,7 +166,7 @@ def test_a_refused_request_takes_nothing_of_anything() -> None:
 
 
 def test_an_account_that_is_not_known_is_named() -> None:
-    asker = Asker(rpm=1, amount=1, draws=(BUDGET, CREDIT))
+    asker = Asker(rpm=1, amount=1, charges=(BUDGET, CREDIT))
     asker.limits.seed(BUDGET.account, 0)
     decision = asker.ask(0.0)
     assert decision == Decision(missing=(CREDIT.account,), requests=Window(1, 1, 0.0))
@@ -183,14 +183,14 @@ def test_an_account_that_is_not_known_is_named() -> None:
 
 
 def test_a_request_that_is_reserved_already_is_not_counted_again() -> None:
-    limits, asked = LocalLimits(), claim(rpm=1, max_streams=1, amount=60, draws=(BUDGET,))
+    limits, asked = LocalLimits(), limit_request(rpm=1, max_streams=1, amount=60, charges=(BUDGET,))
     limits.seed(BUDGET.account, 0)
     assert limits.reserve(asked, 0.0) == limits.reserve(asked, 0.0) == Decision(requests=Window(1, 0, 60.5))
     assert limits.used(BUDGET.account) == 60
 
 
 def test_what_did_not_take_place_is_as_if_it_had_never_been_asked_for() -> None:
-    asker = Asker(rpm=1, tpm=10, tokens=10, max_streams=1, amount=60, draws=(BUDGET,))
+    asker = Asker(rpm=1, tpm=10, tokens=10, max_streams=1, amount=60, charges=(BUDGET,))
     asker.limits.seed(BUDGET.account, 0)
     for _ in range(3):
         decision = asker.ask(0.0)
@@ -200,7 +200,7 @@ def test_what_did_not_take_place_is_as_if_it_had_never_been_asked_for() -> None:
 
 
 def test_an_extension_fits_or_changes_nothing() -> None:
-    asker = Asker(amount=40, draws=(BUDGET, CREDIT))
+    asker = Asker(amount=40, charges=(BUDGET, CREDIT))
     asker.limits.seed(BUDGET.account, 0)
     asker.limits.seed(CREDIT.account, 0)
     asker.ask(0.0)
@@ -210,7 +210,7 @@ def test_an_extension_fits_or_changes_nothing() -> None:
     assert (asker.limits.used(BUDGET.account), asker.limits.used(CREDIT.account)) == (50, 50)
     asker.limits.settle("r1", 0, 45, 0.0)
     assert asker.limits.used(BUDGET.account) == 45
-    assert asker.ask(0.0, draws=()).is_allowed
+    assert asker.ask(0.0, charges=()).is_allowed
     assert asker.limits.extend("r2", 10**12) is None, "nothing limits it"
 
 
@@ -218,12 +218,12 @@ def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
     limits = LocalLimits(lease_s=10.0)
     limits.seed(BUDGET.account, 0)
     for name in ("r1", "r2"):
-        limits.reserve(claim(name, max_streams=2, amount=50, draws=(BUDGET,)), 0.0)
+        limits.reserve(limit_request(name, max_streams=2, amount=50, charges=(BUDGET,)), 0.0)
     limits.renew(["r2", "unknown"], 5.0)
     assert not limits.peek("a", KeyLimits(max_streams=2), 9.9).is_allowed
     assert limits.peek("a", KeyLimits(max_streams=2), 10.0).is_allowed
     assert limits.used(BUDGET.account) == 50
-    assert limits.reserve(claim("r3", max_streams=2, amount=50, draws=(BUDGET,)), 10.0).is_allowed
+    assert limits.reserve(limit_request("r3", max_streams=2, amount=50, charges=(BUDGET,)), 10.0).is_allowed
     limits.renew(["r1"], 11.0)
     assert limits.used(BUDGET.account) == 150, "it runs, whatever the limit"
     assert limits.extend("r1", 1) == "budget_exceeded"
@@ -236,32 +236,32 @@ def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
 
 def test_no_lease_ends_where_nothing_else_is_said() -> None:
     limits = LocalLimits()
-    limits.reserve(claim(max_streams=1), 0.0)
+    limits.reserve(limit_request(max_streams=1), 0.0)
     assert not limits.peek("a", KeyLimits(max_streams=1), 1e9).is_allowed
 
 
 def test_the_number_of_keys_is_bounded() -> None:
     limits = LocalLimits(most_keys=2)
     for number, key_id in enumerate(("a", "b", "a", "c")):  # b was used least recently
-        limits.reserve(claim(f"r{number}", key_id, rpm=1), 0.0)
+        limits.reserve(limit_request(f"r{number}", key_id, rpm=1), 0.0)
         limits.settle(f"r{number}", 0, 0, 0.0)
-    assert not limits.reserve(claim("x", "a", rpm=1), 0.0).is_allowed
-    assert limits.reserve(claim("y", "b", rpm=1), 0.0).is_allowed
+    assert not limits.reserve(limit_request("x", "a", rpm=1), 0.0).is_allowed
+    assert limits.reserve(limit_request("y", "b", rpm=1), 0.0).is_allowed
 
 
 def test_what_is_reserved_is_never_forgotten() -> None:
     limits = LocalLimits(most_keys=2, most_accounts=2)
     for name in ("a", "b", "c", "d"):
         limits.seed(f"key:{name}", 0)
-        draws = (BudgetCharge(f"key:{name}", 10, "budget_exceeded"),)
-        assert limits.reserve(claim(name, name, max_streams=1, amount=10, draws=draws), 0.0).is_allowed
+        charges = (BudgetCharge(f"key:{name}", 10, "budget_exceeded"),)
+        assert limits.reserve(limit_request(name, name, max_streams=1, amount=10, charges=charges), 0.0).is_allowed
     assert all(not limits.peek(name, KeyLimits(max_streams=1), 0.0).is_allowed for name in "abcd")
     assert all(limits.used(f"key:{name}") == 10 for name in "abcd")
     for name in "abcd":
         limits.settle(name, 0, 0, 0.0)
     for name in ("e", "f"):
         limits.seed(f"key:{name}", 0)
-        limits.reserve(claim(name, name), 0.0)
+        limits.reserve(limit_request(name, name), 0.0)
     assert [name for name in "abcdef" if limits.knows(f"key:{name}")] == ["e", "f"]
 
 
@@ -269,7 +269,7 @@ def test_the_number_of_lapsed_leases_is_bounded() -> None:
     limits = LocalLimits(lease_s=1.0, most_lapsed=2)
     limits.seed(BUDGET.account, 0)
     for name in ("r1", "r2", "r3"):
-        limits.reserve(claim(name, amount=10, draws=(BUDGET,)), 0.0)
+        limits.reserve(limit_request(name, amount=10, charges=(BUDGET,)), 0.0)
     for name in ("r1", "r2", "r3"):
         limits.settle(name, 0, 5, 1.0)
     assert limits.used(BUDGET.account) == 10, "the first was forgotten"
@@ -277,11 +277,11 @@ def test_the_number_of_lapsed_leases_is_bounded() -> None:
 
 def test_a_lapsed_lease_outlives_what_is_known_of_its_key() -> None:
     limits = LocalLimits(lease_s=1.0, most_keys=1)
-    limits.reserve(claim("r1", "a", max_streams=1), 0.0)
+    limits.reserve(limit_request("r1", "a", max_streams=1), 0.0)
     limits.peek("a", KeyLimits(), 1.0)
-    limits.reserve(claim("r2", "b"), 1.0)
+    limits.reserve(limit_request("r2", "b"), 1.0)
     limits.settle("r2", 0, 0, 1.0)
-    limits.reserve(claim("r3", "c"), 1.0)
+    limits.reserve(limit_request("r3", "c"), 1.0)
     limits.renew(["r1"], 1.5)
     assert not limits.peek("a", KeyLimits(max_streams=1), 1.5).is_allowed
 
@@ -289,7 +289,7 @@ def test_a_lapsed_lease_outlives_what_is_known_of_its_key() -> None:
 def test_a_lapsed_lease_whose_account_was_forgotten_cannot_be_extended() -> None:
     limits = LocalLimits(lease_s=1.0, most_accounts=1)
     limits.seed(BUDGET.account, 0)
-    limits.reserve(claim("r1", amount=1, draws=(BUDGET,)), 0.0)
+    limits.reserve(limit_request("r1", amount=1, charges=(BUDGET,)), 0.0)
     limits.peek("a", KeyLimits(), 1.0)
     limits.seed(CREDIT.account, 0)
     assert limits.extend("r1", 1) == "budget_exceeded"
@@ -353,11 +353,11 @@ def test_every_answer_is_the_models(history: list[Command], lease_s: float) -> N
 
 
 def test_the_share_of_a_node_is_one_at_least_and_has_no_money() -> None:
-    asked = claim(rpm=10, tpm=1000, tokens=900, max_streams=2, amount=5, draws=(BUDGET,))
+    asked = limit_request(rpm=10, tpm=1000, tokens=900, max_streams=2, amount=5, charges=(BUDGET,))
     divided = asked.divided_by(3)
-    assert divided == claim(rpm=3, tpm=333, tokens=900, max_streams=1)
+    assert divided == limit_request(rpm=3, tpm=333, tokens=900, max_streams=1)
     assert divided.needed_tokens == 333
-    assert claim().divided_by(3) == claim()
+    assert limit_request().divided_by(3) == limit_request()
     assert [share_of(10, nodes) for nodes in (0, 1, 4, 100)] == [10, 10, 2, 1]
     assert share_of(None, 3) is None
 
@@ -377,23 +377,23 @@ def test_headers_tell_of_the_limits_that_there_are() -> None:
 def test_money_counts_in_accounts_that_are_not_drawn_on() -> None:
     """From the moment on in which one is known: what it is seeded with has what is held until then."""
     limits = LocalLimits()
-    limits.reserve(claim("r1", amount=30, tallies=("ws:w",)), 0.0)
+    limits.reserve(limit_request("r1", amount=30, other_accounts=("ws:w",)), 0.0)
     assert limits.used("ws:w") is None
     limits.seed("ws:w", 30)
-    limits.reserve(claim("r2", amount=10, tallies=("ws:w",)), 0.0)
+    limits.reserve(limit_request("r2", amount=10, other_accounts=("ws:w",)), 0.0)
     assert limits.used("ws:w") == 40
-    refused = limits.reserve(claim("r3", amount=20, draws=(CREDIT,)), 0.0)
-    assert (refused.refusal, refused.because) == ("insufficient_quota", "ws:w")
+    refused = limits.reserve(limit_request("r3", amount=20, charges=(CREDIT,)), 0.0)
+    assert (refused.refusal, refused.limited_by) == ("insufficient_quota", "ws:w")
     limits.settle("r1", None, 7, 1.0)
     limits.settle("r2", None, 3, 1.0)
     assert limits.used("ws:w") == 10
-    assert limits.reserve(claim("r4", amount=40, draws=(CREDIT,)), 1.0).is_allowed
+    assert limits.reserve(limit_request("r4", amount=40, charges=(CREDIT,)), 1.0).is_allowed
 
 
 def test_an_extension_goes_by_the_limits_of_its_moment() -> None:
     limits = LocalLimits()
     limits.seed("ws:w", 0)
-    limits.reserve(claim(amount=40, draws=(CREDIT,)), 0.0)
+    limits.reserve(limit_request(amount=40, charges=(CREDIT,)), 0.0)
     assert limits.extend("r", 20) == "insufficient_quota"
     assert limits.extend("r", 20, (BudgetCharge("ws:w", 60, "insufficient_quota"),)) is None
     assert limits.used("ws:w") == 60

@@ -13,8 +13,9 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
 )
+from streamweir.policy.health import TargetId
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, RetryBudget, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import Router, TargetId
+from streamweir.policy.route import Router
 
 ELSEWHERE = set(UPSTREAM_CODES) - {"response_too_large", "stream_deadline_exceeded", "no_available_deployment"}
 AGAIN = {

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MOST_FAILURES, State
-from streamweir.policy.route import LONGEST_NAME, Probe, Route, Router, Strategy, TargetId, WeightedTarget
+from streamweir.policy.health import MOST_FAILURES, Probe, State, TargetId
+from streamweir.policy.route import LONGEST_NAME, Route, Router, Strategy, WeightedTarget
 
 BROKEN = UpstreamError("upstream_server_error", "m")
 A, B, C = (TargetId("p", name) for name in "abc")

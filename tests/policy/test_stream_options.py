@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
-from streamweir.policy.route import TargetId
+from streamweir.policy.health import TargetId
 from streamweir.policy.stream_options import Refusals, is_refusal_of_stream_options
 from streamweir.providers.failure import read_error
 

@@ -26,19 +26,19 @@ class Listener(MemoryLimiter):
 
     def __init__(self) -> None:
         super().__init__(None, None)
-        self.claims: list[LimitRequest] = []
+        self.limit_requests: list[LimitRequest] = []
         self.begun: list[str] = []
 
     def begin(self, account: str) -> None:
         self.begun.append(account)
         super().begin(account)
 
-    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
-        self.claims.append(claim)
-        for draw in claim.draws:
-            if not self._limits.knows(draw.account):
-                self._limits.seed(draw.account, 0)
-        return super().reserve_at_once(claim, hold)
+    def reserve_at_once(self, limit_request: LimitRequest, hold: Hold) -> Decision | None:
+        self.limit_requests.append(limit_request)
+        for charge in limit_request.charges:
+            if not self._limits.knows(charge.account):
+                self._limits.seed(charge.account, 0)
+        return super().reserve_at_once(limit_request, hold)
 
 
 class Asker:
@@ -53,7 +53,7 @@ class Asker:
 
     async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> LimitRequest:
         asked = ReservationRequest(
-            request_id=f"r{len(self.limiter.claims)}",
+            request_id=f"r{len(self.limiter.limit_requests)}",
             at_ms=at_ms,
             key=key,
             dialect="openai",
@@ -65,11 +65,11 @@ class Asker:
             output_tokens=1,
         )
         await self.accounting.open(asked)
-        return self.limiter.claims[-1]
+        return self.limiter.limit_requests[-1]
 
 
-def limits_of(claim: LimitRequest) -> dict[str, int]:
-    return {draw.account: draw.limit for draw in claim.draws}
+def limits_of(limit_request: LimitRequest) -> dict[str, int]:
+    return {charge.account: charge.limit for charge in limit_request.charges}
 
 
 async def test_the_account_is_that_of_the_period() -> None:
@@ -79,7 +79,7 @@ async def test_the_account_is_that_of_the_period() -> None:
     tomorrow = await asker.ask(KEY, NOON_MS + DAY_MS // 2)
     assert limits_of(today) == limits_of(later) == {"key:k:2024-10-04": 5}
     assert limits_of(tomorrow) == {"key:k:2024-10-05": 5}
-    assert today.tallies == ("ws:w", "key:k:2024-W40", "key:k:2024-10", "key:k:total")
+    assert today.other_accounts == ("ws:w", "key:k:2024-W40", "key:k:2024-10", "key:k:total")
 
 
 async def test_a_change_of_the_key_holds_from_the_next_request_on() -> None:
@@ -90,7 +90,7 @@ async def test_a_change_of_the_key_holds_from_the_next_request_on() -> None:
     assert limits_of(await asker.ask(structs.replace(KEY, budget_period="total"))) == {"key:k:total": 5}
     free = await asker.ask(structs.replace(KEY, budget_nano=None))
     assert not free.is_limited
-    assert "key:k:2024-10-04" in free.tallies
+    assert "key:k:2024-10-04" in free.other_accounts
 
 
 async def test_credit_holds_from_the_next_request_on() -> None:

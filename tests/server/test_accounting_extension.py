@@ -33,10 +33,10 @@ def extensions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     for kind in (MemoryLimiter, SharedLimiter):
         extend = kind.extend
 
-        async def counted(limiter: MemoryLimiter, entry: Extend, claim: LimitRequest, extend=extend) -> bool:  # type: ignore[no-untyped-def]
+        async def counted(limiter: MemoryLimiter, entry: Extend, limit_request: LimitRequest, extend=extend) -> bool:  # type: ignore[no-untyped-def]
             amounts.append(entry.amount)
             assert len(amounts) < 100, "it asks for ever"
-            found: bool = await extend(limiter, entry, claim)
+            found: bool = await extend(limiter, entry, limit_request)
             return found
 
         monkeypatch.setattr(kind, "extend", counted)

@@ -2,10 +2,11 @@
 
 from streamweir.config.model import Store
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
+from streamweir.policy.health import TargetId
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.route import Route, TargetId, WeightedTarget
+from streamweir.policy.route import Route, WeightedTarget
 from streamweir.server.request.runtime import ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}

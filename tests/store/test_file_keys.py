@@ -7,7 +7,7 @@ from streamweir.policy.access import Key, digest_of
 from streamweir.store.db.base import Store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.keys import audit
-from streamweir.store.keys.changes import put_file_keys
+from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.keys import change_key, create_key, find_key, list_keys, revoke_key, rotate_key
 from streamweir.store.keys.spec import KeyChange, KeySpec
 from streamweir.store.keys.workspaces import find_workspace

@@ -13,11 +13,11 @@ from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Entry
 from streamweir.store.keys.keys import KeyRecord, budget_sums
 from streamweir.store.ledger.accounts import Sums
-from streamweir.store.ledger.admissions import arbitrate
+from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
 from support.booked import hold, settle
 from support.directory import NOW, new_key
-from support.entries import key_draw
+from support.entries import key_charge
 from support.stores import each_database, store_on
 
 DAY_MS = 86_400_000
@@ -67,8 +67,8 @@ async def test_the_budgets_of_a_page_of_keys(database: str, tmp_path: Path) -> N
             await spend(store, f"new {key.name}", key, 40)
             await spend(store, f"open {key.name}", key, None)
         account = key_account(day.id, period_of("day", NOW / 1000))
-        drawn = hold("drawn", 30, key_id=day.id, account=account)
-        assert await store.write(partial(arbitrate, holds=[(drawn, [key_draw(1000, account)])])) == [None]
+        held = hold("drawn", 30, key_id=day.id, account=account)
+        assert await store.write(partial(decide_holds, holds=[(held, [key_charge(1000, account)])])) == [None]
         found = await store.read(partial(budget_sums, found=[*keys, bare], at_ms=NOW))
         assert found == {
             day.id: Sums(0, 40, 130),

@@ -18,7 +18,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.db.tables import keys
 from streamweir.store.keys import audit
-from streamweir.store.keys.changes import put_file_keys
+from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.keys import list_keys, revoke_key
 from streamweir.store.keys.sessions import ensure_admin_secret, is_admin_secret
 from streamweir.store.keys.workspaces import list_workspaces, open_default_workspace

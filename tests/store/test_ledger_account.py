@@ -12,7 +12,7 @@ from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.tables import accounts, ledger, open_requests
 from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.accounts import balance_of, credit, forget_accounts, span_of, used_of
-from streamweir.store.ledger.admissions import arbitrate
+from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
 from support.entries import (
     DAY,
@@ -21,7 +21,7 @@ from support.entries import (
     assert_sound,
     books_on,
     hold,
-    key_draw,
+    key_charge,
     ledger_rows,
     settle,
     sums,
@@ -79,7 +79,7 @@ async def test_a_budget_that_comes_later_knows_what_was_spent_in_its_period(data
             0,
         ]
         assert await store.read(account_sums) is None
-        code = await store.write(partial(arbitrate, holds=[(hold("g", 30, account=DAY), [key_draw(250)])]))
+        code = await store.write(partial(decide_holds, holds=[(hold("g", 30, account=DAY), [key_charge(250)])]))
         assert code == [None]
         account = await store.read(account_sums)
         assert account is not None

@@ -13,7 +13,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
-from streamweir.store.ledger.admissions import arbitrate, extend_if_fits
+from streamweir.store.ledger.admissions import decide_holds, extend_if_fits
 from streamweir.store.ledger.posting import apply, lock_for
 from support.entries import (
     DAY,
@@ -21,10 +21,10 @@ from support.entries import (
     account_sums,
     assert_sound,
     books_on,
-    credit_draw,
+    credit_charge,
     extend,
     hold,
-    key_draw,
+    key_charge,
     ledger_rows,
     open_ids,
     settle,
@@ -37,7 +37,7 @@ DAY_MS = 86_400_000
 
 
 async def decided(store: Store, *holds: tuple[Hold, Sequence[BudgetCharge]]) -> list[str | None]:
-    codes: list[str | None] = await store.write(partial(arbitrate, holds=holds))
+    codes: list[str | None] = await store.write(partial(decide_holds, holds=holds))
     await store.read(assert_sound)
     return codes
 
@@ -47,7 +47,7 @@ async def applied(store: Store, *entries: Entry) -> None:
 
 
 def spending(id: str, amount: int = 100, limit: int = 250) -> tuple[Hold, Sequence[BudgetCharge]]:
-    return hold(id, amount, account=DAY), [key_draw(limit)]
+    return hold(id, amount, account=DAY), [key_charge(limit)]
 
 
 @each_database
@@ -78,13 +78,13 @@ async def test_credit_is_what_was_granted_and_not_what_the_draw_says(database: s
         boastful = [BudgetCharge("ws:one", 10**9, QUOTA)]
         assert await decided(store, (hold("a", 1), boastful)) == [QUOTA]
         await store.write(partial(credit, workspace_id="one", amount=250, note="", at_ms=NOW_MS))
-        draws = [credit_draw()]
+        charges = [credit_charge()]
         codes = await decided(
-            store, (hold("b"), draws), (hold("c"), draws), (hold("d"), boastful), (hold("e", 50), draws)
+            store, (hold("b"), charges), (hold("c"), charges), (hold("d"), boastful), (hold("e", 50), charges)
         )
         assert codes == [None, None, QUOTA, None]
         assert await store.read(sums) == (250, 0, 250)
-        other = (hold("f", 1, workspace_id="two"), [credit_draw("two")])
+        other = (hold("f", 1, workspace_id="two"), [credit_charge("two")])
         assert await decided(store, other) == [QUOTA]
 
 
@@ -94,11 +94,11 @@ async def test_every_draw_must_fit_and_the_first_that_does_not_is_told(database:
         await store.write(partial(credit, workspace_id="one", amount=150, note="", at_ms=NOW_MS))
         codes = await decided(
             store,
-            (hold("a", 200, account=DAY), [key_draw(100), credit_draw()]),
-            (hold("b", 200, account=DAY), [credit_draw(), key_draw(100)]),
-            (hold("c", 120, account=DAY), [credit_draw(), key_draw(100)]),
-            (hold("d", 100, account=DAY), [credit_draw(), key_draw(100)]),
-            (hold("e", 50), [credit_draw()]),
+            (hold("a", 200, account=DAY), [key_charge(100), credit_charge()]),
+            (hold("b", 200, account=DAY), [credit_charge(), key_charge(100)]),
+            (hold("c", 120, account=DAY), [credit_charge(), key_charge(100)]),
+            (hold("d", 100, account=DAY), [credit_charge(), key_charge(100)]),
+            (hold("e", 50), [credit_charge()]),
             (hold("f", 1), []),
         )
         assert codes == [BUDGET, QUOTA, BUDGET, None, None, None]
@@ -114,7 +114,7 @@ async def test_every_draw_must_fit_and_the_first_that_does_not_is_told(database:
 async def test_asked_again_it_says_the_same(database: str, tmp_path: Path) -> None:
     """Its commit was done, and the answer was lost."""
     async with books_on(database, tmp_path) as store:
-        same = hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"), [key_draw(100)]
+        same = hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"), [key_charge(100)]
         assert await decided(store, same) == [None]
         assert await decided(store, same, same, spending("b", 1, 100)) == [None, None, BUDGET]
         assert await store.read(ledger_rows) == [("a", "hold", -100, None)]
@@ -127,7 +127,7 @@ async def test_more_is_held_where_it_fits(database: str, tmp_path: Path) -> None
 
         async def extended(id: str, number: int, amount: int) -> str | None:
             entry = extend(id, number, amount)
-            code: str | None = await store.write(partial(extend_if_fits, entry=entry, draws=[key_draw(250)]))
+            code: str | None = await store.write(partial(extend_if_fits, entry=entry, charges=[key_charge(250)]))
             await store.read(assert_sound)
             return code
 
@@ -148,10 +148,10 @@ async def test_more_is_held_where_it_fits(database: str, tmp_path: Path) -> None
 async def test_more_is_held_of_what_was_granted(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await store.write(partial(credit, workspace_id="one", amount=150, note="", at_ms=NOW_MS))
-        assert await decided(store, (hold("a"), [credit_draw()])) == [None]
+        assert await decided(store, (hold("a"), [credit_charge()])) == [None]
         for amount, code in ((51, QUOTA), (50, None)):
             entry = extend("a", 1, amount)
-            assert await store.write(partial(extend_if_fits, entry=entry, draws=[credit_draw()])) == code
+            assert await store.write(partial(extend_if_fits, entry=entry, charges=[credit_charge()])) == code
         assert await store.read(sums) == (150, 0, 150)
 
 
@@ -221,9 +221,10 @@ async def test_a_hold_without_a_decision_keeps_its_idempotency_key_too(database:
 async def test_a_conflict_comes_before_the_money(database: str, tmp_path: Path, count: int) -> None:
     async with books_on(database, tmp_path) as store:
         assert await decided(store, once("a")) == [None]
-        draws = [key_draw(0)]
+        charges = [key_charge(0)]
         assert (
-            await decided(store, *[(once(f"b{number}")[0], draws) for number in range(count)]) == [IN_PROGRESS] * count
+            await decided(store, *[(once(f"b{number}")[0], charges) for number in range(count)])
+            == [IN_PROGRESS] * count
         )
 
 
@@ -241,7 +242,7 @@ async def test_locks_can_be_taken_before(database: str, tmp_path: Path) -> None:
             ]
             lock_for(conn, entries)
             apply(conn, entries)
-            return arbitrate(conn, [spending("d", limit=1000)])
+            return decide_holds(conn, [spending("d", limit=1000)])
 
         assert await store.write(work) == [None]
         await store.read(assert_sound)

@@ -34,18 +34,18 @@ from streamweir.store.db.errors import Conflict
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
 from streamweir.store.ledger.accounts import credit, forget_accounts, used_of
-from streamweir.store.ledger.admissions import arbitrate
+from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests.live import OpenRequest
 from support.entries import (
     NOW_MS,
     assert_sound,
-    credit_draw,
+    credit_charge,
     empty,
     extend,
     hold,
-    key_draw,
+    key_charge,
     logged,
     open_ids,
     progress,
@@ -189,11 +189,11 @@ class Ledger(RuleBasedStateMachine):
     @rule(id=ids, key=keys, amount=amounts, name=names, body=bodies, is_prepaid=st.booleans())
     def decide(self, id: str, key: str, amount: int, name: bytes | None, body: bytes, is_prepaid: bool) -> None:
         asked = self._hold(id, key, amount, name, body)
-        draws = [
-            *([credit_draw()] if is_prepaid else []),
-            *([key_draw(LIMIT, ACCOUNT)] if asked.account is not None else []),
+        charges = [
+            *([credit_charge()] if is_prepaid else []),
+            *([key_charge(LIMIT, ACCOUNT)] if asked.account is not None else []),
         ]
-        (code,) = self.write(lambda conn: arbitrate(conn, [(asked, draws)]))
+        (code,) = self.write(lambda conn: decide_holds(conn, [(asked, charges)]))
         assert code == self._expected(asked, is_prepaid)
         if code is None:
             self.model.apply(asked)

@@ -18,7 +18,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
-from streamweir.store.ledger.admissions import arbitrate, extend_if_fits
+from streamweir.store.ledger.admissions import decide_holds, extend_if_fits
 from streamweir.store.ledger.posting import Applied, apply, lock_for
 from streamweir.store.ledger.recovery import settle_orphans
 from support.entries import (
@@ -26,10 +26,10 @@ from support.entries import (
     NOW_MS,
     account_sums,
     assert_sound,
-    credit_draw,
+    credit_charge,
     extend,
     hold,
-    key_draw,
+    key_charge,
     ledger_rows,
     logged,
     open_ids,
@@ -75,12 +75,12 @@ async def applied(store: Store, entries: Sequence[Entry]) -> Applied:
 
 
 def parted(
-    chance: random.Random, holds: list[Hold], draws: Sequence[BudgetCharge]
+    chance: random.Random, holds: list[Hold], charges: Sequence[BudgetCharge]
 ) -> list[list[tuple[Hold, Sequence[BudgetCharge]]]]:
     batches = []
     while holds:
         size = chance.choice((1, 1, 2, 5))
-        batches.append([(each, draws) for each in holds[:size]])
+        batches.append([(each, charges) for each in holds[:size]])
         holds = holds[size:]
     return batches
 
@@ -93,19 +93,20 @@ async def test_many_at_once_on_a_budget_for_three(database: str, tmp_path: Path,
         for run in range(RUNS):
             owner = f"w{run}"
             account = f"key:{owner}:total"
-            draws = [key_draw(350, account)] if kind == "budget" else [credit_draw(owner)]
+            charges = [key_charge(350, account)] if kind == "budget" else [credit_charge(owner)]
             if kind == "credit":
                 await written(nodes[0], partial(credit, workspace_id=owner, amount=350, note="", at_ms=NOW_MS))
             holds = [
                 hold(f"{run}.{number}", workspace_id=owner, key_id=owner, account=account) for number in range(REQUESTS)
             ]
             ways = [
-                written(chance.choice(nodes), partial(arbitrate, holds=batch)) for batch in parted(chance, holds, draws)
+                written(chance.choice(nodes), partial(decide_holds, holds=batch))
+                for batch in parted(chance, holds, charges)
             ]
             codes = [code for batch in await together(*ways) for code in batch]
             assert len(codes) == REQUESTS
             assert codes.count(None) == 3
-            assert set(codes) == {None, draws[0].code}
+            assert set(codes) == {None, charges[0].code}
         assert len(await nodes[0].read(open_ids)) == 3 * RUNS
         await nodes[0].read(assert_sound)
 
@@ -115,9 +116,9 @@ async def test_extensions_share_what_is_left(database: str, tmp_path: Path) -> N
     async with nodes_on(database, tmp_path) as nodes:
         ids = [f"r{number}" for number in range(12)]
         await applied(nodes[0], [hold(id, 10, account=DAY) for id in ids])
-        draws = [key_draw(120 + 5 * 7)]
+        charges = [key_charge(120 + 5 * 7)]
         ways = [
-            written(nodes[number % NODES], partial(extend_if_fits, entry=extend(id, 1, 7), draws=draws))
+            written(nodes[number % NODES], partial(extend_if_fits, entry=extend(id, 1, 7), charges=charges))
             for number, id in enumerate(ids)
         ]
         codes = await together(*ways)
@@ -174,7 +175,8 @@ async def test_one_idempotency_key_at_once(database: str, tmp_path: Path) -> Non
     async with nodes_on(database, tmp_path) as nodes:
         holds = [hold(f"r{number}", idempotency=b"key", body_digest=b"body") for number in range(12)]
         ways = [
-            written(nodes[number % NODES], partial(arbitrate, holds=[(each, ())])) for number, each in enumerate(holds)
+            written(nodes[number % NODES], partial(decide_holds, holds=[(each, ())]))
+            for number, each in enumerate(holds)
         ]
         codes = [code for codes in await together(*ways) for code in codes]
         assert sorted(codes, key=str) == [None, *["idempotency_in_progress"] * 11]
@@ -193,7 +195,7 @@ async def test_workspaces_in_any_order_wait_for_nobody_in_a_circle(database: str
         calls += 1
         lock_for(conn, [*batch, *asked])
         apply(conn, batch)
-        return arbitrate(conn, [(each, [key_draw(10**6, each.account or "")]) for each in asked])
+        return decide_holds(conn, [(each, [key_charge(10**6, each.account or "")]) for each in asked])
 
     async with nodes_on(database, tmp_path) as nodes:
         numbers = iter(range(10**6))

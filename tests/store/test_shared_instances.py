@@ -51,7 +51,7 @@ async def fleet(server: ValkeyServer) -> AsyncIterator[Fleet]:
     await valkey.close()
 
 
-def claim(request_id: str, **terms: object) -> LimitRequest:
+def limit_request(request_id: str, **terms: object) -> LimitRequest:
     members = {"max_streams": 1, "amount": 10, "draws": (BUDGET,), **terms}
     return LimitRequest(request_id=request_id, key_id="a", **members)  # type: ignore[arg-type]
 
@@ -59,44 +59,44 @@ def claim(request_id: str, **terms: object) -> LimitRequest:
 async def test_a_slot_of_a_dead_process_is_free_seconds_later_with_its_money(fleet: Fleet) -> None:
     dead, living = fleet.process("dead"), fleet.process("living")
     await living.seed(BUDGET.account, 0)
-    assert (await dead.reserve(claim("r1"))).is_allowed
+    assert (await dead.reserve(limit_request("r1"))).is_allowed
     await fleet.pass_time(INSTANCE_S - STEP_S, living)
-    assert (await living.reserve(claim("r2"))).because == "streams"
+    assert (await living.reserve(limit_request("r2"))).limited_by == "streams"
     await fleet.pass_time(STEP_S, living)
     assert await living.used(BUDGET.account) == 0
-    assert (await living.reserve(claim("r2"))).is_allowed
+    assert (await living.reserve(limit_request("r2"))).is_allowed
 
 
 async def test_a_process_that_lives_keeps_its_slots(fleet: Fleet) -> None:
     one, other = fleet.process("one"), fleet.process("other")
     await one.seed(BUDGET.account, 0)
-    assert (await one.reserve(claim("r1"))).is_allowed
+    assert (await one.reserve(limit_request("r1"))).is_allowed
     assert await fleet.pass_time(4 * INSTANCE_S, one, other) == [False, False]
-    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert (await other.reserve(limit_request("r2"))).limited_by == "streams"
     assert await other.used(BUDGET.account) == 10
     await one.settle("r1", 1, 3)
     assert await other.used(BUDGET.account) == 3
-    assert (await other.reserve(claim("r2", amount=1))).is_allowed
+    assert (await other.reserve(limit_request("r2", amount=1))).is_allowed
 
 
 async def test_one_that_only_stood_still_is_told_and_has_its_slots_again(fleet: Fleet) -> None:
     slow, other = fleet.process("slow"), fleet.process("other")
     await slow.seed(BUDGET.account, 0)
-    await slow.reserve(claim("r1"))
+    await slow.reserve(limit_request("r1"))
     await fleet.pass_time(INSTANCE_S, other)
     assert await other.used(BUDGET.account) == 0
-    assert (await slow.reserve(claim("of another key", amount=0, draws=()))).is_allowed
+    assert (await slow.reserve(limit_request("of another key", amount=0, charges=()))).is_allowed
     assert await slow.beat(), "whatever else it called before"
     await slow.renew(["r1"])
     assert not await slow.beat()
-    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert (await other.reserve(limit_request("r2"))).limited_by == "streams"
     assert await other.used(BUDGET.account) == 10
 
 
 async def test_a_call_of_its_own_after_a_pause_does_not_make_it_dead(fleet: Fleet) -> None:
     alone = fleet.process("alone")
     await alone.seed(BUDGET.account, 0)
-    await alone.reserve(claim("r1"))
+    await alone.reserve(limit_request("r1"))
     fleet.now += 2 * INSTANCE_S
     assert not await alone.beat()
     assert await alone.used(BUDGET.account) == 10
@@ -105,10 +105,10 @@ async def test_a_call_of_its_own_after_a_pause_does_not_make_it_dead(fleet: Flee
 async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
     one, other = fleet.process("one"), fleet.process("other")
     await one.seed(BUDGET.account, 0)
-    await one.reserve(claim("r1"))
+    await one.reserve(limit_request("r1"))
     await other.beat()
     fleet.now += 2 * INSTANCE_S  # nobody could call
-    assert (await other.reserve(claim("r2"))).because == "streams"
+    assert (await other.reserve(limit_request("r2"))).limited_by == "streams"
     assert not await one.beat()
     assert await other.used(BUDGET.account) == 10
 
@@ -116,13 +116,13 @@ async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
 async def test_who_is_known_to_be_dead_holds_nothing_from_then_on(fleet: Fleet) -> None:
     dead, living = fleet.process("dead"), fleet.process("living")
     await living.seed(BUDGET.account, 0)
-    await dead.reserve(claim("r1"))
+    await dead.reserve(limit_request("r1"))
     await living.end_instance("dead")
     assert await living.used(BUDGET.account) == 0
-    assert (await living.reserve(claim("r2"))).is_allowed
+    assert (await living.reserve(limit_request("r2"))).is_allowed
     await living.end_instance("dead")
     await living.end_instance("never heard of")
-    assert (await living.reserve(claim("r3"))).because == "streams"
+    assert (await living.reserve(limit_request("r3"))).limited_by == "streams"
 
 
 async def test_many_slots_of_a_dead_process_are_freed_in_bounded_steps(fleet: Fleet) -> None:
@@ -130,7 +130,7 @@ async def test_many_slots_of_a_dead_process_are_freed_in_bounded_steps(fleet: Fl
     await living.seed(BUDGET.account, 0)
     plenty = BudgetCharge(BUDGET.account, 10_000, "budget_exceeded")
     for number in range(600):
-        await dead.reserve(claim(f"r{number}", max_streams=None, amount=1, draws=(plenty,)))
+        await dead.reserve(limit_request(f"r{number}", max_streams=None, amount=1, charges=(plenty,)))
     await living.end_instance("dead")
     left = [await living.used(BUDGET.account) for _ in range(2)]
     assert left == [88, 0], "256 with each call"
@@ -139,7 +139,7 @@ async def test_many_slots_of_a_dead_process_are_freed_in_bounded_steps(fleet: Fl
 async def test_a_request_that_its_process_has_forgotten_lapses_by_itself(fleet: Fleet) -> None:
     one = fleet.process("one")
     await one.seed(BUDGET.account, 0)
-    await one.reserve(claim("r1"))
+    await one.reserve(limit_request("r1"))
     await fleet.pass_time(LEASE_S, one)
     assert await one.used(BUDGET.account) == 0
     await one.settle("r1", 1, 3)
@@ -148,7 +148,7 @@ async def test_a_request_that_its_process_has_forgotten_lapses_by_itself(fleet: 
 
 async def test_nothing_is_left_of_processes_that_are_gone(server: ValkeyServer, fleet: Fleet) -> None:
     one = fleet.process("one")
-    await one.reserve(claim("r1", draws=()))
+    await one.reserve(limit_request("r1", charges=()))
     await one.settle("r1", 1, 0)
     await fleet.process("other").end_instance("one")
     left = server.execute("KEYS", f"{{{fleet._prefix}}}:*")

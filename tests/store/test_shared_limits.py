@@ -43,7 +43,7 @@ def fresh(valkey: Valkey, clock: Clock | None, lease_s: float = LEASE_S) -> Shar
     return SharedLimits(valkey, prefix=f"test{next(_prefixes)}", lease_s=lease_s, clock=clock)
 
 
-def claim(request_id: str, **terms: object) -> LimitRequest:
+def limit_request(request_id: str, **terms: object) -> LimitRequest:
     return LimitRequest(request_id=request_id, key_id="a", **terms)  # type: ignore[arg-type]
 
 
@@ -113,22 +113,22 @@ async def test_what_is_reserved_by_one_is_counted_for_all_and_settled_by_any(
     here, there = SharedLimits(valkey, prefix=prefix), SharedLimits(other, prefix=prefix)
     await here.seed(BUDGET.account, 40)
     await there.seed(BUDGET.account, 0)  # too late: what was known is used
-    first = claim("r1", max_streams=1, amount=60, draws=(BUDGET,))
+    first = limit_request("r1", max_streams=1, amount=60, charges=(BUDGET,))
     assert (await here.reserve(first)).is_allowed
-    refused = await there.reserve(claim("r2", amount=1, draws=(BUDGET,)))
-    assert (refused.refusal, refused.because) == ("budget_exceeded", BUDGET.account)
-    assert (await there.reserve(claim("r3", max_streams=1))).refusal == "concurrency_limit_exceeded"
+    refused = await there.reserve(limit_request("r2", amount=1, charges=(BUDGET,)))
+    assert (refused.refusal, refused.limited_by) == ("budget_exceeded", BUDGET.account)
+    assert (await there.reserve(limit_request("r3", max_streams=1))).refusal == "concurrency_limit_exceeded"
     await there.settle("r1", 5, 10)
     assert await here.used(BUDGET.account) == 50
-    assert (await here.reserve(claim("r3", max_streams=1))).is_allowed
+    assert (await here.reserve(limit_request("r3", max_streams=1))).is_allowed
     await other.close()
 
 
 async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
-    draws = (BUDGET, BudgetCharge("ws:w", 5, "insufficient_quota"))
+    charges = (BUDGET, BudgetCharge("ws:w", 5, "insufficient_quota"))
     await shared.seed("ws:w", 0)
-    decision = await shared.reserve(claim("r1", rpm=1, amount=1, draws=draws))
+    decision = await shared.reserve(limit_request("r1", rpm=1, amount=1, charges=charges))
     assert decision.missing == (BUDGET.account,)
     assert not decision.is_allowed
     assert decision.refusal is None
@@ -136,15 +136,15 @@ async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(val
     assert await shared.used("ws:w") == 0
     await shared.seed(BUDGET.account, 0)
     assert await shared.knows(BUDGET.account)
-    assert (await shared.reserve(claim("r1", rpm=1, amount=1, draws=draws))).is_allowed
+    assert (await shared.reserve(limit_request("r1", rpm=1, amount=1, charges=charges))).is_allowed
 
 
 async def test_money_is_exact_up_to_2_to_the_53(valkey: Valkey) -> None:
     shared, most = fresh(valkey, Clock()), 2**53
-    draws = (BudgetCharge("ws:w", most, "insufficient_quota"),)
+    charges = (BudgetCharge("ws:w", most, "insufficient_quota"),)
     await shared.seed("ws:w", most - 5)
-    assert (await shared.reserve(claim("r1", amount=6, draws=draws))).refusal == "insufficient_quota"
-    assert (await shared.reserve(claim("r2", amount=4, draws=draws))).is_allowed
+    assert (await shared.reserve(limit_request("r1", amount=6, charges=charges))).refusal == "insufficient_quota"
+    assert (await shared.reserve(limit_request("r2", amount=4, charges=charges))).is_allowed
     assert await shared.extend("r2", 2) == "insufficient_quota"
     assert await shared.extend("r2", 1) is None
     assert await shared.used("ws:w") == most
@@ -155,7 +155,7 @@ async def test_money_is_exact_up_to_2_to_the_53(valkey: Valkey) -> None:
 async def test_what_was_corrected_meanwhile_never_goes_below_nothing(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
     await shared.seed(BUDGET.account, 0)
-    await shared.reserve(claim("r1", amount=50, draws=(BUDGET,)))
+    await shared.reserve(limit_request("r1", amount=50, charges=(BUDGET,)))
     await shared.correct(BUDGET.account, 7)
     await shared.settle("r1", 0, 2)
     assert await shared.used(BUDGET.account) == 0
@@ -165,7 +165,7 @@ async def test_what_was_drawn_on_or_settled_just_now_is_not_adjusted(valkey: Val
     clock = Clock()
     shared = fresh(valkey, clock)
     await shared.seed(BUDGET.account, 0)
-    await shared.reserve(claim("r1", amount=50, draws=(BUDGET,)))
+    await shared.reserve(limit_request("r1", amount=50, charges=(BUDGET,)))
     clock.now += 4.9
     assert not await shared.adjust(BUDGET.account, 7), "the books may not know of it yet"
     await shared.extend("r1", 5)
@@ -206,28 +206,28 @@ async def test_what_is_pinned_is_not_adjusted_until_its_lease_is_over(valkey: Va
 async def test_what_was_drawn_on_is_told_once_so_that_it_can_be_corrected(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
     other = BudgetCharge("ws:w", 9, "insufficient_quota")
-    await shared.reserve(claim("r1", amount=1, draws=(BUDGET, other)))
-    await shared.reserve(claim("r2", amount=1, draws=(BUDGET,)))
-    assert shared.drawn() == [BUDGET.account, other.account]
-    assert shared.drawn() == []
+    await shared.reserve(limit_request("r1", amount=1, charges=(BUDGET, other)))
+    await shared.reserve(limit_request("r2", amount=1, charges=(BUDGET,)))
+    assert shared.charged_accounts() == [BUDGET.account, other.account]
+    assert shared.charged_accounts() == []
 
 
 async def test_the_servers_clock_counts_where_no_other_is_given(valkey: Valkey) -> None:
     shared = fresh(valkey, None)
-    decision = await shared.reserve(claim("r1", rpm=1))
+    decision = await shared.reserve(limit_request("r1", rpm=1))
     assert decision.requests is not None
     assert 60 < decision.requests.reset_s <= 60.5
-    refused = await shared.reserve(claim("r2", rpm=1))
+    refused = await shared.reserve(limit_request("r2", rpm=1))
     assert 0 < refused.retry_after_s <= decision.requests.reset_s
 
 
 async def test_many_leases_lapse_in_bounded_steps(valkey: Valkey) -> None:
     clock = Clock()
     shared = fresh(valkey, clock)
-    draws = (BudgetCharge("ws:w", 1000, "insufficient_quota"),)
+    charges = (BudgetCharge("ws:w", 1000, "insufficient_quota"),)
     await shared.seed("ws:w", 0)
     for number in range(300):
-        await shared.reserve(claim(f"r{number}", amount=1, draws=draws))
+        await shared.reserve(limit_request(f"r{number}", amount=1, charges=charges))
     await shared.renew(f"r{number}" for number in range(10, 300))
     clock.now += LEASE_S - 1
     await shared.renew(f"r{number}" for number in range(290, 300))
@@ -242,7 +242,9 @@ async def test_every_key_expires_and_nothing_is_left_of_what_was_settled(server:
     shared = SharedLimits(valkey, prefix=prefix, lease_s=LEASE_S, clock=clock)
     await shared.seed(BUDGET.account, 0)
     for number in range(4):
-        await shared.reserve(claim(f"r{number}", rpm=9, tpm=99, tokens=3, max_streams=9, amount=2, draws=(BUDGET,)))
+        await shared.reserve(
+            limit_request(f"r{number}", rpm=9, tpm=99, tokens=3, max_streams=9, amount=2, charges=(BUDGET,))
+        )
     await shared.extend("r0", 1)
     await shared.renew(["r1"])
     await shared.settle("r2", 1, 1)
@@ -270,7 +272,7 @@ async def test_a_script_that_was_forgotten_is_told_again(server: ValkeyServer, v
     shared = fresh(valkey, Clock())
     for number in range(2):
         assert server.execute("SCRIPT", "FLUSH") == b"+OK\r\n"
-        claims = [claim(f"r{number}.{each}", rpm=100) for each in range(20)]
-        decisions = await asyncio.gather(*map(shared.reserve, claims))
+        limit_requests = [limit_request(f"r{number}.{each}", rpm=100) for each in range(20)]
+        decisions = await asyncio.gather(*map(shared.reserve, limit_requests))
         left = sorted(each.requests.remaining for each in decisions if each.requests is not None)
         assert left == list(range(80 - 20 * number, 100 - 20 * number))

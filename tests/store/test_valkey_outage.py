@@ -28,8 +28,8 @@ class Clock:
         return self.now
 
 
-def claim(request_id: str, amount: int = 10) -> LimitRequest:
-    return LimitRequest(request_id=request_id, key_id="a", rpm=1000, max_streams=100, amount=amount, draws=(BUDGET,))
+def limit_request(request_id: str, amount: int = 10) -> LimitRequest:
+    return LimitRequest(request_id=request_id, key_id="a", rpm=1000, max_streams=100, amount=amount, charges=(BUDGET,))
 
 
 @asynccontextmanager
@@ -96,14 +96,14 @@ async def test_a_dead_one_is_asked_five_times_and_then_left_alone_for_a_minute()
             server.kill()
             for _ in range(5):
                 assert not shared.is_away
-                assert await refused(shared.reserve(claim("r1"))) == "cannot connect to Valkey"
+                assert await refused(shared.reserve(limit_request("r1"))) == "cannot connect to Valkey"
             assert shared.is_away
             assert valkey_of(shared).owed == 0, "nobody has heard of it"
             server.start()
             clock.now = 59.9
-            assert "not used for a while" in await refused(shared.reserve(claim("r1")))
+            assert "not used for a while" in await refused(shared.reserve(limit_request("r1")))
             clock.now = 60.0
-            assert (await shared.reserve(claim("r1"))).missing == (BUDGET.account,), "restarted, and empty"
+            assert (await shared.reserve(limit_request("r1"))).missing == (BUDGET.account,), "restarted, and empty"
             assert not shared.is_away
 
 
@@ -129,7 +129,7 @@ async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
             await shared.seed(BUDGET.account, 0)
             server.kill()
             server.start()
-            decisions = await asyncio.gather(*(shared.reserve(claim(f"r{number}")) for number in range(20)))
+            decisions = await asyncio.gather(*(shared.reserve(limit_request(f"r{number}")) for number in range(20)))
             assert all(decision.missing == (BUDGET.account,) for decision in decisions)
             assert not shared.is_away
 
@@ -138,11 +138,11 @@ async def test_a_flushed_one_is_seeded_again_and_old_settlements_change_nothing(
     with ValkeyServer() as server:
         async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
             await shared.seed(BUDGET.account, 0)
-            assert (await shared.reserve(claim("r1"))).is_allowed
+            assert (await shared.reserve(limit_request("r1"))).is_allowed
             server.flush()
-            assert (await shared.reserve(claim("r2"))).missing == (BUDGET.account,)
+            assert (await shared.reserve(limit_request("r2"))).missing == (BUDGET.account,)
             await shared.seed(BUDGET.account, 10)  # the ledger knows of the first
-            assert (await shared.reserve(claim("r2"))).is_allowed
+            assert (await shared.reserve(limit_request("r2"))).is_allowed
             await refused(shared.extend("r1", 1))
             await shared.renew(["r1"])
             await shared.settle("r1", 5, 3)
@@ -159,9 +159,9 @@ async def test_a_frozen_one_delays_five_and_no_more() -> None:
             await recovered(shared, clock)
             server.pause()
             for _ in range(5):
-                assert await refused(shared.reserve(claim("r1"))) == "Valkey does not answer in time"
+                assert await refused(shared.reserve(limit_request("r1"))) == "Valkey does not answer in time"
             await until(lambda: is_away(shared))
-            assert "not used for a while" in await refused(shared.reserve(claim("r1")))
+            assert "not used for a while" in await refused(shared.reserve(limit_request("r1")))
             server.resume()
             await recovered(shared, clock)
             assert not shared.is_away
@@ -174,7 +174,7 @@ async def test_what_a_frozen_one_takes_when_nobody_waits_any_more_is_given_back(
             await recovered(shared, clock)
             server.pause()
             for number in range(3):
-                await refused(shared.reserve(claim(f"r{number}")))
+                await refused(shared.reserve(limit_request(f"r{number}")))
             server.resume()
             await recovered(shared, clock)
             await until(lambda: is_settled(shared, 0))
@@ -224,7 +224,7 @@ async def test_what_is_owed_does_not_keep_it_connecting_while_nobody_asks() -> N
 async def until_reserved(shared: SharedLimits, request_id: str) -> None:
     async def is_reserved() -> bool:
         try:
-            return (await shared.reserve(claim(request_id))).is_allowed
+            return (await shared.reserve(limit_request(request_id))).is_allowed
         except SharedUnavailable:
             return False
 
@@ -240,7 +240,8 @@ async def test_who_is_cancelled_leaves_no_answer_to_others_and_no_reservation() 
                 await shared.seed(f"account:{account}", account)
             for round_number in range(20):
                 reserving = [
-                    asyncio.create_task(shared.reserve(claim(f"r{round_number}.{number}", 1))) for number in range(30)
+                    asyncio.create_task(shared.reserve(limit_request(f"r{round_number}.{number}", 1)))
+                    for number in range(30)
                 ]
                 asking = [asyncio.create_task(shared.used(f"account:{number}")) for number in range(30)]
                 for _ in range(chance.randrange(6)):
@@ -266,7 +267,7 @@ async def test_nothing_is_left_when_it_is_closed() -> None:
         async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.pause()
-            waiting = [asyncio.create_task(shared.reserve(claim(f"r{number}"))) for number in range(3)]
+            waiting = [asyncio.create_task(shared.reserve(limit_request(f"r{number}"))) for number in range(3)]
             await asyncio.sleep(0)
             await shared.close()
             for task in waiting:
@@ -287,11 +288,11 @@ async def test_a_full_one_and_a_read_only_one_change_nothing() -> None:
         async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.execute("CONFIG", "SET", "maxmemory", "1")
-            assert await refused(shared.reserve(claim("r1"))) == "Valkey is out of memory"
+            assert await refused(shared.reserve(limit_request("r1"))) == "Valkey is out of memory"
             server.execute("CONFIG", "SET", "maxmemory", "0")
-            assert (await shared.reserve(claim("r2"))).is_allowed
+            assert (await shared.reserve(limit_request("r2"))).is_allowed
             server.execute("REPLICAOF", "127.0.0.1", "1")
-            assert await refused(shared.reserve(claim("r3"))) == "Valkey is read-only"
+            assert await refused(shared.reserve(limit_request("r3"))) == "Valkey is read-only"
             await shared.settle("r2", 1, 4)  # owed
             server.execute("REPLICAOF", "NO", "ONE")
             await until(lambda: is_settled(shared, 4))
@@ -302,7 +303,7 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
         async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
             server.execute("SET", "{streamweir}:a:ws:bad", "not a number")
             bad = LimitRequest(
-                request_id="bad", key_id="b", amount=1, draws=(BudgetCharge("ws:bad", 9, "insufficient_quota"),)
+                request_id="bad", key_id="b", amount=1, charges=(BudgetCharge("ws:bad", 9, "insufficient_quota"),)
             )
             for _ in range(6):
                 answers = await asyncio.gather(
@@ -345,7 +346,7 @@ async def test_a_wrong_password_is_told_without_it() -> None:
         server.execute("CONFIG", "SET", "requirepass", "right")
         url = f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
         async with limits_of(url, timeout_s=PATIENT_S) as shared:
-            assert await refused(shared.reserve(claim("r1"))) == "Valkey refused the user name or the password"
+            assert await refused(shared.reserve(limit_request("r1"))) == "Valkey refused the user name or the password"
         async with limits_of(url.replace(CANARY, "right"), timeout_s=PATIENT_S) as shared:
             await shared.seed(BUDGET.account, 0)
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Hold
 from streamweir.store.ledger import admissions
-from support.entries import DAY, assert_sound, books_on, extend, hold, key_draw, ledger_rows, open_ids, settle
+from support.entries import DAY, assert_sound, books_on, extend, hold, key_charge, ledger_rows, open_ids, settle
 from support.flakystore import FlakyStore
 from support.patience import PATIENCE_S
 from support.stores import each_database
@@ -21,7 +21,7 @@ def budgeted(request_id: str, amount: int = 100) -> Hold:
 
 
 async def decided(desk: Desk, *holds: Hold, limit: int) -> list[str | None]:
-    return await asyncio.gather(*(desk.writer.decide(each, [key_draw(limit)]) for each in holds))
+    return await asyncio.gather(*(desk.writer.decide(each, [key_charge(limit)]) for each in holds))
 
 
 async def kinds_of(store: Store) -> list[tuple[str | None, str]]:
@@ -63,9 +63,9 @@ async def test_a_hold_is_extended_where_that_fits(database: str, tmp_path: Path)
     async with books_on(database, tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
         assert await decided(desk, budgeted("r1"), limit=200) == [None]
         answers = await asyncio.gather(
-            desk.writer.extend(extend("r1", 1, 60), [key_draw(200)]),
-            desk.writer.decide(budgeted("r2", 40), [key_draw(200)]),
-            desk.writer.extend(extend("r1", 2, 60), [key_draw(200)]),
+            desk.writer.extend(extend("r1", 1, 60), [key_charge(200)]),
+            desk.writer.decide(budgeted("r2", 40), [key_charge(200)]),
+            desk.writer.extend(extend("r1", 2, 60), [key_charge(200)]),
         )
         assert list(answers) == [None, None, "budget_exceeded"]
         assert ("r1", "extend.1") in await kinds_of(store)
@@ -85,9 +85,9 @@ async def test_a_question_that_cannot_be_written_fails_alone(database: str, tmp_
         desk.writer.put(hold("before"))
         desk.writer.put(hold("poison.put", 2**63))
         answers = await asyncio.gather(
-            desk.writer.decide(budgeted("r1"), [key_draw(1000)]),
+            desk.writer.decide(budgeted("r1"), [key_charge(1000)]),
             desk.writer.decide(budgeted("poison", 2**63), []),
-            desk.writer.decide(budgeted("r2"), [key_draw(1000)]),
+            desk.writer.decide(budgeted("r2"), [key_charge(1000)]),
             return_exceptions=True,
         )
         assert answers[0] is None
@@ -119,7 +119,7 @@ async def test_who_leaves_during_the_decision_has_his_hold_released(tmp_path: Pa
         flaky = FlakyStore(store)
         async with desk_on(flaky, tmp_path / "journal", decision_s=PATIENCE_S if how == "cancelled" else 0.05) as desk:
             flaky.gate.clear()
-            task = asyncio.create_task(desk.writer.decide(budgeted("r1"), [key_draw(100)]))
+            task = asyncio.create_task(desk.writer.decide(budgeted("r1"), [key_charge(100)]))
             await flaky.reached.wait()
             if how == "cancelled":
                 task.cancel()
@@ -138,7 +138,7 @@ async def test_who_goes_on_by_the_journal_keeps_his_hold(tmp_path: Path) -> None
         async with desk_on(flaky, tmp_path / "journal", decision_s=0.05) as desk:
             flaky.gate.clear()
             with pytest.raises(StoreUnavailable):
-                await desk.writer.decide(budgeted("r1"), [key_draw(100)])
+                await desk.writer.decide(budgeted("r1"), [key_charge(100)])
             desk.writer.put(budgeted("r1"))
             flaky.gate.set()
             await desk.flush()
@@ -157,7 +157,7 @@ async def test_a_decision_whose_commit_was_lost_is_looked_for(
         async with desk_on(flaky, tmp_path / "journal") as desk:
             flaky.lost_after = 1
             with pytest.raises(StoreUnavailable):
-                await desk.writer.decide(budgeted("r1"), [key_draw(100)])
+                await desk.writer.decide(budgeted("r1"), [key_charge(100)])
             if goes_on:
                 desk.writer.put(budgeted("r1"))
             await desk.wait_for("database_back")
@@ -180,7 +180,7 @@ async def test_a_lost_decision_that_was_never_made_is_forgotten(
         async with desk_on(flaky, tmp_path / "journal") as desk:
             flaky.lost_before = 1
             with pytest.raises(StoreUnavailable):
-                await desk.writer.decide(budgeted("r1"), [key_draw(100)])
+                await desk.writer.decide(budgeted("r1"), [key_charge(100)])
             await desk.wait_for("database_back")
             assert await decided(desk, budgeted("r2"), limit=100) == [None]
         assert await kinds_of(store) == [("r2", "hold")]
@@ -196,7 +196,7 @@ async def test_while_the_database_is_away_it_says_so_at_once(tmp_path: Path) -> 
             assert desk.writer.is_away
             flaky.gate.clear()
             with pytest.raises(StoreUnavailable, match="away"):
-                await desk.writer.decide(budgeted("r2"), [key_draw(100)])
+                await desk.writer.decide(budgeted("r2"), [key_charge(100)])
             flaky.gate.set()
             await desk.wait_for("database_back")
             assert await decided(desk, budgeted("r2"), limit=200) == [None]

@@ -14,7 +14,7 @@ import pytest
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry
-from support.entries import assert_sound, books_on, hold, key_draw, ledger_rows, settle
+from support.entries import assert_sound, books_on, hold, key_charge, ledger_rows, settle
 from support.patience import PATIENCE_S
 from support.postgres import PrivatePostgres
 from support.written import Desk, desk_on
@@ -88,7 +88,7 @@ async def test_sqlite_locked_by_another_process(tmp_path: Path) -> None:
                 await load.one()
             with locked(tmp_path / "streamweir.db"):
                 with pytest.raises(StoreUnavailable):
-                    await desk.writer.decide(hold("never"), [key_draw(100)])
+                    await desk.writer.decide(hold("never"), [key_charge(100)])
                 await desk.wait_for("database_away")
                 for _ in range(50):
                     await load.one()
@@ -122,7 +122,7 @@ async def test_postgres_goes_away_in_mid_load_and_comes_back(
             for _ in range(50):
                 await load.one()
             with pytest.raises(StoreUnavailable):
-                await desk.writer.decide(hold("never"), [key_draw(100)])
+                await desk.writer.decide(hold("never"), [key_charge(100)])
             await asyncio.to_thread(server.resume if outage == "pause" else server.start)
             await desk.wait_for("database_back")
             await load.stop()

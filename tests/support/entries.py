@@ -114,11 +114,11 @@ def orphan(request: OpenRequest, now_ms: int) -> Settle:
     return settle(request.request_id, cost, account=request.account, **told, **ended)
 
 
-def key_draw(limit: int, account: str = DAY) -> BudgetCharge:
+def key_charge(limit: int, account: str = DAY) -> BudgetCharge:
     return BudgetCharge(account, limit, "budget_exceeded")
 
 
-def credit_draw(workspace_id: str = "one") -> BudgetCharge:
+def credit_charge(workspace_id: str = "one") -> BudgetCharge:
     """Its own limit says nothing: what was granted does."""
     return BudgetCharge(f"ws:{workspace_id}", 0, "insufficient_quota")
 

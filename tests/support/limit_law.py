@@ -40,7 +40,7 @@ CLAIMS = st.builds(
     tokens=st.sampled_from([0, 1, 4, 9, 20, 40]),
     max_streams=LIMITS,
     amount=AMOUNTS,
-    draws=DRAWS,
+    charges=DRAWS,
 )
 
 
@@ -94,11 +94,11 @@ def moments(history: Iterable[Command], start: float) -> Iterator[tuple[Command,
 
 
 class _Taken:
-    def __init__(self, claim: LimitRequest, at: float, until: float) -> None:
-        self.claim = claim
+    def __init__(self, request: LimitRequest, at: float, until: float) -> None:
+        self.request = request
         self.at = at
-        self.tokens = claim.needed_tokens
-        self.amount = claim.amount
+        self.tokens = request.needed_tokens
+        self.amount = request.amount
         self.until = until
         self.is_held = True
         self.is_over = False
@@ -121,27 +121,27 @@ class LimitModel:
                 taken.is_held = False
                 self._change(taken, -taken.amount)
 
-    def reserve(self, claim: LimitRequest) -> Decision:
-        if (known := self._known(claim.request_id)) is not None:
+    def reserve(self, request: LimitRequest) -> Decision:
+        if (known := self._known(request.request_id)) is not None:
             self._take_up(known)
-            return self._decision(claim)
-        refused = self._rates_refusal(claim)
+            return self._decision(request)
+        refused = self._rates_refusal(request)
         if refused is not None:
             return refused
-        missing = tuple(draw.account for draw in claim.draws if draw.account not in self.used)
+        missing = tuple(charge.account for charge in request.charges if charge.account not in self.used)
         if missing:
-            return self._decision(claim, missing=missing)
-        for draw in claim.draws:
-            if self.used[draw.account] + claim.amount > draw.limit:
-                return self._decision(claim, draw.code, draw.account)
-        taken = _Taken(claim, self._at, self._at + self._lease_s)
+            return self._decision(request, missing=missing)
+        for charge in request.charges:
+            if self.used[charge.account] + request.amount > charge.limit:
+                return self._decision(request, charge.code, charge.account)
+        taken = _Taken(request, self._at, self._at + self._lease_s)
         self._taken.append(taken)
-        self._change(taken, claim.amount)
-        return self._decision(claim)
+        self._change(taken, request.amount)
+        return self._decision(request)
 
     def peek(self, key_id: str, limits: KeyLimits) -> Decision:
-        claim = LimitRequest(request_id="", key_id=key_id, **limits_of(limits))
-        return self._rates_refusal(claim) or self._decision(claim)
+        request = LimitRequest(request_id="", key_id=key_id, **limits_of(limits))
+        return self._rates_refusal(request) or self._decision(request)
 
     def extend(self, request_id: str, amount: int) -> str | None:
         known = self._known(request_id)
@@ -149,9 +149,9 @@ class LimitModel:
             return "budget_exceeded"
         if not known.is_held:
             self._take_up(known)
-        for draw in known.claim.draws:
-            if self.used[draw.account] + amount > draw.limit:
-                return draw.code
+        for charge in known.request.charges:
+            if self.used[charge.account] + amount > charge.limit:
+                return charge.code
         known.amount += amount
         self._change(known, amount)
         return None
@@ -174,7 +174,7 @@ class LimitModel:
         self.used[account] = used
 
     def _known(self, request_id: str) -> _Taken | None:
-        found = [each for each in self._taken if each.claim.request_id == request_id and not each.is_over]
+        found = [each for each in self._taken if each.request.request_id == request_id and not each.is_over]
         return found[0] if found else None
 
     def _take_up(self, taken: _Taken) -> None:
@@ -191,63 +191,65 @@ class LimitModel:
             self._change(known, cost - (known.amount if known.is_held else 0))
 
     def _change(self, taken: _Taken, amount: int) -> None:
-        for draw in taken.claim.draws:
-            self.used[draw.account] = max(0, self.used[draw.account] + amount)
+        for charge in taken.request.charges:
+            self.used[charge.account] = max(0, self.used[charge.account] + amount)
 
     def _counted(self, key_id: str, at: float) -> list[_Taken]:
         oldest = floor(at * 2) - 120
-        return [each for each in self._taken if each.claim.key_id == key_id and floor(each.at * 2) >= oldest]
+        return [each for each in self._taken if each.request.key_id == key_id and floor(each.at * 2) >= oldest]
 
     def _counts(self, key_id: str, at: float) -> tuple[int, int]:
         counted = self._counted(key_id, at)
         return sum(each.took_place for each in counted), sum(each.tokens for each in counted)
 
-    def _fits(self, claim: LimitRequest, at: float) -> tuple[bool, bool]:
-        requests, tokens = self._counts(claim.key_id, at)
+    def _fits(self, request: LimitRequest, at: float) -> tuple[bool, bool]:
+        requests, tokens = self._counts(request.key_id, at)
         return (
-            claim.rpm is None or requests + 1 <= claim.rpm,
-            claim.tpm is None or tokens + claim.needed_tokens <= claim.tpm,
+            request.rpm is None or requests + 1 <= request.rpm,
+            request.tpm is None or tokens + request.needed_tokens <= request.tpm,
         )
 
     def _changes(self, key_id: str) -> list[float]:
         """Now, and the moments at which something will no longer be counted."""
         return sorted({self._at, *((floor(each.at * 2) + 121) / 2 for each in self._counted(key_id, self._at))})
 
-    def _wait_s(self, claim: LimitRequest, which: int) -> float:
+    def _wait_s(self, request: LimitRequest, which: int) -> float:
         """By trying."""
-        fitting = (at - self._at for at in self._changes(claim.key_id) if self._fits(claim, at)[which])
+        fitting = (at - self._at for at in self._changes(request.key_id) if self._fits(request, at)[which])
         return next(fitting, 60.0)
 
-    def _rates_refusal(self, claim: LimitRequest) -> Decision | None:
-        waits = self._wait_s(claim, 0), self._wait_s(claim, 1)
+    def _rates_refusal(self, request: LimitRequest) -> Decision | None:
+        waits = self._wait_s(request, 0), self._wait_s(request, 1)
         if max(waits) > 0:
-            because = "tokens" if waits[1] > waits[0] else "requests"
-            return self._decision(claim, "rate_limit_exceeded", because, max(waits))
-        held = [each for each in self._taken if each.claim.key_id == claim.key_id and each.is_held and not each.is_over]
-        if claim.max_streams is not None and len(held) >= claim.max_streams:
-            return self._decision(claim, "concurrency_limit_exceeded", "streams", 1.0)
+            limited_by = "tokens" if waits[1] > waits[0] else "requests"
+            return self._decision(request, "rate_limit_exceeded", limited_by, max(waits))
+        held = [
+            each for each in self._taken if each.request.key_id == request.key_id and each.is_held and not each.is_over
+        ]
+        if request.max_streams is not None and len(held) >= request.max_streams:
+            return self._decision(request, "concurrency_limit_exceeded", "streams", 1.0)
         return None
 
     def _decision(
         self,
-        claim: LimitRequest,
+        request: LimitRequest,
         refusal: str | None = None,
-        because: str | None = None,
+        limited_by: str | None = None,
         retry_after_s: float = 0.0,
         missing: tuple[str, ...] = (),
     ) -> Decision:
-        requests, tokens = self._counts(claim.key_id, self._at)
+        requests, tokens = self._counts(request.key_id, self._at)
         return Decision(
             refusal=refusal,
-            because=because,
+            limited_by=limited_by,
             retry_after_s=retry_after_s,
-            requests=self._window(claim, claim.rpm, requests, 0),
-            tokens=self._window(claim, claim.tpm, tokens, 1),
+            requests=self._window(request, request.rpm, requests, 0),
+            tokens=self._window(request, request.tpm, tokens, 1),
             missing=missing,
         )
 
-    def _window(self, claim: LimitRequest, limit: int | None, used: int, which: int) -> Window | None:
+    def _window(self, request: LimitRequest, limit: int | None, used: int, which: int) -> Window | None:
         if limit is None:
             return None
-        empty = next(at for at in self._changes(claim.key_id) if self._counts(claim.key_id, at)[which] == 0)
+        empty = next(at for at in self._changes(request.key_id) if self._counts(request.key_id, at)[which] == 0)
         return Window(limit, max(0, limit - used), empty - self._at)

@@ -18,7 +18,7 @@ ROOM = 3
 CONNECTIONS = 3
 
 
-def claim_of(kind: str, request_id: str) -> LimitRequest:
+def limit_request_of(kind: str, request_id: str) -> LimitRequest:
     """Room for three of them, whatever the kind."""
     if kind == "requests":
         return LimitRequest(request_id=request_id, key_id="race", rpm=ROOM)
@@ -26,8 +26,8 @@ def claim_of(kind: str, request_id: str) -> LimitRequest:
         return LimitRequest(request_id=request_id, key_id="race", tpm=10 * ROOM, tokens=10)
     if kind == "streams":
         return LimitRequest(request_id=request_id, key_id="race", max_streams=ROOM)
-    draw = BudgetCharge(ACCOUNT, 10 * ROOM, "insufficient_quota")
-    return LimitRequest(request_id=request_id, key_id="race", amount=10, draws=(draw,))
+    charge = BudgetCharge(ACCOUNT, 10 * ROOM, "insufficient_quota")
+    return LimitRequest(request_id=request_id, key_id="race", amount=10, charges=(charge,))
 
 
 async def race(name: str, url: str) -> None:
@@ -36,11 +36,11 @@ async def race(name: str, url: str) -> None:
     print("ready", flush=True)  # noqa: T201
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         prefix, count, kind = line.split()
-        claims = [claim_of(kind, f"{name}.{number}") for number in range(int(count))]
+        limit_requests = [limit_request_of(kind, f"{name}.{number}") for number in range(int(count))]
         decisions = await asyncio.gather(
             *(
-                SharedLimits(connections[number % CONNECTIONS], prefix=prefix).reserve(claim)
-                for number, claim in enumerate(claims)
+                SharedLimits(connections[number % CONNECTIONS], prefix=prefix).reserve(limit_request)
+                for number, limit_request in enumerate(limit_requests)
             )
         )
         print(sum(decision.is_allowed for decision in decisions), flush=True)  # noqa: T201

@@ -30,13 +30,13 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
     """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
     amount: int = 0
     """Nano-dollars, of every draw."""
-    draws: tuple[BudgetCharge, ...] = ()
-    tallies: tuple[str, ...] = ()
+    charges: tuple[BudgetCharge, ...] = ()
+    other_accounts: tuple[str, ...] = ()
     """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
 
     @property
     def is_limited(self) -> bool:
-        return bool(self.draws) or has_limits(self)
+        return bool(self.charges) or has_limits(self)
 
     @property
     def needed_tokens(self) -> int:
@@ -46,7 +46,7 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
     def divided_by(self, nodes: int) -> "LimitRequest":
         """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
         shares = {name: share_of(limit, nodes) for name, limit in limits_of(self).items()}
-        return structs.replace(self, **shares, amount=0, draws=(), tallies=())
+        return structs.replace(self, **shares, amount=0, charges=(), other_accounts=())
 
 
 class Window(Struct, frozen=True, gc=False):
@@ -59,7 +59,7 @@ class Window(Struct, frozen=True, gc=False):
 class Decision(Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     """The error's code."""
-    because: str | None = None
+    limited_by: str | None = None
     """Of what there was too little: `requests`, `tokens`, `streams`, or the account."""
     retry_after_s: float = 0.0
     """Until the same claim will be let in, if nobody else asks; 0 where this one was, or no time helps."""

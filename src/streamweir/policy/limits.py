@@ -43,7 +43,7 @@ class _Account(Struct):
 
 
 class _Reservation(Struct):
-    claim: LimitRequest
+    request: LimitRequest
     accounts: tuple[str, ...]
     key: _Key
     tick: list[int]
@@ -84,25 +84,32 @@ class LocalLimits:
         self._last = float("-inf")
         self._shift = 0.0
 
-    def reserve(self, claim: LimitRequest, now: float) -> Decision:
+    def reserve(self, request: LimitRequest, now: float) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
         at = self._steady(now)
-        key, request_id = self._key(claim.key_id), claim.request_id
-        use, rpm, tpm = key.use, claim.rpm, claim.tpm
+        key, request_id = self._key(request.key_id), request.request_id
+        use, rpm, tpm = key.use, request.rpm, request.tpm
         use.forget_before(at)
         if request_id in self._open or request_id in self._lapsed:
             self._renew(request_id, at)
             return Decision(requests=_window(use, REQUESTS, rpm, at), tokens=_window(use, TOKENS, tpm, at))
-        needed = claim.needed_tokens
-        refused = _refusal(key, claim, needed, at)
-        if refused is None and claim.draws:
-            refused = self._money_refusal(claim, use, at)
+        needed = request.needed_tokens
+        refused = _refusal(key, request, needed, at)
+        if refused is None and request.charges:
+            refused = self._money_refusal(request, use, at)
         if refused is not None:
             return refused
         tick = use.tick_at(at)
         use.add(tick, 1, needed)
-        accounts = (*[draw.account for draw in claim.draws], *claim.tallies) if claim.draws else claim.tallies
-        self._hold(request_id, _Reservation(claim, accounts, key, tick, needed, claim.amount, at + self._lease_s))
+        accounts = (
+            (*[charge.account for charge in request.charges], *request.other_accounts)
+            if request.charges
+            else request.other_accounts
+        )
+        self._hold(
+            request_id,
+            _Reservation(request, accounts, key, tick, needed, request.amount, at + self._lease_s),
+        )
         if rpm is None and tpm is None:
             return _ALLOWED
         reset_s = until_out_s(tick, at)  # of both: this request is the last to go
@@ -131,20 +138,20 @@ class LocalLimits:
         key.use.forget_before(at)
         return _refusal(key, limits, 1, at)
 
-    def extend(self, request_id: str, amount: int, draws: tuple[BudgetCharge, ...] | None = None) -> str | None:
+    def extend(self, request_id: str, amount: int, charges: tuple[BudgetCharge, ...] | None = None) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
-        `draws`: the same accounts, by the limits that they have now."""
+        `charges`: the same accounts, by the limits that they have now."""
         reservation = self._open.get(request_id)
         if reservation is None:
             if not self._renew(request_id, self._last + self._shift):
                 return UNKNOWN
             reservation = self._open[request_id]
-        for draw in draws if draws is not None else reservation.claim.draws:
-            account = self._accounts.get(draw.account)
+        for charge in charges if charges is not None else reservation.request.charges:
+            account = self._accounts.get(charge.account)
             if account is None:
                 return UNKNOWN
-            if account.used + amount > draw.limit:
-                return draw.code
+            if account.used + amount > charge.limit:
+                return charge.code
         self._change(reservation.accounts, amount)
         reservation.amount += amount
         return None
@@ -203,26 +210,26 @@ class LocalLimits:
             self._keys.move_to_end(key_id)
         return key
 
-    def _money_refusal(self, claim: LimitRequest, use: MinuteUse, at: float) -> Decision | None:
-        refusal = because = None
+    def _money_refusal(self, request: LimitRequest, use: MinuteUse, at: float) -> Decision | None:
+        refusal = limited_by = None
         missing: tuple[str, ...] = ()
-        for draw in claim.draws:
-            account = self._accounts.get(draw.account)
+        for charge in request.charges:
+            account = self._accounts.get(charge.account)
             if account is None:
-                missing += (draw.account,)
+                missing += (charge.account,)
                 continue
-            self._accounts.move_to_end(draw.account)
-            if refusal is None and account.used + claim.amount > draw.limit:
-                refusal, because = draw.code, draw.account
+            self._accounts.move_to_end(charge.account)
+            if refusal is None and account.used + request.amount > charge.limit:
+                refusal, limited_by = charge.code, charge.account
         if missing:
-            refusal = because = None
+            refusal = limited_by = None
         elif refusal is None:
             return None
         return Decision(
             refusal=refusal,
-            because=because,
-            requests=_window(use, REQUESTS, claim.rpm, at),
-            tokens=_window(use, TOKENS, claim.tpm, at),
+            limited_by=limited_by,
+            requests=_window(use, REQUESTS, request.rpm, at),
+            tokens=_window(use, TOKENS, request.tpm, at),
             missing=missing,
         )
 
@@ -262,7 +269,7 @@ class LocalLimits:
             reservation = self._lapsed.pop(request_id, None)
             if reservation is None:
                 return False
-            reservation.key = self._key(reservation.claim.key_id)  # it may have been forgotten
+            reservation.key = self._key(reservation.request.key_id)  # it may have been forgotten
             self._hold(request_id, reservation)
         reservation.until = at + self._lease_s
         return True
@@ -290,15 +297,15 @@ def _refusal(key: _Key, limits: KeyLimits, tokens: int, at: float) -> Decision |
     if excess_requests > 0 or excess_tokens > 0:
         requests_s = use.until_gone_s(REQUESTS, excess_requests, at) if excess_requests > 0 else 0.0
         tokens_s = use.until_gone_s(TOKENS, excess_tokens, at) if excess_tokens > 0 else 0.0
-        refusal, because = RATE, "tokens" if tokens_s > requests_s else "requests"
+        refusal, limited_by = RATE, "tokens" if tokens_s > requests_s else "requests"
         retry_after_s = max(requests_s, tokens_s)
     elif max_streams is not None and key.streams >= max_streams:
-        refusal, because, retry_after_s = STREAMS, "streams", STREAM_RETRY_S
+        refusal, limited_by, retry_after_s = STREAMS, "streams", STREAM_RETRY_S
     else:
         return None
     return Decision(
         refusal=refusal,
-        because=because,
+        limited_by=limited_by,
         retry_after_s=retry_after_s,
         requests=_window(use, REQUESTS, rpm, at),
         tokens=_window(use, TOKENS, tpm, at),

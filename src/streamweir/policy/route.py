@@ -14,9 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from streamweir.core.errors import StreamweirError, UpstreamError
-from streamweir.policy.health import Health, Probe, State, TargetId
-
-__all__ = ["LONGEST_NAME", "Probe", "Route", "Router", "Strategy", "TargetId", "WeightedTarget"]
+from streamweir.policy.health import Health, State, TargetId
 
 LONGEST_NAME = 256
 """Of a model, as asked for. No provider has a longer one."""

@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.policy.route import TargetId
+from streamweir.policy.health import TargetId
 
 _MEMBER = re.compile(r"\b(?:stream_options|include_usage)\b")
 # How it is said: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"

@@ -26,8 +26,8 @@ class AccountLimits(Struct, frozen=True):
     """Of the key, by their names."""
     workspace: Workspace
     hour: int
-    draws: tuple[BudgetCharge, ...]
-    tallies: tuple[str, ...]
+    charges: tuple[BudgetCharge, ...]
+    other_accounts: tuple[str, ...]
     """All other accounts that the key could have, whatever the period of its budget."""
     is_limited: bool
     latest_hour: int
@@ -65,15 +65,15 @@ class AccountLimitsCache:
             if self._new_from is not None:
                 self._new_from = max(self._new_from, self._latest_hour + 1)
         self._latest_hour = max(self._latest_hour, hour)
-        draws = draws_of(key, workspace, at_ms)
-        if key.budget_nano is not None and self._is_new(draws[0].account, before):
-            self._begin(draws[0].account)
-        drawn = [draw.account for draw in draws]
+        charges = charges_of(key, workspace, at_ms)
+        if key.budget_nano is not None and self._is_new(charges[0].account, before):
+            self._begin(charges[0].account)
+        charged_accounts = [charge.account for charge in charges]
         accounts = (workspace_account(workspace.id), *key_accounts(key.id, at_ms / 1000))
-        tallies = tuple(account for account in accounts if account not in drawn)
+        other_accounts = tuple(account for account in accounts if account not in charged_accounts)
         latest_hour = hour if before is None else max(hour, before.latest_hour)
         account_limits = self._account_limits[key.id] = AccountLimits(
-            key, limits_of(key), workspace, hour, draws, tallies, bool(draws) or key.has_limits, latest_hour
+            key, limits_of(key), workspace, hour, charges, other_accounts, bool(charges) or key.has_limits, latest_hour
         )
         return account_limits
 
@@ -86,13 +86,13 @@ class AccountLimitsCache:
         return first >= self._new_from and (before is None or before.latest_hour < first)
 
 
-def draws_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[BudgetCharge, ...]:
+def charges_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[BudgetCharge, ...]:
     """The key's own budget first."""
-    draws: tuple[BudgetCharge, ...] = ()
+    charges: tuple[BudgetCharge, ...] = ()
     if key.budget_nano is not None:
         account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
-        draws += (BudgetCharge(account=account, limit=key.budget_nano, code="budget_exceeded"),)
+        charges += (BudgetCharge(account=account, limit=key.budget_nano, code="budget_exceeded"),)
     if workspace.prepaid:
         account = workspace_account(workspace.id)
-        draws += (BudgetCharge(account=account, limit=workspace.granted, code="insufficient_quota"),)
-    return draws
+        charges += (BudgetCharge(account=account, limit=workspace.granted, code="insufficient_quota"),)
+    return charges

@@ -23,7 +23,7 @@ from streamweir.policy.key_limits import BY_COUNT
 from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
-from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, draws_of
+from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, charges_of
 from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
@@ -116,7 +116,7 @@ class Accounting:
     async def open(self, request: ReservationRequest) -> tuple[Reservation, Headers]:
         """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Reservation.written`."""
         account_limits = self._terms_of(request)
-        if account_limits.draws:
+        if account_limits.charges:
             reservation, result = await self._reserve_within(request, account_limits)
         else:
             answer = request.output_tokens if request.output_tokens is not None else self._hold_tokens
@@ -179,11 +179,13 @@ class Accounting:
     def _renewed(self, reservation: Reservation) -> LimitRequest:
         """By the limits of this moment: there may have been credit since, or a larger budget."""
         key = self.directory.newest(reservation.request.key)
-        draws = {
-            draw.account: draw for draw in draws_of(key, self.directory.workspace_of(key), reservation.request.at_ms)
+        charges = {
+            charge.account: charge
+            for charge in charges_of(key, self.directory.workspace_of(key), reservation.request.at_ms)
         }
         return structs.replace(
-            reservation.claim, draws=tuple([draws.get(draw.account, draw) for draw in reservation.claim.draws])
+            reservation.limit_request,
+            charges=tuple([charges.get(charge.account, charge) for charge in reservation.limit_request.charges]),
         )
 
     def settle(self, reservation: Reservation, record: RequestRecord) -> None:
@@ -263,7 +265,7 @@ class Accounting:
         return self.writer is None or await self.writer.close(timeout_s)
 
     async def _reserve(self, reservation: Reservation) -> LimitDecision:
-        decision = self._limiter.reserve_at_once(reservation.claim, reservation.hold)
+        decision = self._limiter.reserve_at_once(reservation.limit_request, reservation.hold)
         return LimitDecision(decision=decision) if decision is not None else await self._rule(reservation)
 
     async def _reserve_within(
@@ -292,7 +294,7 @@ class Accounting:
 
     async def _left(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
         try:
-            return await self._limiter.left(account_limits.draws, exactly=exactly)
+            return await self._limiter.left(account_limits.charges, exactly=exactly)
         except GatewayFault as error:
             raise Refusal(error) from None
 
@@ -317,10 +319,10 @@ class Accounting:
         self, request: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
     ) -> Reservation:
         """`need` is None where nothing limits the money."""
-        key, workspace, draws = request.key, account_limits.workspace, account_limits.draws
+        key, workspace, charges = request.key, account_limits.workspace, account_limits.charges
         output_tokens = size.answer + (need.besides if need is not None else 0)
         amount = request.quote.hold(size.prompt, output_tokens, request.service_tier)
-        if amount is None and draws:
+        if amount is None and charges:
             raise Refusal(CallerError("model_unpriced", _UNPRICED.format(request.model), param="model"))
         hold = Hold(
             request_id=request.request_id,
@@ -333,23 +335,25 @@ class Accounting:
             model=short(request.model),
             stream=request.stream,
             amount=amount or 0,
-            account=draws[0].account if key.budget_nano is not None else None,
+            account=charges[0].account if key.budget_nano is not None else None,
             prices=request.quote_text,
             prompt_tokens=request.prompt_tokens,
             idempotency=request.idempotency,
             body_digest=request.body_digest,
         )
         usual = request.output_tokens if request.output_tokens is not None else self._hold_tokens
-        claim = LimitRequest(
+        limit_request = LimitRequest(
             request_id=request.request_id,
             key_id=key.id,
             tokens=request.prompt_tokens + min(usual, output_tokens),
             amount=hold.amount,
-            draws=draws,
-            tallies=account_limits.tallies,
+            charges=charges,
+            other_accounts=account_limits.other_accounts,
             **account_limits.limits,
         )
-        reservation = Reservation(request, hold, claim, hold.amount, None, size.prompt, decision_s=self._decision_s)
+        reservation = Reservation(
+            request, hold, limit_request, hold.amount, None, size.prompt, decision_s=self._decision_s
+        )
         if need is not None and request.quote.affords(0, 0, request.service_tier) is not None:
             reservation.allowance, reservation.choices = output_tokens, need.choices
             reservation.limit, reservation.flags = limit_of(need, size)
@@ -357,7 +361,9 @@ class Accounting:
 
     async def _rule(self, reservation: Reservation) -> LimitDecision:
         """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
-        task = asyncio.get_running_loop().create_task(self._limiter.reserve(reservation.claim, reservation.hold))
+        task = asyncio.get_running_loop().create_task(
+            self._limiter.reserve(reservation.limit_request, reservation.hold)
+        )
         try:
             return await asyncio.shield(task)
         except GatewayFault as error:
@@ -417,7 +423,7 @@ def abandoned(hold: Hold) -> Settle:
 
 
 def _error_of(code: str, decision: Decision, key: Key) -> CallerError:
-    kind = BY_COUNT.get(decision.because) if decision.because is not None else None
+    kind = BY_COUNT.get(decision.limited_by) if decision.limited_by is not None else None
     message = kind.refusal.format(getattr(key, kind.name)) if kind is not None else _MESSAGES[code]
     return CallerError(code, message, retry_after_s=decision.retry_after_s or None)
 

@@ -37,7 +37,7 @@ class Limiter(Protocol):
     is_degraded: bool
     """The others cannot be asked at the moment."""
 
-    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
         """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
         nothing is reserved."""
         ...
@@ -46,17 +46,17 @@ class Limiter(Protocol):
         """Of a period that has only begun: this process knows that nothing is spent in it yet."""
         ...
 
-    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
+    async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
         """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
         ...
 
-    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
+    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
         overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
         nothing could be reserved either."""
         ...
 
-    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
+    async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         """Whether more may be held; where it may, it is, and booked where the database decided."""
         ...
 
@@ -98,21 +98,21 @@ class MemoryLimiter:
         self._decision_s = decision_s
         self._limits = LocalLimits()
 
-    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
+    def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
         if hold.idempotency is not None:
             return None
-        decision = self._limits.reserve(claim, time.monotonic())
+        decision = self._limits.reserve(request, time.monotonic())
         return None if decision.missing else decision
 
     def begin(self, account: str) -> None:
         self._limits.seed(account, 0)
 
-    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
+    async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
         until = time.monotonic() + self._decision_s
-        for draw in claim.draws:
-            if not self._limits.knows(draw.account):
-                await self._seed(draw.account, until)
-        decision = self._limits.reserve(claim, time.monotonic())
+        for charge in request.charges:
+            if not self._limits.knows(charge.account):
+                await self._seed(charge.account, until)
+        decision = self._limits.reserve(request, time.monotonic())
         if decision.missing:  # forgotten again while another was being seeded
             raise unavailable()
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
@@ -120,29 +120,29 @@ class MemoryLimiter:
         try:
             code = await self._writer.decide(hold, (), self._left_s(until))
         except BaseException as reason:
-            self.release(claim.request_id)
+            self.release(request.request_id)
             if isinstance(reason, StoreUnavailable):
                 raise unavailable() from None
             raise
         if code is not None:
-            self.release(claim.request_id)
+            self.release(request.request_id)
         return LimitDecision(decision=decision, is_booked=True, code=code)
 
-    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
+    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
         until = 0.0
         least: int | None = None
-        for draw in draws:
-            used = self._limits.used(draw.account)
+        for charge in charges:
+            used = self._limits.used(charge.account)
             if used is None:
                 until = until or time.monotonic() + self._decision_s
-                await self._seed(draw.account, until)
-                used = self._limits.used(draw.account)
-            if used is not None and (least is None or draw.limit - used < least):
-                least = draw.limit - used
+                await self._seed(charge.account, until)
+                used = self._limits.used(charge.account)
+            if used is not None and (least is None or charge.limit - used < least):
+                least = charge.limit - used
         return least
 
-    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
-        return self._limits.extend(claim.request_id, entry.amount, claim.draws) is None
+    async def extend(self, entry: Extend, request: LimitRequest) -> bool:
+        return self._limits.extend(request.request_id, entry.amount, request.charges) is None
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None:
         self._limits.settle(request_id, tokens, cost, time.monotonic())

@@ -33,7 +33,7 @@ from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.errors import Conflict
 from streamweir.store.journal.entries import Settle
-from streamweir.store.keys import changes as store_directory
+from streamweir.store.keys.changes import Changes, changes_since
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests import retention
@@ -153,8 +153,8 @@ class Maintenance:
     async def _look(self) -> None:
         directory, instance = self._accounting.directory, self._node.instance
 
-        def read(conn: Connection) -> tuple[store_directory.Changes, list[str]]:
-            return store_directory.changes_since(conn, directory.version), cancelled(conn, instance)
+        def read(conn: Connection) -> tuple[Changes, list[str]]:
+            return changes_since(conn, directory.version), cancelled(conn, instance)
 
         changes, unwanted = await self._store.read(read)
         for key in directory.take(changes):

@@ -67,7 +67,7 @@ class AttemptProgress(NamedTuple):
 class Reservation(Struct, eq=False):
     request: ReservationRequest
     hold: Hold
-    claim: LimitRequest
+    limit_request: LimitRequest
     held: int
     allowance: int | None
     """How many tokens of answer the hold pays for. None: nothing limits them."""

@@ -65,7 +65,7 @@ class SharedLimiter:
         self._local = LocalLimits()
         self._is_shared: set[str] = set()  # request ids that Valkey counts
         self._is_local: set[str] = set()  # and those that were counted here, while it was away
-        self._drawn: set[str] = set()  # accounts whose sums in Valkey are still to be put right
+        self._charged_accounts: set[str] = set()  # accounts whose sums in Valkey are still to be put right
         self._unheard: set[str] = set()  # those of them that were drawn on while Valkey was away
         self._pinned: dict[str, _Pin] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,52 +73,52 @@ class SharedLimiter:
         self._is_beating = False
         self.is_degraded = False
 
-    def reserve_at_once(self, claim: LimitRequest, hold: Hold) -> Decision | None:
-        return Decision() if not claim.is_limited and hold.idempotency is None else None
+    def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
+        return Decision() if not request.is_limited and hold.idempotency is None else None
 
     def begin(self, account: str) -> None:  # noqa: ARG002 (others may have spent in it)
         return
 
-    async def reserve(self, claim: LimitRequest, hold: Hold) -> LimitDecision:
+    async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
         until = time.monotonic() + self._decision_s
-        decision = await self._count(claim, until)
-        if decision.refusal is not None or not (claim.draws or hold.idempotency is not None):
+        decision = await self._count(request, until)
+        if decision.refusal is not None or not (request.charges or hold.idempotency is not None):
             return LimitDecision(decision=decision)
-        if claim.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
-            self._unheard.update(draw.account for draw in claim.draws)
+        if request.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
+            self._unheard.update(charge.account for charge in request.charges)
         try:
-            code = await self._writer.decide(hold, claim.draws, left_s(until, self._decision_s))
+            code = await self._writer.decide(hold, request.charges, left_s(until, self._decision_s))
         except StoreUnavailable:
-            return await self._without_database(claim, hold, decision)
+            return await self._without_database(request, hold, decision)
         except BaseException:
-            self.release(claim.request_id)
+            self.release(request.request_id)
             raise
         if code is not None:
-            await self._give_back(claim.request_id)
+            await self._give_back(request.request_id)
         return LimitDecision(decision=decision, is_booked=True, code=code)
 
-    async def left(self, draws: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
+    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """By Valkey where it knows; `exactly`, and else, by the database as well."""
         used: dict[str, int] = {}
         if self._shared is not None:
             with suppress(SharedUnavailable):
-                found = {draw.account: await self._shared.used(draw.account) for draw in draws}
+                found = {charge.account: await self._shared.used(charge.account) for charge in charges}
                 used = {account: amount for account, amount in found.items() if amount is not None}
-        asked = [draw.account for draw in draws if exactly or draw.account not in used]
+        asked = [charge.account for charge in charges if exactly or charge.account not in used]
         if asked:
             with suppress(StoreUnavailable):
                 booked = await self._store.read(lambda conn: used_of(conn, asked), timeout_s=self._decision_s)
                 used |= {account: max(amount, used.get(account, amount)) for account, amount in booked.items()}
-        return min([draw.limit - used[draw.account] for draw in draws if draw.account in used], default=None)
+        return min([charge.limit - used[charge.account] for charge in charges if charge.account in used], default=None)
 
-    async def extend(self, entry: Extend, claim: LimitRequest) -> bool:
+    async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         try:
-            if await self._writer.extend(entry, claim.draws) is not None:
+            if await self._writer.extend(entry, request.charges) is not None:
                 return False
         except StoreUnavailable:
-            if claim.request_id not in self._is_shared:
+            if request.request_id not in self._is_shared:
                 return False
-            return await self._extend_shared(entry) and await self._pin(claim, self._writer.mark + 1)
+            return await self._extend_shared(entry) and await self._pin(request, self._writer.mark + 1)
         await self._extend_shared(entry)
         return True
 
@@ -182,15 +182,15 @@ class SharedLimiter:
         shared = self._shared
         if shared is None:
             return
-        if len(self._drawn) < _MOST_ACCOUNTS:
-            self._drawn.update(shared.drawn(), self._unheard)
-        if not self._drawn:
+        if len(self._charged_accounts) < _MOST_ACCOUNTS:
+            self._charged_accounts.update(shared.charged_accounts(), self._unheard)
+        if not self._charged_accounts:
             return
-        used = await self._store.read(lambda conn: used_of(conn, sorted(self._drawn)))
+        used = await self._store.read(lambda conn: used_of(conn, sorted(self._charged_accounts)))
         with suppress(SharedUnavailable):
             for account, amount in used.items():
                 if await shared.adjust(account, amount, at_least=account in self._unheard):
-                    self._drawn.discard(account)
+                    self._charged_accounts.discard(account)
                 self._unheard.discard(account)
 
     async def close(self) -> None:
@@ -198,44 +198,44 @@ class SharedLimiter:
         if self._shared is not None:
             await self._shared.close()
 
-    async def _without_database(self, claim: LimitRequest, hold: Hold, decision: Decision) -> LimitDecision:
+    async def _without_database(self, request: LimitRequest, hold: Hold, decision: Decision) -> LimitDecision:
         """Valkey has decided, and the journal remembers: from the moment on in which the writer gives it up."""
-        if claim.request_id not in self._is_shared or hold.idempotency is not None:
-            self.release(claim.request_id)
+        if request.request_id not in self._is_shared or hold.idempotency is not None:
+            self.release(request.request_id)
             raise unavailable()
         try:
             handle: WriteHandle = self._writer.put(hold)
         except JournalUnavailable:
-            self.release(claim.request_id)
+            self.release(request.request_id)
             raise unavailable() from None
-        if not await self._pin(claim, self._writer.mark):
+        if not await self._pin(request, self._writer.mark):
             self._writer.abandon(hold)
-            self.release(claim.request_id)
+            self.release(request.request_id)
             raise unavailable()
         return LimitDecision(decision=decision, is_booked=True, handle=handle)
 
-    async def _count(self, claim: LimitRequest, until: float) -> Decision:
-        if not claim.is_limited:
+    async def _count(self, request: LimitRequest, until: float) -> Decision:
+        if not request.is_limited:
             return Decision()
         if self._shared is not None:
             try:
-                decision = await self._shared.reserve(claim)
+                decision = await self._shared.reserve(request)
                 if decision.missing:
-                    decision = await self._seeded(claim, decision, until)
+                    decision = await self._seeded(request, decision, until)
                 self.is_degraded = False
             except SharedUnavailable:
                 self.is_degraded = True
             else:
                 if decision.refusal is None:
-                    self._is_shared.add(claim.request_id)
+                    self._is_shared.add(request.request_id)
                 return decision
         # Rates are shared out among the processes; money is left to the database.
-        decision = self._local.reserve(claim.divided_by(self._peers()), time.monotonic())
+        decision = self._local.reserve(request.divided_by(self._peers()), time.monotonic())
         if decision.refusal is None:
-            self._is_local.add(claim.request_id)
+            self._is_local.add(request.request_id)
         return decision
 
-    async def _seeded(self, claim: LimitRequest, decision: Decision, until: float) -> Decision:
+    async def _seeded(self, request: LimitRequest, decision: Decision, until: float) -> Decision:
         """Accounts that Valkey has never seen, or lost."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         try:
@@ -246,7 +246,7 @@ class SharedLimiter:
             raise unavailable() from None
         for account, amount in used.items():
             await self._shared.seed(account, amount)
-        decision = await self._shared.reserve(claim)
+        decision = await self._shared.reserve(request)
         if decision.missing:
             raise SharedUnavailable("lost again in this moment")
         return decision
@@ -259,17 +259,17 @@ class SharedLimiter:
         except SharedUnavailable:
             return False
 
-    async def _pin(self, claim: LimitRequest, mark: int) -> bool:
+    async def _pin(self, request: LimitRequest, mark: int) -> bool:
         """Whether what was drawn, and stands in the journal before `mark`, is safe from being put right by others."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         now = time.monotonic()
         stale = []
-        for draw in claim.draws:
-            pin = self._pinned.get(draw.account)
+        for charge in request.charges:
+            pin = self._pinned.get(charge.account)
             if pin is not None:
                 pin.mark = mark
             if pin is None or now - pin.since > self._shared.lease_s / 2:
-                stale.append(draw.account)
+                stale.append(charge.account)
         if not stale:
             return True
         if len(self._pinned) >= _MOST_ACCOUNTS:

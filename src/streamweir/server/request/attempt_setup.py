@@ -31,8 +31,9 @@ from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import Scope
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
+from streamweir.policy.health import TargetId
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import Route, TargetId, WeightedTarget
+from streamweir.policy.route import Route, WeightedTarget
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes

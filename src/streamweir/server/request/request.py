@@ -21,7 +21,8 @@ from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import Pending
 from streamweir.policy.access import Key
-from streamweir.policy.route import Route, TargetId
+from streamweir.policy.health import TargetId
+from streamweir.policy.route import Route
 from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable

@@ -28,12 +28,13 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
+from streamweir.policy.health import TargetId
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Quote, Rates, encode_quote, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
-from streamweir.policy.route import Route, Router, TargetId, WeightedTarget
+from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import Refusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of

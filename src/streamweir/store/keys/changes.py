@@ -16,10 +16,7 @@ from streamweir.policy.budget import workspace_account
 from streamweir.policy.key_limits import NAMES, limits_of
 from streamweir.store.db.counter import CHANGES, current
 from streamweir.store.db.tables import accounts, keys, workspaces
-from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.keys import STORE, read_key
-
-__all__ = ["Changes", "KeyState", "WorkspaceState", "changes_since", "put_file_keys"]
 
 
 class KeyState(Struct, frozen=True, kw_only=True):

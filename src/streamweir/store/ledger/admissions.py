@@ -38,11 +38,11 @@ LOOK_S = 1.0
 
 
 class PendingDecision:
-    __slots__ = ("answer", "draws", "entry", "is_begun")
+    __slots__ = ("answer", "charges", "entry", "is_begun")
 
-    def __init__(self, entry: Hold | Extend, draws: Sequence[BudgetCharge]) -> None:
+    def __init__(self, entry: Hold | Extend, charges: Sequence[BudgetCharge]) -> None:
         self.entry = entry
-        self.draws = draws
+        self.charges = charges
         self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.is_begun = False
 
@@ -69,9 +69,9 @@ class AdmissionQueue:
     def has_doubts(self) -> bool:
         return bool(self._doubts)
 
-    async def ask(self, entry: Hold | Extend, draws: Sequence[BudgetCharge], limit_s: float) -> str | None:
+    async def ask(self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float) -> str | None:
         """The error's code, or None: accepted. StoreUnavailable: it is as if nobody had asked."""
-        question = PendingDecision(entry, draws)
+        question = PendingDecision(entry, charges)
         self._waiting.append(question)
         self._wake()
         try:
@@ -169,14 +169,14 @@ class AdmissionQueue:
 
 def decide_batch(conn: Connection, questions: Sequence[PendingDecision]) -> list[str | None]:
     """What the database says of each, in their order. Holds are decided together, extensions one by one."""
-    holds = [(question.entry, question.draws) for question in questions if isinstance(question.entry, Hold)]
-    said = iter(arbitrate(conn, holds) if holds else [])
+    holds = [(question.entry, question.charges) for question in questions if isinstance(question.entry, Hold)]
+    said = iter(decide_holds(conn, holds) if holds else [])
     verdicts: list[str | None] = []
     for question in questions:
         if isinstance(question.entry, Hold):
             verdicts.append(next(said))
         else:
-            verdicts.append(extend_if_fits(conn, question.entry, question.draws))
+            verdicts.append(extend_if_fits(conn, question.entry, question.charges))
     return verdicts
 
 
@@ -184,9 +184,11 @@ _Promise = tuple[str, bytes, bool, int]
 """Of an Idempotency-Key: the request, its body's digest, whether it is over, until when it is remembered."""
 
 
-def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharge]]]) -> list[str | None]:
+def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharge]]]) -> list[str | None]:
     """Of each the error's code; None: it is held."""
-    owners = {draw.account: hold.workspace_id for hold, draws in holds for draw in draws if _is_of_key(draw.account)}
+    owners = {
+        charge.account: hold.workspace_id for hold, charges in holds for charge in charges if _is_of_key(charge.account)
+    }
     owners |= {hold.account: hold.workspace_id for hold, _ in holds if hold.account is not None}
     sums = account.lock(conn, {hold.workspace_id for hold, _ in holds}, owners)
     decided = set(find_posted(conn, [hold.request_id for hold, _ in holds]))
@@ -194,11 +196,11 @@ def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharg
     more: dict[str, int] = dict.fromkeys(sums, 0)
     accepted: list[Hold] = []
     codes: list[str | None] = []
-    for hold, draws in holds:
+    for hold, charges in holds:
         if hold.request_id in decided:
             codes.append(None)
             continue
-        code = _objection(hold, promises) or _refusal(hold.amount, draws, sums, more)
+        code = _objection(hold, promises) or _refusal(hold.amount, charges, sums, more)
         codes.append(code)
         if code is not None:
             continue
@@ -214,32 +216,32 @@ def arbitrate(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharg
     return codes
 
 
-def extend_if_fits(conn: Connection, entry: Extend, draws: Sequence[BudgetCharge]) -> str | None:
+def extend_if_fits(conn: Connection, entry: Extend, charges: Sequence[BudgetCharge]) -> str | None:
     """The error's code; None: it is held. For a request that is not open nothing more can be held."""
     found = find_open(conn, [entry.request_id]).get(entry.request_id)
     if found is None:
         return UNKNOWN
-    owners = {draw.account: found.workspace_id for draw in draws if _is_of_key(draw.account)}
+    owners = {charge.account: found.workspace_id for charge in charges if _is_of_key(charge.account)}
     sums = account.lock(conn, [found.workspace_id], owners)
     posted = find_posted(conn, [entry.request_id])[entry.request_id]
     if f"extend.{entry.number}" in posted.kinds:
         return None
     if posted.ending is not None:
         return UNKNOWN
-    code = _refusal(entry.amount, draws, sums, {})
+    code = _refusal(entry.amount, charges, sums, {})
     if code is None:
         apply(conn, [entry])
     return code
 
 
 def _refusal(
-    amount: int, draws: Iterable[BudgetCharge], sums: Mapping[str, Sums], more: Mapping[str, int]
+    amount: int, charges: Iterable[BudgetCharge], sums: Mapping[str, Sums], more: Mapping[str, int]
 ) -> str | None:
-    for draw in draws:
-        account = sums[draw.account]
-        limit = draw.limit if _is_of_key(draw.account) else account.granted
-        if account.used + more.get(draw.account, 0) + amount > limit:
-            return draw.code
+    for charge in charges:
+        account = sums[charge.account]
+        limit = charge.limit if _is_of_key(charge.account) else account.granted
+        if account.used + more.get(charge.account, 0) + amount > limit:
+            return charge.code
     return None
 
 

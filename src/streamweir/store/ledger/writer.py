@@ -125,15 +125,15 @@ class Writer:
         """A request that was let in and will not take place after all."""
         self._abandon(hold)
 
-    async def decide(self, hold: Hold, draws: Sequence[BudgetCharge], limit_s: float | None = None) -> str | None:
+    async def decide(self, hold: Hold, charges: Sequence[BudgetCharge], limit_s: float | None = None) -> str | None:
         """Holds where it fits every draw: None, or the error's code. StoreUnavailable: nothing is held, and never
         will be, unless the hold is put into the journal in the same turn, which is how a request goes on without
         the database. `limit_s`: the most it may take, where that is less than usual."""
-        return await self._ask(hold, draws, limit_s)
+        return await self._ask(hold, charges, limit_s)
 
-    async def extend(self, entry: Extend, draws: Sequence[BudgetCharge]) -> str | None:
+    async def extend(self, entry: Extend, charges: Sequence[BudgetCharge]) -> str | None:
         """As `decide`, for more of a hold."""
-        return await self._ask(entry, draws)
+        return await self._ask(entry, charges)
 
     async def flush(self, timeout_s: float) -> bool:
         """Until the database has all that was put so far. False: not in time."""
@@ -180,11 +180,11 @@ class Writer:
             )  # it has failed for good: the database is all there is
 
     async def _ask(
-        self, entry: Hold | Extend, draws: Sequence[BudgetCharge], limit_s: float | None = None
+        self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float | None = None
     ) -> str | None:
         if self._is_closed or self.is_away:
             raise StoreUnavailable("accounting is closed" if self._is_closed else "the database is away")
-        return await self._admission_queue.ask(entry, draws, self._decision_s if limit_s is None else limit_s)
+        return await self._admission_queue.ask(entry, charges, self._decision_s if limit_s is None else limit_s)
 
     def _abandon(self, hold: Hold) -> None:
         if not self._is_closed:  # else it is settled as an orphan's, with all that this process leaves open

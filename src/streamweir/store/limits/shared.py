@@ -15,7 +15,7 @@ request id and counted once, and settling what is unknown changes nothing. Nothi
                                 before changes nothing, so they are too high until they are corrected
 
 So a counter may be wrong for a while: it decides alone only where the database cannot be asked, and
-`adjust`, called from time to time for the accounts in `drawn`, puts it right by the ledger. All
+`adjust`, called from time to time for the accounts in `charged_accounts`, puts it right by the ledger. All
 keys lie in one slot: cluster mode is not supported.
 """
 
@@ -40,7 +40,7 @@ PAUSE_S = 60.0
 INSTANCE_S = 8.0
 """A process that made no call for so long is taken for dead."""
 _MICRO = 1_000_000
-_MOST_DRAWN = 10_000
+_MAX_CHARGED = 10_000
 _MOST_RENEWED = 100
 """By one step of the script, so that nobody else waits long for it."""
 _SCHEMES = {
@@ -74,30 +74,30 @@ class SharedLimits:
         self._lease = str(round(lease_s * _MICRO))
         self._instance = (instance, str(round(instance_s * _MICRO)))
         self._clock = clock
-        self._drawn: dict[str, None] = {}
+        self._charged_accounts: dict[str, None] = {}
 
     @property
     def is_away(self) -> bool:
         """It failed too often, and is left alone for a while."""
         return self._valkey.is_away
 
-    async def reserve(self, claim: LimitRequest) -> Decision:
+    async def reserve(self, request: LimitRequest) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
         words = self._words(
             "reserve",
-            claim.request_id,
-            claim.key_id,
-            str(claim.needed_tokens),
-            str(claim.amount),
-            *_limits(claim),
+            request.request_id,
+            request.key_id,
+            str(request.needed_tokens),
+            str(request.amount),
+            *_limits(request),
         )
-        for draw in claim.draws:
-            words += (draw.account, str(draw.limit), draw.code)
-            if len(self._drawn) < _MOST_DRAWN:
-                self._drawn[draw.account] = None
-        self._valkey.forgive(claim.request_id)
-        release = self._settlement(claim.request_id, 0, 0, took_place=False)
-        return _decision(await self._valkey.call(words, undo=(claim.request_id, release)), claim)
+        for charge in request.charges:
+            words += (charge.account, str(charge.limit), charge.code)
+            if len(self._charged_accounts) < _MAX_CHARGED:
+                self._charged_accounts[charge.account] = None
+        self._valkey.forgive(request.request_id)
+        release = self._settlement(request.request_id, 0, 0, took_place=False)
+        return _decision(await self._valkey.call(words, undo=(request.request_id, release)), request)
 
     async def peek(self, key_id: str, limits: KeyLimits) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
@@ -158,10 +158,10 @@ class SharedLimits:
         for first in range(0, len(accounts), _MOST_RENEWED):
             await self._valkey.call(self._words("pin", *accounts[first : first + _MOST_RENEWED]))
 
-    def drawn(self) -> list[str]:
+    def charged_accounts(self) -> list[str]:
         """The accounts that this process asked for since this was called last: those to be corrected."""
-        drawn, self._drawn = self._drawn, {}
-        return list(drawn)
+        charged_accounts, self._charged_accounts = self._charged_accounts, {}
+        return list(charged_accounts)
 
     async def knows(self, account: str) -> bool:
         return await self.used(account) is not None
@@ -230,21 +230,21 @@ def _limits(limits: KeyLimits) -> list[str]:
     return ["-1" if limit is None else str(max(0, limit)) for limit in limits_of(limits).values()]
 
 
-def _decision(answer: str, claim: LimitRequest) -> Decision:
-    kind, wait, requests, requests_reset, tokens, tokens_reset, *draws = map(int, answer.split())
-    refusal = because = None
+def _decision(answer: str, request: LimitRequest) -> Decision:
+    kind, wait, requests, requests_reset, tokens, tokens_reset, *charges = map(int, answer.split())
+    refusal = limited_by = None
     if kind == _MONEY:
-        draw = claim.draws[draws[0]]
-        refusal, because = draw.code, draw.account
+        charge = request.charges[charges[0]]
+        refusal, limited_by = charge.code, charge.account
     elif kind > 0:
-        refusal, because = KINDS[kind - 1].code, KINDS[kind - 1].counts
+        refusal, limited_by = KINDS[kind - 1].code, KINDS[kind - 1].counts
     return Decision(
         refusal=refusal,
-        because=because,
+        limited_by=limited_by,
         retry_after_s=wait / _MICRO,
-        requests=_window(claim.rpm, requests, requests_reset),
-        tokens=_window(claim.tpm, tokens, tokens_reset),
-        missing=tuple(claim.draws[number].account for number in draws) if kind == _MISSING else (),
+        requests=_window(request.rpm, requests, requests_reset),
+        tokens=_window(request.tpm, tokens, tokens_reset),
+        missing=tuple(request.charges[number].account for number in charges) if kind == _MISSING else (),
     )
 
 

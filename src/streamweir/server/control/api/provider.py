@@ -9,8 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.policy.health import Health, State
-from streamweir.policy.route import TargetId
+from streamweir.policy.health import Health, State, TargetId
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.routing import Access
 
