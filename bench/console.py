@@ -2,8 +2,8 @@
 
     python -m bench.console [--rows N] [--times N] [--only TEXT] [--strict]
 
-Makes a month of books (`consoledata.py`), starts the real gateway on them, signs in as the console
-does, and asks each question (`consolequestion.py`) over a socket, one after the other. An answer that
+Makes a month of books (`console_data.py`), starts the real gateway on them, signs in as the console
+does, and asks each question (`console_queries.py`) over a socket, one after the other. An answer that
 is not right ends it. The claim: the median of every question stays below 200 ms on two cores. The
 report goes to `build/bench`; docs/console.md says by what the answers are that fast.
 """
@@ -25,8 +25,8 @@ from statistics import median, quantiles
 from time import perf_counter, process_time, time
 from typing import Any
 
-from bench.consoledata import Filled, make_books
-from bench.consolequestion import Question, questions
+from bench.console_data import Filled, make_books
+from bench.console_queries import Question, questions
 from bench.process import BenchError, Process, busy_s, free_port
 
 FOLDER = Path(__file__).parent.parent / "build" / "bench"

@@ -2,7 +2,7 @@
 
     python -m scripts.screenshots [--out FOLDER] [--rows N]
 
-A gateway with a month of traffic in its books (`bench.consoledata`) stands before an upstream that does as it is
+A gateway with a month of traffic in its books (`bench.console_data`) stands before an upstream that does as it is
 told; a few requests go through it while the pictures are taken, so that something streams. A second one has never
 seen a request. What is on the pictures is the same each time, but for the moments and the figures of those requests.
 """
@@ -19,9 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from bench.consoledata import make_books
+from bench.console_data import make_books
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
-from scripts.screenscene import QUESTION, Desk, furnish, opened
+from scripts.screenshot_setup import QUESTION, Desk, furnish, opened
 
 from support.chromium import find_chromium
 from support.web import NODE

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.console import LIMIT_MS, Client, Figure, Record, gateway_on, markdown, measure
-from bench.consoledata import DAYS, KEYS, MODELS, make_books
+from bench.console_data import DAYS, KEYS, MODELS, make_books
 
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store

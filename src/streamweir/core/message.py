@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from streamweir.core.complaint import convert, missing
 from streamweir.core.errors import CallerError
+from streamweir.core.validation import convert, missing
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 

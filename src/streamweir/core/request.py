@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from streamweir.core.complaint import convert, missing
 from streamweir.core.errors import CallerError
 from streamweir.core.events import MOST_CHOICES
 from streamweir.core.message import (
@@ -35,6 +34,7 @@ from streamweir.core.message import (
     ToolCall,
     read_message,
 )
+from streamweir.core.validation import convert, missing
 
 __all__ = [
     "KNOWN_MEMBERS",

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.core.message import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
-from streamweir.core.remote import names_remote_content
+from streamweir.core.remote_content import names_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 

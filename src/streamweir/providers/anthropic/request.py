@@ -8,7 +8,7 @@ A member with a value that asks for nothing (n of 1, a penalty of 0) is not wort
 from typing import Any
 
 from streamweir.core.request import ChatRequest
-from streamweir.core.unread import unread_paths
+from streamweir.core.unknown_members import unread_paths
 from streamweir.providers.anthropic.content import Drops
 from streamweir.providers.anthropic.message import read_messages
 from streamweir.providers.anthropic.model import Traits, traits_of

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
-from streamweir.core.unread import unread_paths
+from streamweir.core.unknown_members import unread_paths
 from streamweir.providers.base import Target, UpstreamRequest, asks_for_nothing, json_headers
 from streamweir.providers.gemini.content import Conversation
 from streamweir.providers.gemini.thinking import Model, thinking_config

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.message import RefusalPart, TextPart
-from streamweir.core.remote import REMOTE_MEMBERS, names_remote_content
+from streamweir.core.remote_content import REMOTE_MEMBERS, names_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange

@@ -38,7 +38,7 @@ from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import Refusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
-from streamweir.providers.outputs import longest_answer
+from streamweir.providers.output_limits import longest_answer
 from streamweir.providers.registry import (
     abort_stops_billing,
     native_wire,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.remote import names_remote_content
+from streamweir.core.remote_content import names_remote_content
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from bench.consoledata import DAY_MS, MODELS, RARE_MODEL, Filled
+from bench.console_data import DAY_MS, MODELS, RARE_MODEL, Filled
 
 Answer = Mapping[str, Any]
 Ask = Callable[[str], Answer]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
-from streamweir.core.unread import unread_paths
+from streamweir.core.unknown_members import unread_paths
 
 HELLO: dict[str, Any] = {"role": "user", "content": "hello"}
 CALL: dict[str, Any] = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from bench.consoledata import MODELS
+from bench.console_data import MODELS
 
 from support.answers import error_body
 from support.rawclient import RawClient

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.providers.outputs import longest_answer
+from streamweir.providers.output_limits import longest_answer
 
 
 @pytest.mark.parametrize(
