@@ -16,10 +16,10 @@ import httpx2
 from bench.console_data import MODELS
 
 from support.answers import error_body
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import End, Hang, Head, Line, Seen, Send, Step, whole
-from support.scripted import ScriptedUpstream
-from support.served import Program, served
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import Program, served
 
 PROVIDERS = (
     ("openai", "openai"),

@@ -16,8 +16,8 @@ from streamweir.providers.base import Provider
 from streamweir.providers.registry import provider_named
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import Splitter
-from support.eventlines import format_events
-from support.law import assert_lawful
+from support.event_lines import format_events
+from support.event_rules import assert_lawful
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])

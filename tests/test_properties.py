@@ -22,7 +22,7 @@ from streamweir.providers.registry import native_wire, provider_named
 from support.comparison import joined
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS as RULES
-from support.law import assert_lawful
+from support.event_rules import assert_lawful
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = [(path.parent.parent.name, path.read_bytes()) for path in sorted(ROOT.glob("*/*/response.*"))]

@@ -49,7 +49,7 @@ from support.script import (
     stream,
     whole,
 )
-from support.scripted import Canary, ScriptedUpstream, black_hole, closed_port
+from support.scripted_upstream import Canary, ScriptedUpstream, black_hole, closed_port
 
 POST = b'POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\nContent-Length: 9\r\n\r\n{"a": 42}'
 

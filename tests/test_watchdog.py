@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import support.watchdog
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.watchdog import CallbackStuck, Watchdog, WatchedLoop, watched_loop
 
 TESTS = Path(__file__).parent

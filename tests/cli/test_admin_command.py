@@ -19,7 +19,7 @@ from streamweir.policy.secret import is_well_formed
 from streamweir.store.db.tables import audit as log
 from streamweir.store.keys.sessions import create_session, find_session, is_admin_secret
 from support.command import Commands
-from support.directory import NOW
+from support.key_store import NOW
 from support.stores import migrated_url
 
 

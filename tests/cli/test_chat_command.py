@@ -17,7 +17,7 @@ from streamweir.cli.main import main
 from support.answers import openai_stream
 from support.gateway import KEY, Gate, gateway
 from support.script import in_turn, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.terminal import PROGRAM, on_terminal
 
 CONFIG = f"""

@@ -11,7 +11,7 @@ from streamweir.cli.table import for_terminal
 from streamweir.client import StreamStarted, TextDelta, Usage
 from streamweir.policy.prices import Rates
 from support.script import Fin, Flood, Head, Script, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 PRICING: dict[str, Any] = {"currency": "USD", "unit": "1M tokens", "input": 2.5, "output": 10, "cache_read": 1.25}
 

@@ -24,7 +24,7 @@ from support.endpoint_defects import CASES
 from support.gateway import KEY as GATEWAY_KEY
 from support.gateway import gateway
 from support.script import Hang
-from support.scripted import ScriptedUpstream, closed_port
+from support.scripted_upstream import ScriptedUpstream, closed_port
 from support.terminal import on_terminal
 
 ROOT = Path(__file__).parents[2]

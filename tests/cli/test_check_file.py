@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from streamweir.cli.main import main
 from streamweir.frontends.chat.table import DIALECTS
-from support import rightanswers as right
+from support import valid_answers as right
 from support.defects import DEFECTS, Defect
 
 IN_BYTES = [

@@ -7,9 +7,9 @@ from sqlalchemy import Connection, update
 
 from streamweir.store.db.tables import accounts
 from streamweir.store.ledger.posting import apply
-from support.booked import hold, settle
 from support.command import Commands
-from support.foreign import FOREIGN
+from support.common_entries import hold, settle
+from support.untrusted_texts import FOREIGN
 
 DOLLAR = 10**9
 

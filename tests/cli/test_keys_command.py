@@ -13,8 +13,8 @@ from streamweir.policy.secret import is_well_formed
 from streamweir.store.keys.changes import changes_since
 from streamweir.store.keys.file_keys import put_file_keys
 from support.command import Commands
-from support.directory import NOW
-from support.foreign import FOREIGN
+from support.key_store import NOW
+from support.untrusted_texts import FOREIGN
 
 HOUR_MS = 3_600_000
 ONCE = "The secret (it is not stored and will not be shown again):"

@@ -18,9 +18,9 @@ from streamweir.store.keys.audit import list_rows
 from streamweir.store.requests.content import pack, write_contents
 from support.command import Commands
 from support.contents import make_content
-from support.foreign import FOREIGN
-from support.requestrows import DAY_MS, insert_key, insert_open, insert_rows, request_row
+from support.request_rows import DAY_MS, insert_key, insert_open, insert_rows, request_row
 from support.stores import store_on
+from support.untrusted_texts import FOREIGN
 
 NOW_MS = 1_794_700_000_000
 SECRET = "sk-sw-" + "a1B2c3D4" * 6

@@ -23,13 +23,13 @@ from streamweir.cli.main import main
 from streamweir.server.telemetry.log import close_log
 from support.answers import openai_stream
 from support.canary import Aviary, C, ask, files_of
+from support.canary_gateway import BOOKS, B
 from support.command import Commands
-from support.drive import BOOKS, B
 from support.gateway import providers
 from support.postgres import shared_postgres
 from support.script import Hang, Head, Seen, Send, Step, stream
-from support.scripted import ScriptedUpstream, closed_port
-from support.served import PROGRAM, get, served
+from support.scripted_upstream import ScriptedUpstream, closed_port
+from support.serve_process import PROGRAM, get, served
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
 

@@ -22,8 +22,8 @@ from streamweir.cli.main import main
 from streamweir.upstream.local import why_unavailable
 from support.certificate import make_certificate
 from support.gateway import KEY, chat_request, frames_of, text_of
-from support.rawclient import RawClient
-from support.served import PROGRAM, Program, get, served
+from support.raw_client import RawClient
+from support.serve_process import PROGRAM, Program, get, served
 
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 

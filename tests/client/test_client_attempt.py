@@ -27,11 +27,11 @@ from streamweir.client import (
 )
 from streamweir.client.watchdog import Watchdog
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.callers import KINDS, Caller, Leaves, caller
 from support.certificate import make_certificate
+from support.client_calls import KINDS, Caller, Leaves, caller
 from support.gateway import nothing_left
 from support.script import End, Fin, Flood, Hang, Head, Line, Rst, Script, Send, Step, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
 TEXT = "".join(TEXTS)

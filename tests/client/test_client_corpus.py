@@ -10,7 +10,7 @@ import random
 import pytest
 
 from streamweir.client import ClientError, StreamBroken, StreamError, StreamTruncated
-from support.clientreading import joined, outcome, told
+from support.client_result import joined, outcome, told
 from support.corpus import PARTS, WHY_MISSING, Recording, recordings
 from support.reading import read_recording
 from support.soak import part_of

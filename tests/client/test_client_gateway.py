@@ -13,7 +13,7 @@ import pytest
 
 from streamweir.client import ClientError, Completion, RequestFailed, StreamError
 from streamweir.frontends.chat.table import DIALECTS
-from support.callers import KINDS, Caller, caller
+from support.client_calls import KINDS, Caller, caller
 from support.gateway import KEY, gateway
 
 SIMULATOR = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()

@@ -16,9 +16,9 @@ from streamweir.client import (
     Unreachable,
 )
 from support.answers import TEXTS, error_body, error_frame, openai_frames, openai_stream, openai_whole
-from support.callers import AT_ONCE, KINDS, caller
+from support.client_calls import AT_ONCE, KINDS, caller
 from support.script import Fin, Head, Rst, Script, Send, Step, in_turn, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 TEXT = "".join(TEXTS)
 ROLE = openai_frames()[0]

@@ -23,7 +23,7 @@ from streamweir.client import (
     TextDelta,
 )
 from streamweir.frontends.chat.table import DIALECTS
-from support.clientreading import outcome
+from support.client_result import outcome
 
 DONE = b"data: [DONE]\n\n"
 WITH_END = [name for name, dialect in DIALECTS.items() if dialect.terminator]

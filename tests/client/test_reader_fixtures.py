@@ -16,7 +16,7 @@ import pytest
 from conftest import SOAKS
 from streamweir.cli.replay import replay
 from streamweir.client import StreamTruncated
-from support.clientreading import outcome, told, told_by
+from support.client_result import outcome, told, told_by
 from support.dialect_output import passed_frames, read_stream
 from support.dialect_rules import DIALECTS, Rules
 from support.soak import one_of_each

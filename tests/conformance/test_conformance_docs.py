@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
-from support import rightanswers as right
+from support import valid_answers as right
 from support.corpus import ROOT as CORPUS
 from support.corpus import WHY_MISSING
 

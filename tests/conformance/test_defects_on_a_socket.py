@@ -7,11 +7,11 @@ from streamweir.conformance.probe import Bounds
 from streamweir.conformance.recording import Kind
 from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, Asked, BrokenEndpoint, Play
-from support.checked import ask, found
+from support.conformance_check import ask, found
 from support.defects import DEFECTS, Defect
 from support.dialect_rules import DIALECTS as FORMS
-from support.rightanswers import ASKED, MODEL
 from support.soak import part_of
+from support.valid_answers import ASKED, MODEL
 
 ONE = Bounds(requests=1, total_s=30.0)
 STREAMED = [

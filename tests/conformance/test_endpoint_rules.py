@@ -10,7 +10,7 @@ from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.table import RULES as ANSWER_RULES
 from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, MODEL, BrokenEndpoint
-from support.checked import assert_conforms, checked, found, held
+from support.conformance_check import assert_conforms, checked, found, held
 from support.dialect_rules import DIALECTS as FORMS
 from support.dialect_rules import Rules
 from support.endpoint_defects import CASES, PAUSE_S, Case

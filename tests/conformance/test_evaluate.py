@@ -6,7 +6,7 @@ from streamweir.conformance import Outcome, Recording, check, nearest
 from streamweir.conformance.evaluate import MOST_FINDINGS
 from streamweir.conformance.report import badge, nearest_line
 from streamweir.frontends.chat.table import DIALECTS
-from support import rightanswers as right
+from support import valid_answers as right
 from support.defects import DEFECTS, Defect
 
 OPENAI = DIALECTS["openai"]

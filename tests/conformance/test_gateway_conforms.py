@@ -12,7 +12,7 @@ import pytest
 from streamweir.conformance.evaluate_session import nearest_to
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.upstream.local import LocalAddress, LocalUpstream
-from support.checked import ask, assert_conforms, checked
+from support.conformance_check import ask, assert_conforms, checked
 from support.embedded import needs_the_model, running_model
 from support.gateway import KEY, Gate, gateway, gateway_to
 from support.provider_script import KINDS, script_of

@@ -12,7 +12,7 @@ from streamweir.conformance.parsed_answer import read, read_json
 from streamweir.conformance.recording import Kind, Piece
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.wire.sse import Splitter
-from support import rightanswers as right
+from support import valid_answers as right
 from support.defects import DEFECTS, Defect
 
 ROOT = Path(__file__).parents[1] / "fixtures"

@@ -9,9 +9,9 @@ from streamweir.conformance.plan import RequestOptions, plan
 from streamweir.conformance.probe import Bounds, WrongAddress, find_endpoint
 from streamweir.conformance.probe_session import Loss
 from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play
-from support.checked import ask
+from support.conformance_check import ask
 from support.dialect_rules import BITSEEK, OPENAI
-from support.scripted import closed_port
+from support.scripted_upstream import closed_port
 
 NAMES = [each.name for each in plan(RequestOptions(model=MODEL))]
 

@@ -11,7 +11,7 @@ from streamweir.conformance.parsed_answer import read
 from streamweir.conformance.plan import ProbeRequest, RequestOptions, plan
 from streamweir.conformance.probe_session import AnswerContent, ObservedExchange, ProbeSession, said
 from streamweir.conformance.recording import Asked, Piece, Recording
-from support import rightanswers as right
+from support import valid_answers as right
 
 ASKS = plan(RequestOptions(model="vendor/model"))
 

@@ -11,7 +11,7 @@ from streamweir.conformance import Outcome, Recording, check, nearest
 from streamweir.conformance.evaluate import Report
 from streamweir.conformance.report import badge, document, draw, escaped, exit_status, junit, lines, place
 from streamweir.frontends.chat.table import DIALECTS
-from support import rightanswers as right
+from support import valid_answers as right
 
 OPENAI = DIALECTS["openai"]
 HOSTILE = "\x1b[31m<b>&\u202e\x07\r\n"

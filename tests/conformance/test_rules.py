@@ -9,7 +9,7 @@ from streamweir.conformance import Asked, Outcome, Recording, Rule, check
 from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.frontends.chat.table import DIALECTS
-from support import rightanswers as right
+from support import valid_answers as right
 from support.defects import DEFECTS, Defect
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "spec" / "examples"

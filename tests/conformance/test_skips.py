@@ -6,7 +6,7 @@ import pytest
 
 from streamweir.conformance.rule import Outcome
 from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play, answer
-from support.checked import checked, found
+from support.conformance_check import checked, found
 from support.dialect_rules import OPENAI
 
 EQUAL = ("buffered.text", "buffered.finish", "buffered.usage")

@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from streamweir.console.assets import Assets
 from support.chromium import find_chromium
-from support.consoled import Console, served_console
-from support.pagewatch import PageWatch
-from support.patience import PATIENCE_S
+from support.console_server import Console, served_console
+from support.deadlines import PATIENCE_S
+from support.page_monitor import PageWatch
 from support.web import NODE, ROOT
 
 PATIENCE_MS = PATIENCE_S * 1000

@@ -12,11 +12,11 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from support.answers import error_body, openai_frames
 from support.axe import COLOURS, obstacles
-from support.consoled import Console
+from support.console_server import Console
 from support.gateway import chat_request
-from support.onpage import panel
-from support.pagewatch import PageWatch
-from support.rawclient import RawClient
+from support.page_elements import panel
+from support.page_monitor import PageWatch
+from support.raw_client import RawClient
 from support.script import End, Head, Seen, Send, Step, Wait, whole
 from support.web import needs_web
 

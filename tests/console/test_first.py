@@ -11,9 +11,9 @@ from subprocess import DEVNULL, PIPE, Popen
 from playwright.sync_api import Browser, expect
 
 from streamweir.upstream.local import why_unavailable
-from support.onpage import figure, panel, visit
-from support.pagewatch import PageWatch
-from support.served import PROGRAM, command_of
+from support.page_elements import figure, panel, visit
+from support.page_monitor import PageWatch
+from support.serve_process import PROGRAM, command_of
 from support.web import needs_page
 
 ANSWERED_MS = 120_000

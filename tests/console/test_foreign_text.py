@@ -1,7 +1,7 @@
 """What comes from outside is text wherever it is shown: two hundred texts that would be more, if anybody let them.
 
 They are what a model says, what providers complain of, what callers name: models, keys, themselves. Every page that
-shows them is visited. Nothing may happen (`support.pagewatch`), nothing may be made of them, and they are read as
+shows them is visited. Nothing may happen (`support.page_monitor`), nothing may be made of them, and they are read as
 they stand. All two hundred go through each table, list and answer; of the pages about one of them a few are opened,
 and in `make soak` all.
 """
@@ -21,12 +21,12 @@ from conftest import SOAKS
 from console.payloads import PAYLOADS
 from streamweir.console.assets import STATIC
 from support.answers import error_body, error_frame, openai_frames
-from support.consoled import Console
+from support.console_server import Console
+from support.deadlines import PATIENCE_S
 from support.gateway import KEY, chat_request, text_of
-from support.onpage import panel
-from support.pagewatch import PageWatch
-from support.patience import PATIENCE_S
-from support.rawclient import RawClient
+from support.page_elements import panel
+from support.page_monitor import PageWatch
+from support.raw_client import RawClient
 from support.script import End, Head, Seen, Send, Step, Wait, whole
 
 ALL = "\n".join(PAYLOADS)

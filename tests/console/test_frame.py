@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
-from support.consoled import Console
+from support.console_server import Console
 
 FIRST_LINKS = ("Streamweir", "Overview", "Live", "Requests", "Playground", "Keys")
 

@@ -5,8 +5,8 @@ from openai import AuthenticationError
 from playwright.sync_api import Page, expect
 
 from support.answers import TEXTS
-from support.consoled import Console
-from support.onpage import column, figure, row, visit
+from support.console_server import Console
+from support.page_elements import column, figure, row, visit
 
 
 def make_key(page: Page, name: str, **fields: str) -> str:

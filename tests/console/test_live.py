@@ -5,12 +5,12 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from support.accounting_gateway import EACH_DIALECT, path_of
 from support.answers import TEXTS, openai_frames
-from support.bookkeeping import EACH_DIALECT, path_of
-from support.consoled import Console
+from support.console_server import Console
 from support.gateway import chat_request, frames_of
-from support.onpage import figure, visit
-from support.rawclient import RawClient
+from support.page_elements import figure, visit
+from support.raw_client import RawClient
 from support.script import End, Head, Send, Wait
 
 BEGUN = re.compile("streaming|quiet|stalled")

@@ -7,8 +7,8 @@ from openai import APIError
 from playwright.sync_api import Page, expect
 
 from support.answers import error_body, openai_frames, token_steps
-from support.consoled import Console
-from support.onpage import column, row, visit
+from support.console_server import Console
+from support.page_elements import column, row, visit
 from support.script import Seen, Step, whole
 
 

@@ -3,7 +3,7 @@
 from playwright.sync_api import Browser, Route
 
 from support.axe import obstacles
-from support.pagewatch import PageWatch
+from support.page_monitor import PageWatch
 from support.web import needs_web
 
 BASE_URL = "http://127.0.0.1:1"

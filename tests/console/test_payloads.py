@@ -3,7 +3,7 @@
 from playwright.sync_api import Browser, Route
 
 from console.payloads import FAMILIES, PAYLOADS
-from support.pagewatch import PageWatch
+from support.page_monitor import PageWatch
 
 BASE_URL = "http://127.0.0.1:1"
 

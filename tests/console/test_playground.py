@@ -9,11 +9,11 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from support.accounting_gateway import EACH_DIALECT
 from support.answers import TEXTS, error_body, error_frame, openai_frames, token_steps
-from support.bookkeeping import EACH_DIALECT
-from support.consoled import Console
-from support.onpage import column, figure, panel, visit
-from support.pagewatch import PageWatch
+from support.console_server import Console
+from support.page_elements import column, figure, panel, visit
+from support.page_monitor import PageWatch
 from support.script import End, Hang, Head, Script, Seen, Send, Step, Wait, whole
 
 PROMPT = "What is a weir?"

@@ -2,9 +2,9 @@
 
 from playwright.sync_api import Page, expect
 
-from support.consoled import Console
+from support.console_server import Console
 from support.gateway import KEY
-from support.onpage import column, figure, panel, row, visit
+from support.page_elements import column, figure, panel, row, visit
 
 ACTIONS = ["session.create", "key.create", "key.create", "secret.create", "workspace.create"]
 """From the newest on: what the test did, and what the first start had done."""

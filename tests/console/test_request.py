@@ -5,8 +5,8 @@ import re
 from playwright.sync_api import Page, expect
 
 from support.answers import TEXTS, error_body, openai_frames, token_steps
-from support.consoled import Console
-from support.onpage import column, panel, visit
+from support.console_server import Console
+from support.page_elements import column, panel, visit
 from support.script import in_turn, whole
 
 ANSWER = "".join(TEXTS)

@@ -11,9 +11,9 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from streamweir.store.db.clock import now_ms
-from support.console import room_of
-from support.consoled import Console
-from support.requestrows import insert_rows, request_row
+from support.console_server import Console
+from support.console_session import room_of
+from support.request_rows import insert_rows, request_row
 
 MINUTE_MS = 60_000
 DAY_MS = 1440 * MINUTE_MS

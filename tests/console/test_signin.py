@@ -10,11 +10,11 @@ from streamweir.store.db.tables import sessions
 from streamweir.store.keys.sessions import IDLE_MS
 from support.answers import TEXTS
 from support.axe import obstacles
-from support.console import room_of
-from support.consoled import Console
+from support.console_server import Console
+from support.console_session import room_of
 from support.gateway import KEY
-from support.onpage import column, visit
-from support.pagewatch import PageWatch
+from support.page_elements import column, visit
+from support.page_monitor import PageWatch
 from support.web import needs_web
 
 BOX = "Admin secret or admin key"

@@ -18,11 +18,11 @@ from sqlalchemy import select
 
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import instances, requests
+from support.forked_processes import nursery
 from support.gateway import KEY, chat_request, frames_of
 from support.haproxy import HaProxy, why_absent
-from support.nursery import nursery
-from support.rawclient import CutShort, RawClient
-from support.served import PROGRAM, Program
+from support.raw_client import CutShort, RawClient
+from support.serve_process import PROGRAM, Program
 from support.stores import migrated_url
 from support.valkey import ValkeyServer, free_port
 

@@ -17,7 +17,7 @@ from streamweir.providers.registry import native_wire, provider_named
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.outcome import BUFFERING
 from support.outcome import DIALECTS as NAMES
-from support.voices import OPENAI, VOICES, Voice
+from support.wire_samples import OPENAI, VOICES, Voice
 
 BUDGET = CallerError("budget_exceeded", "The budget is spent.")
 COUNTED = (3, 3)

@@ -12,7 +12,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
 from streamweir.policy.limits import LocalLimits
-from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
+from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 
 MINUTE_S = 60.0
 EIGHTHS = st.integers(1, 57_600).map(lambda number: number / 8)  # sums of them are exact

@@ -26,7 +26,7 @@ from streamweir.policy.prices import (
     rate_of,
     rates_of_dollars,
 )
-from support.anyrates import flat_rates, tiered_rates
+from support.rate_strategies import flat_rates, tiered_rates
 
 USD = 1_000_000_000
 PLAIN = Rates(input=2 * USD, output=10 * USD)

@@ -12,7 +12,7 @@ from streamweir.providers.anthropic import PROVIDER
 from streamweir.providers.anthropic.usage import UsageFold
 from streamweir.providers.base import Decoder
 from streamweir.wire.sse import Frame
-from support.law import assert_lawful
+from support.event_rules import assert_lawful
 
 START = {
     "type": "message_start",

@@ -25,7 +25,7 @@ from streamweir.providers.gemini import PROVIDER, Gemini
 from streamweir.providers.gemini.arguments import PartialArguments, UnreadablePath, whole_arguments
 from streamweir.providers.gemini.logprob import logprobs_of
 from streamweir.wire.sse import Frame
-from support.law import assert_lawful
+from support.event_rules import assert_lawful
 
 
 def frame(value: Any, *, terminated: bool = True) -> Frame:

@@ -22,7 +22,7 @@ from streamweir.providers.openai.decoder import OpenAIDecoder
 from streamweir.providers.openai.finish import failure_of, read_finish
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
-from support.eventlines import format_events
+from support.event_lines import format_events
 
 TOO_SLOW = UpstreamError("stream_idle_timeout", "Nothing came.")
 

@@ -14,7 +14,7 @@ from typing import Any
 from randomload.plan import BROKEN, Plan
 from randomload.upstream import Turns
 from support.gateway import chat_request
-from support.rawclient import CutShort, RawClient, Reply
+from support.raw_client import CutShort, RawClient, Reply
 
 LEAVE = {"fin": RawClient.close, "rst": RawClient.reset, "half-close": RawClient.half_close}
 GONE = (ConnectionError, CutShort)

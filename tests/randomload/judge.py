@@ -13,10 +13,10 @@ from sqlalchemy import Connection, select
 from randomload.callers import Notes, secret_of
 from randomload.rig import Rig
 from streamweir.store.db.tables import instances, open_requests, requests
-from support.nursery import nursery
-from support.patience import PATIENCE_S
-from support.rawclient import CutShort
-from support.served import Program, get
+from support.deadlines import PATIENCE_S
+from support.forked_processes import nursery
+from support.raw_client import CutShort
+from support.serve_process import Program, get
 
 STANDING = re.compile(r"_(info|limit|capacity|max|workers)$")
 """Gauges that say what there is, and not what is under way."""

@@ -24,12 +24,12 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
+from support.deadlines import PATIENCE_S
+from support.forked_processes import nursery
 from support.gateway import providers
-from support.nursery import nursery
-from support.patience import PATIENCE_S
-from support.rawclient import CutShort, RawClient
-from support.scripted import ScriptedUpstream
-from support.served import Program, get, write_config
+from support.raw_client import CutShort, RawClient
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import Program, get, write_config
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
 

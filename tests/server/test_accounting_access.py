@@ -12,8 +12,7 @@ import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, RateLimitError
 
 from streamweir.store.db.clock import now_ms
-from support.answers import openai_whole
-from support.bookkeeping import (
+from support.accounting_gateway import (
     EACH_DIALECT,
     MILLI,
     MODEL,
@@ -26,8 +25,9 @@ from support.bookkeeping import (
     path_of,
     set_clock,
 )
+from support.answers import openai_whole
 from support.gateway import KEY, chat_request
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import in_turn, whole
 
 each_dialect = pytest.mark.parametrize("dialect", EACH_DIALECT)

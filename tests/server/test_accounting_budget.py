@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from support.accounting_gateway import MILLI, MODEL, keeping, most_prompt
 from support.answers import openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, MODEL, keeping, most_prompt
 from support.fleet import fleet
 from support.gateway import MESSAGES
 from support.script import Hang, Head, Seen, Send, Step, stream, whole

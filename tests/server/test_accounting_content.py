@@ -13,11 +13,11 @@ from sqlalchemy import select
 
 from streamweir.store.db.tables import contents
 from streamweir.store.requests.content import MOST_BYTES, Content, find_content
+from support.accounting_gateway import MILLI, MODEL, Desk, keeping
 from support.answers import TEXTS, anthropic_frames, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, MODEL, Desk, keeping
 from support.contents import dump
 from support.gateway import KEY, chat_request, frames_of, text_of, until
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import End, Hang, Head, Send, Step, Wait, in_turn, stream, whole
 
 CANARY = "xylophone-quartet"

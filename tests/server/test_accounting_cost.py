@@ -19,16 +19,7 @@ from streamweir.server.accounting.token_count import choose
 from streamweir.server.request.runtime import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
-from support.answers import (
-    TEXTS,
-    anthropic_frames,
-    error_body,
-    gemini_frames,
-    openai_frames,
-    openai_stream,
-    openai_whole,
-)
-from support.bookkeeping import (
+from support.accounting_gateway import (
     MILLI,
     MODEL,
     PROMPT,
@@ -40,6 +31,15 @@ from support.bookkeeping import (
     most_prompt,
     path_of,
     set_clock,
+)
+from support.answers import (
+    TEXTS,
+    anthropic_frames,
+    error_body,
+    gemini_frames,
+    openai_frames,
+    openai_stream,
+    openai_whole,
 )
 from support.gateway import KEY, chat_request, configured, frames_of, providers, text_of
 from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole

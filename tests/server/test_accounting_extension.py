@@ -13,11 +13,11 @@ from streamweir.policy.limit_request import LimitRequest
 from streamweir.server.accounting.limiter import MemoryLimiter
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.store.journal.entries import Extend
+from support.accounting_gateway import MILLI
 from support.answers import openai_frames, openai_stream
-from support.bookkeeping import MILLI
 from support.fleet import fleet
 from support.gateway import chat_request, until
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import Hang, Head, Send, in_turn, stream
 from support.stores import each_database
 

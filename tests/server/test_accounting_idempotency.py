@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from support.accounting_gateway import EACH_DIALECT, MILLI, Desk, error_of, keeping, path_of, set_clock
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import EACH_DIALECT, MILLI, Desk, error_of, keeping, path_of, set_clock
 from support.gateway import chat_request, text_of, until
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, in_turn, stream, whole
 
 ONCE = "order-4711"

@@ -16,15 +16,15 @@ from pathlib import Path
 from conftest import SOAKS
 from streamweir.store.db.engine import open_store
 from support.answers import openai_stream
+from support.consistency_witness import HOLD_TOKENS, TOML, Witness
+from support.forked_processes import nursery
 from support.gateway import chat_request, providers
-from support.nursery import nursery
-from support.onlooker import looking_at
+from support.ledger_reader import looking_at
 from support.postgres import PrivatePostgres
 from support.script import stream
-from support.scripted import ScriptedUpstream
-from support.served import Program
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import Program
 from support.stores import each_database, migrated_url
-from support.witness import HOLD_TOKENS, TOML, Witness
 
 KILLS = {"sqlite": 1000 if SOAKS else 15, "postgres": 1000 if SOAKS else 12}
 HOUSES = 3

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from support.accounting_gateway import MILLI, PROMPT, Desk, answers, error_of, keeping, path_of
 from support.answers import error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, PROMPT, Desk, answers, error_of, keeping, path_of
 from support.gateway import Gate, chat_request
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import End, Hang, Head, Send, Step, Wait, in_turn, whole
 
 each_voice = pytest.mark.parametrize(

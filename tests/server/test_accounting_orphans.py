@@ -18,20 +18,19 @@ from msgspec import structs
 from sqlalchemy import Connection, select
 
 from streamweir.store.db.tables import instances
-from support import patient
+from support.accounting_gateway import most_prompt
 from support.answers import TEXTS, openai_stream
-from support.bookkeeping import most_prompt
+from support.consistency_witness import BUDGET_KEY, MILLI, TOML
+from support.forked_processes import nursery
 from support.gateway import KEY, gateway, providers, text_of
-from support.nursery import nursery
-from support.onlooker import Onlooker, looking_at
+from support.ledger_reader import Onlooker, looking_at
 from support.postgres import PrivatePostgres
-from support.rawclient import CutShort
+from support.raw_client import CutShort
 from support.script import End, Head, Send, Wait, stream
-from support.scripted import ScriptedUpstream
-from support.served import BEGUN, REST, Program, Stream, begin, served, spread
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import BEGUN, REST, Program, Stream, begin, served, spread
 from support.stores import each_database, migrated_url
 from support.valkey import ValkeyServer
-from support.witness import BUDGET_KEY, MILLI, TOML
 
 HURRY = {"tick_s": 0.05, "beat_s": 0.1, "silent_s": 1.0}
 """For one that looks for the dead while no other lives: on a busy machine the living too are silent for a second."""
@@ -276,7 +275,9 @@ async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
-        async with gateway(toml, data_dir=tmp_path, intervals=structs.replace(patient.PATIENT, flush_s=0.1)) as gate:
+        async with gateway(
+            toml, data_dir=tmp_path, intervals=structs.replace(program_deadlines.PATIENT, flush_s=0.1)
+        ) as gate:
             ids = {(await gate.ask(model="m")).header("x-request-id")}
             await books.until(lambda seen: ids == seen.rows.keys())
             other = await asyncpg.connect(url)

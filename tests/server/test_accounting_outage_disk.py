@@ -23,16 +23,16 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, list_requests
+from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
 from support.answers import TEXTS
-from support.bookkeeping import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
+from support.deadlines import PATIENT_S
 from support.fleet import fleet, metric
 from support.gateway import Gate, chat_request, text_of
 from support.heartbeat import heartbeat
 from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
-from support.patience import PATIENT_S
-from support.patient import PATIENT
-from support.rawclient import Reply
-from support.served import Program, begin, get, served_before
+from support.program_deadlines import PATIENT
+from support.raw_client import Reply
+from support.serve_process import Program, begin, get, served_before
 
 SMALL_DISK_BYTES = 8 << 20
 

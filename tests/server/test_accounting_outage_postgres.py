@@ -14,15 +14,15 @@ import pytest
 from msgspec import structs
 
 from streamweir.store.db.engine import open_store
+from support.accounting_gateway import Desk, error_of
 from support.answers import TEXTS
-from support.bookkeeping import Desk, error_of
+from support.deadlines import PATIENT_S
 from support.fleet import fleet, metric, shared_is_told
 from support.gateway import text_of
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, Stage, ask, assert_unavailable
-from support.patience import PATIENT_S
 from support.postgres import PrivatePostgres
-from support.served import begin
+from support.serve_process import begin
 from support.valkey import ValkeyServer
 
 OUTAGES: dict[str, tuple[Callable[[PrivatePostgres], object], Callable[[PrivatePostgres], object]]] = {

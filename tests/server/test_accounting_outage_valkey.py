@@ -15,13 +15,13 @@ from msgspec import structs
 
 from streamweir.server.accounting.intervals import USUAL
 from streamweir.server.accounting.shared_limiter import SharedLimiter
+from support.accounting_gateway import PROMPT, Desk, error_of
 from support.answers import openai_stream
-from support.bookkeeping import PROMPT, Desk, error_of
+from support.deadlines import PATIENT_S
 from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import Gate, chat_request, until
 from support.outage import ANSWER, COST, HELD, TOKENS, USED, ask
-from support.patience import PATIENT_S
-from support.patient import PATIENT
+from support.program_deadlines import PATIENT
 from support.script import End, Head, Send, Step, Wait
 from support.valkey import ValkeyServer
 

@@ -27,10 +27,10 @@ from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, list_requests
-from support.bookkeeping import MODEL
+from support.accounting_gateway import MODEL
 from support.fleet import fleet
 from support.gateway import KEY, providers
-from support.patient import PATIENT
+from support.program_deadlines import PATIENT
 from support.race import (
     CALLERS,
     MONEY,
@@ -43,9 +43,9 @@ from support.race import (
     race,
     race_of,
 )
-from support.rawclient import RawClient
-from support.scripted import ScriptedUpstream
-from support.served import Program, get, served
+from support.raw_client import RawClient
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import Program, get, served
 from support.valkey import ValkeyServer
 
 

@@ -28,14 +28,14 @@ from streamweir.store.db.tables import ledger, requests, workspaces
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from streamweir.store.ledger.posting import apply
+from support.accounting_gateway import MILLI, MODEL, PROMPT, Desk, error_of, keeping, most_prompt, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream
-from support.bookkeeping import MILLI, MODEL, PROMPT, Desk, error_of, keeping, most_prompt, set_clock
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
 from support.gateway import chat_request, gateway, providers, until
-from support.patient import PATIENT
+from support.program_deadlines import PATIENT
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
 
 COST = 12 * MILLI

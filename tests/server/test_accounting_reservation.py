@@ -17,11 +17,11 @@ import pytest
 from streamweir.policy.prices import Rates, decode_quote
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.files import SegmentFile
+from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, most_prompt
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, most_prompt
 from support.gateway import chat_request, frames_of, text_of, until
-from support.journaled import entries_of
-from support.rawclient import RawClient
+from support.journal_files import entries_of
+from support.raw_client import RawClient
 from support.script import End, Fin, Hang, Head, Line, Send, Step, Wait, stream, whole
 
 BUDGET = 1000 * MILLI

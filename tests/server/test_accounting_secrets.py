@@ -24,10 +24,10 @@ from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
-from support.drive import KEPT, B, Drive, driving
-from support.failingdisk import FailingDisk
+from support.canary_gateway import KEPT, B, Drive, driving
+from support.deadlines import PATIENCE_S
+from support.failing_disk import FailingDisk
 from support.gateway import chat_request, configured, gateway, until
-from support.patience import PATIENCE_S
 
 NEVER = 2**63
 """What no column takes."""

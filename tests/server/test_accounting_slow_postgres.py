@@ -14,17 +14,17 @@ from sqlalchemy import Connection, func, select, text
 
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import accounts, contents, ledger
+from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
 from support.answers import TEXTS, openai_stream
-from support.bookkeeping import MILLI, PROMPT, error_of, most_prompt
+from support.deadlines import PATIENT_S
 from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import text_of, until
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, USED, Stage, ask, assert_unavailable
-from support.patience import PATIENT_S
-from support.pgproxy import PgProxy
 from support.postgres import shared_postgres
+from support.postgres_proxy import PgProxy
 from support.script import End, Head, Seen, Send, Step, Wait
-from support.served import BEGUN, begin
+from support.serve_process import BEGUN, begin
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
 

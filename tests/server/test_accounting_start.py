@@ -19,12 +19,12 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, open_default_workspace
+from support.forked_processes import nursery
 from support.gateway import KEY, chat_request
-from support.nursery import nursery
-from support.onlooker import looking_at
+from support.ledger_reader import looking_at
 from support.postgres import shared_postgres
-from support.scripted import closed_port
-from support.served import Program, command_of, get
+from support.scripted_upstream import closed_port
+from support.serve_process import Program, command_of, get
 from support.stores import each_database, migrated_url
 
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'

@@ -15,11 +15,11 @@ from msgspec import structs
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import cancel
 from streamweir.store.requests.requests import RequestRow
+from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, most_prompt, path_of
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, most_prompt, path_of
 from support.gateway import chat_request, frames_of, text_of, until
-from support.patient import PATIENT
-from support.rawclient import RawClient
+from support.program_deadlines import PATIENT
+from support.raw_client import RawClient
 from support.script import End, Hang, Head, Script, Send, Step, Wait, stream, whole
 
 each_dialect = pytest.mark.parametrize("dialect", EACH_DIALECT)

@@ -21,7 +21,7 @@ from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway_to
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import End, Fin, Head, Line, Rst, Script, Seen, Send, Step, whole
 
 IS_SOAK = os.environ.get("STREAMWEIR_SOAK") == "1"

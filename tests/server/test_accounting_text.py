@@ -19,16 +19,16 @@ import pytest
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.db.tables import metadata
 from streamweir.store.journal.entries import plain
+from support.accounting_gateway import MODEL, Desk
 from support.answers import anthropic_whole, error_body, error_frame, openai_frames, openai_whole
-from support.bookkeeping import MODEL, Desk
-from support.directory import dump
-from support.foreign import FOREIGN
 from support.gateway import chat_request, gateway, providers
-from support.rawclient import Reply
+from support.key_store import dump
+from support.raw_client import Reply
 from support.script import End, Head, Seen, Send, Step, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.soak import part_of
 from support.stores import each_database, migrated_url
+from support.untrusted_texts import FOREIGN
 
 SQL = (
     "'; UPDATE accounts SET granted=1e15; --",

@@ -11,9 +11,9 @@ from streamweir.server.control.api.table import OPERATIONS
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.keys.sessions import TOUCH_MS
 from support.api import api_on, app_of, bearer
-from support.apicalls import make_call, name_of, named
-from support.directory import dump
-from support.flakystore import FlakyStore
+from support.api_calls import make_call, name_of, named
+from support.flaky_store import FlakyStore
+from support.key_store import dump
 
 T = TypeVar("T")
 WITHOUT_STORE = {

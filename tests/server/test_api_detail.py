@@ -12,7 +12,7 @@ from streamweir.policy.prices import Quote, Rates, Service, Tier, cost_of, encod
 from streamweir.store.db.tables import requests
 from streamweir.store.ledger.posting import apply
 from support.api import Api, api_on
-from support.booked import hold, settle
+from support.common_entries import hold, settle
 from support.entries import progress
 from support.stores import each_database
 

@@ -20,8 +20,8 @@ from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.routing import Access
 from support.api import TOML, api_on
-from support.apicalls import make_id, name_of
-from support.apiserved import ServedApi, served_api
+from support.api_calls import make_id, name_of
+from support.api_server import ServedApi, served_api
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 EXAMPLES = 300 if SOAKS else 8

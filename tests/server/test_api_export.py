@@ -22,10 +22,10 @@ from streamweir.store.journal.entries import Refused
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, list_requests
 from support.api import Api, api_on, app_of, bearer
-from support.booked import settle
-from support.flakystore import FlakyStore
-from support.httpapp import Serving, SmallApp, get, serving
-from support.rawclient import CutShort, RawClient
+from support.common_entries import settle
+from support.flaky_store import FlakyStore
+from support.http_app import Serving, SmallApp, get, serving
+from support.raw_client import CutShort, RawClient
 from support.stores import each_database
 
 T = TypeVar("T")

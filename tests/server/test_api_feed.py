@@ -23,8 +23,8 @@ from streamweir.store.keys.sessions import end_sessions
 from streamweir.store.requests.live import cancel
 from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
+from support.deadlines import PATIENCE_S
 from support.gateway import until
-from support.patience import PATIENCE_S
 from support.stores import each_database
 
 T = TypeVar("T")

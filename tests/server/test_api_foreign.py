@@ -17,9 +17,9 @@ from streamweir.server.control.routing import Access
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 from support.api import Api, api_on, bearer, in_path
-from support.apicalls import make_call, make_id, name_of
-from support.directory import dump
-from support.foreign import FOREIGN
+from support.api_calls import make_call, make_id, name_of
+from support.key_store import dump
+from support.untrusted_texts import FOREIGN
 
 WITH_ID = [operation for operation in OPERATIONS if "{id}" in operation.path]
 LISTS = [operation for operation in OPERATIONS if operation.method == "GET" and "{id}" not in operation.path]

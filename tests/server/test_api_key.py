@@ -10,8 +10,8 @@ from streamweir.store.journal.entries import Entry
 from streamweir.store.keys import audit
 from streamweir.store.ledger.posting import apply
 from support.api import Api, Role, api_on, bearer
-from support.booked import hold, settle
-from support.directory import dump
+from support.common_entries import hold, settle
+from support.key_store import dump
 from support.stores import each_database
 
 EVERYTHING: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamweir.server.control.api.overview import MOST_GROUPS
 from support.api import Api, Role, api_on, bearer
-from support.directory import HOUR
+from support.key_store import HOUR
 from support.stores import each_database
 
 MINUTE, DAY = HOUR // 60, 24 * HOUR

@@ -7,8 +7,8 @@ from streamweir.server.control.api.request import RequestQuery
 from streamweir.store.requests.live import cancelled
 from streamweir.store.requests.requests import RequestFilter
 from support.api import Api, Role, api_on, bearer
-from support.booked import hold, settle
-from support.directory import HOUR
+from support.common_entries import hold, settle
+from support.key_store import HOUR
 from support.stores import each_database
 
 

@@ -19,8 +19,8 @@ from streamweir.server.control.api.table import OPERATIONS, api_gates
 from streamweir.server.control.routing import Access, OpenRoute
 from streamweir.server.http.security_headers import SEAL
 from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
-from support.apicalls import make_call, name_of, named
-from support.directory import dump
+from support.api_calls import make_call, name_of, named
+from support.key_store import dump
 
 OPERATOR_ONLY = 403
 

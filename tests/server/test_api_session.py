@@ -15,10 +15,10 @@ from streamweir.server.http.answers import Refusal
 from streamweir.server.request.admission import authenticate
 from streamweir.store.keys.sessions import IDLE_MS, TOUCH_MS, reset_admin_secret
 from support.api import HOST, TOML, api_on, bearer
-from support.apipage import ORIGIN, log_in, make_workspace, page, token_of
-from support.directory import dump
-from support.foreign import FOREIGN
+from support.api_session import ORIGIN, log_in, make_workspace, page, token_of
 from support.gateway import KEY
+from support.key_store import dump
+from support.untrusted_texts import FOREIGN
 
 WRONG = make_admin_secret(bytes(32))
 

@@ -11,9 +11,9 @@ from streamweir.policy.secret import csrf_of, make_admin_secret
 from streamweir.server.control.api.context import TRIES
 from streamweir.store.keys.keys import NewSecret
 from support.api import TOML, WRONG_KEY, Role, api_on, bearer
-from support.apipage import ORIGIN, log_in, make_workspace, page, token_of
-from support.directory import dump
+from support.api_session import ORIGIN, log_in, make_workspace, page, token_of
 from support.gateway import KEY
+from support.key_store import dump
 from support.stores import each_database
 
 WRONG = make_admin_secret(bytes(32))

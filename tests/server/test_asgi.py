@@ -17,9 +17,9 @@ from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, OpenRoute, control_app, stream_response
 from streamweir.server.http.asgi import BODY, HANDOVER, AsgiApp, Bridge
 from streamweir.server.http.message import Answer, Request, Response
-from support.httpapp import Serving, SmallApp, get, post, serving
-from support.patience import PATIENCE_S
-from support.rawclient import CutShort, RawClient
+from support.deadlines import PATIENCE_S
+from support.http_app import Serving, SmallApp, get, post, serving
+from support.raw_client import CutShort, RawClient
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -8,7 +8,7 @@ import pytest
 from support.answers import error_body, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, gateway, gateway_to, providers, text_of
 from support.script import End, Hang, Head, Seen, Send, Step, Wait, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

@@ -15,8 +15,8 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import instances, sessions
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
+from support.accounting_gateway import MODEL, Desk, keeping
 from support.answers import openai_stream
-from support.bookkeeping import MODEL, Desk, keeping
 from support.script import stream
 
 PACE = Intervals(tick_s=0.002, beat_s=0.002, decision_s=60.0, apply_s=60.0)

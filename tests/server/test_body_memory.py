@@ -18,7 +18,7 @@ from streamweir.server.http.pressure import Level
 from support.answers import TEXTS, openai_stream
 from support.gateway import Gate, chat_request, configured, gateway, gateway_to, text_of, until
 from support.script import End, Head, Send, Step, Wait, stream
-from support.served import BEGUN, REST, begin
+from support.serve_process import BEGUN, REST, begin
 
 MEBIBYTE = 2**20
 BODY = 200_000

@@ -17,9 +17,9 @@ from conftest import SOAKS
 from streamweir.core.verdict import Verdict
 from support.answers import anthropic_whole, gemini_whole, openai_whole
 from support.gateway import KEY, MESSAGES, Gate, chat_request, gateway, gateway_to, nothing_left, providers
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import Seen, Step, in_turn, whole
-from support.scripted import Canary, ScriptedUpstream
+from support.scripted_upstream import Canary, ScriptedUpstream
 from support.system import resident_bytes
 
 Refused = tuple[int, str, str | None]

@@ -15,7 +15,7 @@ import pytest
 from streamweir.core.verdict import Verdict
 from support.answers import TEXTS, openai_stream, openai_whole
 from support.gateway import KEY, chat_request, gateway_to, text_of
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import Seen, Step, in_turn, stream, whole
 
 START = b"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\n"

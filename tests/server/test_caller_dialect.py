@@ -24,7 +24,7 @@ from support.answers import (
     openai_whole,
 )
 from support.gateway import KEY, Gate, frames_of, gateway_to
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import in_turn, stream, whole
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "spec" / "examples"

@@ -17,9 +17,9 @@ from streamweir.pipeline.meter import UsageSource
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, anthropic_frames, error_body, openai_frames, openai_whole
 from support.gateway import chat_request, gateway_to, text_of, until
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import End, Fin, Hang, Head, Send, Step, Wait, in_turn, whole
-from support.scripted import black_hole
+from support.scripted_upstream import black_hole
 
 Leave = Callable[[RawClient], None]
 WAYS: dict[str, Leave] = {"fin": RawClient.close, "rst": RawClient.reset, "half-close": RawClient.half_close}

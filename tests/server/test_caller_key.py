@@ -16,7 +16,7 @@ import pytest
 from streamweir.core.verdict import Verdict
 from support.answers import TEXTS, openai_stream, openai_whole
 from support.gateway import KEY, Gate, chat_request, configured, gateway_to, text_of
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import in_turn, stream, whole
 
 NARROW = "sk-narrow-0123456789abcdef"

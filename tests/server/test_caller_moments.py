@@ -27,9 +27,9 @@ from support.answers import (
     openai_whole,
 )
 from support.gateway import Gate, chat_request, gateway, nothing_left
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import End, Head, Line, Seen, Send, Step
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 COUNT = 10_000 if SOAKS else 300
 AT_ONCE = 25

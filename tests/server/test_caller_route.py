@@ -16,7 +16,7 @@ from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import control_app
 from support.answers import openai_whole
 from support.gateway import KEY, Gate, chat_request, configured, gateway_to
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import in_turn, whole
 
 KEYS = {

@@ -23,9 +23,9 @@ from streamweir.core.verdict import Verdict
 from streamweir.pipeline.meter import UsageSource
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, text_of
-from support.rawclient import CutShort, RawClient, Reply
+from support.raw_client import CutShort, RawClient, Reply
 from support.script import End, Flood, Hang, Head, Seen, Send, Step, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.system import resident_bytes
 
 PIECE = "0123456789abcdef" * 256

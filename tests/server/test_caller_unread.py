@@ -18,8 +18,8 @@ from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.message import Answer, Request, Response
 from support.api import Api, api_on
 from support.gateway import KEY, gateway_to
-from support.httpapp import Serving, SmallApp, serving
-from support.rawclient import RawClient, Reply
+from support.http_app import Serving, SmallApp, serving
+from support.raw_client import RawClient, Reply
 from support.script import in_turn
 
 SIZES = ("content-length: 8388608", "transfer-encoding: chunked")

@@ -21,7 +21,7 @@ from streamweir.server.control.routing import Access, OpenRoute, control_app
 from streamweir.server.http.security_headers import with_security_headers
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 
 HTML = "<!doctype html><title>weir</title>"
 SCRIPT = "console.log('weir');\n" * 100

@@ -20,7 +20,7 @@ from streamweir.server.process.control_socket import (
     connect,
     place_socket,
 )
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 
 
 class End:

@@ -11,7 +11,7 @@ import pytest
 from streamweir.wire.jsonio import MOST_ELEMENTS
 from support.answers import anthropic_stream, gemini_stream, openai_stream
 from support.gateway import gateway_to
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import stream
 
 ANSWERS = {"openai": openai_stream(), "anthropic": anthropic_stream(), "gemini": gemini_stream()}

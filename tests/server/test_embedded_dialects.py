@@ -15,7 +15,7 @@ from support.dialect_output import Output, read_stream, read_whole
 from support.dialect_rules import BITSEEK, DIALECTS, Rules
 from support.embedded import needs_the_model, running_model
 from support.gateway import Gate, frames_of, gateway
-from support.rawclient import Reply
+from support.raw_client import Reply
 
 pytestmark = needs_the_model
 

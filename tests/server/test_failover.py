@@ -28,8 +28,8 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fin, Hang, Head, Raw, Rst, Script, Seen, Send, Step, Wait, in_turn, stream, whole
-from support.scripted import Canary, ScriptedUpstream
-from support.voices import BEGUN, OPENAI
+from support.scripted_upstream import Canary, ScriptedUpstream
+from support.wire_samples import BEGUN, OPENAI
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

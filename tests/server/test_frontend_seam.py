@@ -20,10 +20,10 @@ from streamweir.core.request import ChatRequest, read_request
 from streamweir.frontends.base import ErrorResponse, Frontend, Reply, WholeBody
 from streamweir.frontends.table import FRONTENDS
 from streamweir.wire.jsonio import encode
+from support.accounting_gateway import keeping
 from support.answers import TEXTS, anthropic_stream, error_body, openai_stream, openai_whole
-from support.bookkeeping import keeping
 from support.gateway import KEY, Gate, chat_request, gateway_to
-from support.rawclient import Reply as Response
+from support.raw_client import Reply as Response
 from support.script import End, Fin, Head, Send, Step, Wait, stream, whole
 
 # The frontend.

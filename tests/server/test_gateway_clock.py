@@ -16,7 +16,7 @@ from support.answers import TEXTS, openai_stream
 from support.gateway import KEY, gateway_to, text_of
 from support.outcome import assert_broken
 from support.script import Hang, Head, Send, stream
-from support.served import BEGUN, BEGUN_TEXT
+from support.serve_process import BEGUN, BEGUN_TEXT
 
 PACKAGE = Path(streamweir.__file__).parent
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}

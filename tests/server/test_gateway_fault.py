@@ -29,11 +29,11 @@ from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of
-from support.ourfault import BUFFERING, DIALECTS, assert_ended_by_us, assert_refused_by_us
-from support.rawclient import CutShort
+from support.gateway_faults import BUFFERING, DIALECTS, assert_ended_by_us, assert_refused_by_us
+from support.raw_client import CutShort
 from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, whole
-from support.scripted import ScriptedUpstream
-from support.served import BEGUN, BEGUN_TEXT, begin, get
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import BEGUN, BEGUN_TEXT, begin, get
 
 CANARY = "canary sk-canary-1234567890abcdef at 127.0.0.1"
 FRAMES = openai_frames()

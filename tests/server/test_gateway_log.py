@@ -10,7 +10,7 @@ import pytest
 from streamweir.server.telemetry.log import close_log, configure_log, dropped_lines
 from streamweir.server.telemetry.sink import Sink
 from support.gateway import KEY, gateway, until
-from support.served import get
+from support.serve_process import get
 
 ROOM = 16 * 1024
 

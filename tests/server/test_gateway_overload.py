@@ -14,10 +14,10 @@ from streamweir.server.http.listener import _KEPT_A_TURN
 from streamweir.server.process.gateway import Gateway
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, until
-from support.ourfault import assert_refused_by_us
-from support.rawclient import RawClient
+from support.gateway_faults import assert_refused_by_us
+from support.raw_client import RawClient
 from support.script import End, Head, Send, Wait
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 FRAMES = b"".join(openai_frames())
 OTHER_KEY = "sk-other-Qx7vLmZ2pKd9RtYw4HbN"

@@ -18,12 +18,12 @@ from streamweir.server.http.pressure import Level
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.wire.jsonio import decode_body
 from support.answers import TEXTS, openai_frames, openai_stream
+from support.deadlines import PATIENCE_S
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of, until
-from support.ourfault import DIALECTS, assert_ended_by_us, assert_refused_by_us
-from support.patience import PATIENCE_S
-from support.rawclient import RawClient, Reply
+from support.gateway_faults import DIALECTS, assert_ended_by_us, assert_refused_by_us
+from support.raw_client import RawClient, Reply
 from support.script import End, Hang, Head, Seen, Send, Step, Wait, in_turn, stream
-from support.served import BEGUN, BEGUN_TEXT, REST, Stream, begin, get, served
+from support.serve_process import BEGUN, BEGUN_TEXT, REST, Stream, begin, get, served
 
 WHOLE = "".join(TEXTS)
 MEBIBYTE = 2**20

@@ -25,10 +25,10 @@ from streamweir.server.request.runtime import ProviderRuntime
 from streamweir.upstream.base import Call, Receiver, Upstream
 from support.answers import openai_stream, openai_whole
 from support.gateway import Gate, chat_request, gateway, gateway_to, nothing_left, providers, until
-from support.rawclient import RawClient
+from support.raw_client import RawClient
 from support.script import End, Fin, Hang, Head, Seen, Send, Step, in_turn, stream, whole
-from support.scripted import ScriptedUpstream
-from support.served import BEGUN, REST, get
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import BEGUN, REST, get
 
 # G6: at every await.
 

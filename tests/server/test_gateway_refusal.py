@@ -9,8 +9,8 @@ import json
 import pytest
 
 from support.gateway import KEY, gateway
-from support.ourfault import DIALECTS
-from support.rawclient import Reply
+from support.gateway_faults import DIALECTS
+from support.raw_client import Reply
 
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 SHORT = "[server.timeouts]\nheader_s = 0.05\nbody_s = 0.05\n"

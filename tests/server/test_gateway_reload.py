@@ -14,10 +14,10 @@ from typing import Any
 from conftest import SOAKS
 from support.answers import TEXTS, openai_stream, openai_whole
 from support.gateway import KEY, Gate, chat_request, configured, gateway, providers, text_of
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import End, Head, Seen, Send, Step, Wait, in_turn, stream, whole
-from support.scripted import ScriptedUpstream
-from support.served import BEGUN, REST, Program, begin, served, write_config
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import BEGUN, REST, Program, begin, served, write_config
 
 WHOLE = "".join(TEXTS)
 RELOADS = 100 if SOAKS else 5

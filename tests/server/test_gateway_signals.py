@@ -13,10 +13,10 @@ import pytest
 from conftest import SOAKS
 from support.answers import TEXTS, openai_whole
 from support.gateway import chat_request, frames_of, text_of, until
-from support.ourfault import BUFFERING, DIALECTS, assert_ended_by_us, assert_refused_by_us
-from support.rawclient import CutShort
+from support.gateway_faults import BUFFERING, DIALECTS, assert_ended_by_us, assert_refused_by_us
+from support.raw_client import CutShort
 from support.script import End, Hang, Head, Seen, Send, Step, Wait
-from support.served import BEGUN, BEGUN_TEXT, REST, Program, Stream, begin, get, served_before
+from support.serve_process import BEGUN, BEGUN_TEXT, REST, Program, Stream, begin, get, served_before
 
 STREAMS = 500 if SOAKS else 200
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from support.gateway import KEY, chat_request, providers, until
-from support.ourfault import assert_refused_by_us
-from support.rawclient import RawClient, Reply
+from support.gateway_faults import assert_refused_by_us
+from support.raw_client import RawClient, Reply
 from support.script import Flood, Hang, Head, Seen, Send, Step, Wait, whole
-from support.scripted import ScriptedUpstream
-from support.served import Program, get, served
+from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import Program, get, served
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]
 

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.answers import TEXTS
 from support.gateway import KEY, chat_request, frames_of, text_of
-from support.rawclient import CutShort
+from support.raw_client import CutShort
 from support.script import End, Head, Send, Step, Wait
-from support.served import BEGUN, REST, Program, begin, get, served_before, spread
+from support.serve_process import BEGUN, REST, Program, begin, get, served_before, spread
 
 EACH = 3
 

@@ -12,8 +12,8 @@ import pytest
 from streamweir.server.control.health_port import HealthPort
 from streamweir.server.control.readiness import Readiness
 from support.gateway import gateway
-from support.rawclient import PATIENCE_S
-from support.served import served
+from support.raw_client import PATIENCE_S
+from support.serve_process import served
 
 
 def ask(address: tuple[str, int], request: str = "GET /health") -> tuple[int, bytes]:

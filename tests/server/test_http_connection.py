@@ -9,8 +9,8 @@ from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.body import BUDGET, CHUNKS_A_TURN, FEW, ReadBudget
 from streamweir.server.http.message import Answer, Request, Response
-from support.httpapp import SmallApp, chunked, get, post, serving
-from support.rawclient import RawClient
+from support.http_app import SmallApp, chunked, get, post, serving
+from support.raw_client import RawClient
 
 
 async def test_requests_follow_each_other_on_one_connection() -> None:

@@ -10,9 +10,9 @@ import pytest
 from conftest import SOAKS
 from streamweir.server.http.connection import Connection
 from streamweir.server.http.message import Answer, Response
-from support.httpapp import Serving, chunked, get, post, serving
-from support.patience import PATIENCE_S
-from support.rawclient import CutShort, RawClient
+from support.deadlines import PATIENCE_S
+from support.http_app import Serving, chunked, get, post, serving
+from support.raw_client import CutShort, RawClient
 
 HIGH = 65536
 PIECE = bytes(8192)

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from streamweir.server.http.message import Answer, Headers
-from support.httpapp import get, post, serving
-from support.rawclient import CutShort, RawClient
+from support.http_app import get, post, serving
+from support.raw_client import CutShort, RawClient
 
 
 async def test_a_whole_answer() -> None:

@@ -16,9 +16,9 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer
 from streamweir.server.process.supervisor import open_listeners
 from support.certificate import make_certificate
-from support.httpapp import Serving, SmallApp, get, post, serving
-from support.patience import PATIENCE_S
-from support.rawclient import RawClient
+from support.deadlines import PATIENCE_S
+from support.http_app import Serving, SmallApp, get, post, serving
+from support.raw_client import RawClient
 
 # Places.
 

@@ -7,8 +7,8 @@ import pytest
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.http.message import Answer, Request, Response
-from support.httpapp import Serving, SmallApp, chunked, get, post, serving
-from support.rawclient import PATIENCE_S, RawClient
+from support.http_app import Serving, SmallApp, chunked, get, post, serving
+from support.raw_client import PATIENCE_S, RawClient
 
 Leave = Callable[[RawClient], None]
 

@@ -17,10 +17,10 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
-from support.bookkeeping import MODEL, answers
+from support.accounting_gateway import MODEL, answers
 from support.fleet import PATIENT_S, Fleet, fleet
 from support.gateway import chat_request, until
-from support.served import get
+from support.serve_process import get
 
 PATIENCE_S = 30.0
 NEVER_S = 3600.0

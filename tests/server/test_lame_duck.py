@@ -12,10 +12,10 @@ import pytest
 
 from streamweir.server.control.probes import probe_answer
 from support.answers import TEXTS
+from support.deadlines import PATIENCE_S
 from support.gateway import chat_request, gateway_to, text_of
-from support.patience import PATIENCE_S
 from support.script import End, Head, Send, Step, Wait
-from support.served import BEGUN, REST, begin, get, served_before, spread
+from support.serve_process import BEGUN, REST, begin, get, served_before, spread
 
 ANSWER: list[Step] = [Head(), Send(BEGUN + REST), End()]
 NEVER_S = 3600.0

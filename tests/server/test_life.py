@@ -15,7 +15,7 @@ import pytest
 from streamweir.config.error import Complaint, ConfigError
 from streamweir.server.process.lifecycle import Stop, run
 from streamweir.server.telemetry.log import close_log, configure_log
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.tiny_gateway import TinyGateway
 
 

@@ -17,14 +17,14 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import sessions
 from streamweir.store.keys.sessions import TOUCH_MS, create_session, end_session, new_admin_secret, reset_admin_secret
 from streamweir.wire.sse import Splitter
+from support.accounting_gateway import Desk, answers, keeping
 from support.answers import TEXTS
-from support.bookkeeping import Desk, answers, keeping
-from support.console import Fields, Page, sign_in
+from support.console_session import Fields, Page, sign_in
 from support.gateway import chat_request, until
-from support.patient import PATIENT
-from support.rawclient import RawClient, Reply
+from support.program_deadlines import PATIENT
+from support.raw_client import RawClient, Reply
 from support.script import End, Hang, Head, Send, Step, Wait
-from support.served import BEGUN, REST
+from support.serve_process import BEGUN, REST
 
 PACE = structs.replace(PATIENT, tick_s=0.01, live_s=0.005, onlooker_s=0.01)
 PATH = "/api/live/events"

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamweir.store.prices.file import builtin_version
 from support.gateway import KEY, Gate, gateway
-from support.rawclient import Reply
+from support.raw_client import Reply
 
 TOML = """
 [[providers]]

@@ -8,7 +8,7 @@ import pytest
 from streamweir.store.requests.live import LiveInstances, open_of
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.gateway import chat_request, gateway, until
-from support.served import served
+from support.serve_process import served
 
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 STORE = '[store]\nurl = "sqlite:///streamweir.db"\n'

@@ -15,8 +15,8 @@ import pytest
 
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.telemetry.log import close_log, configure_log
-from support.gang import running
-from support.served import served
+from support.serve_process import served
+from support.supervisor_process import running
 
 PATIENCE_S = 30.0
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'

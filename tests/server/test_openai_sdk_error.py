@@ -16,7 +16,7 @@ from openai import APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, Omit
 from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
 from support.script import whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 READER = "sk-a-key-that-may-list-models"
 EXPIRED = "sk-a-key-of-the-last-century"

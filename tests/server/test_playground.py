@@ -19,14 +19,14 @@ from streamweir.server.http.security_headers import SEAL
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.requests.content import find_content
+from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
 from support.answers import TEXTS, error_body
-from support.bookkeeping import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
-from support.console import PATH, Page, played, sign_in, uses
+from support.console_session import PATH, Page, played, sign_in, uses
+from support.deadlines import PATIENCE_S
 from support.gateway import KEY, chat_request, text_of, until
-from support.patience import PATIENCE_S
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import End, Hang, Head, Send, Step, Wait, whole
-from support.served import BEGUN, REST, get, served_before, spread
+from support.serve_process import BEGUN, REST, get, served_before, spread
 
 OWN = re.compile(rb'"(id|created|event_id)":("[^"]*"|\d+)')
 """What no two answers have in common."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from streamweir.server.accounting.intervals import SLOW_S, ProgressInterval
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
+from support.deadlines import PATIENCE_S
 from support.entries import books_on, hold, open_ids, progress
-from support.flakystore import FlakyStore
-from support.patience import PATIENCE_S
-from support.written import desk_on, release
+from support.flaky_store import FlakyStore
+from support.writer_setup import desk_on, release
 
 HOUR_S = 3600
 

@@ -16,7 +16,7 @@ from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.attempt import Run, attempt, texts_of
 from support.outcome import BUFFERING, DIALECTS
 from support.script import End, Flood, Hang, Head, Send, Step, Wait
-from support.voices import VOICES, Voice
+from support.wire_samples import VOICES, Voice
 
 BUDGET = CallerError("budget_exceeded", "The budget is spent.")
 BEGUN = {"openai": 3, "anthropic": 4, "gemini": 2}

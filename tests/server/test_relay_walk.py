@@ -27,7 +27,7 @@ from streamweir.server.relay.states import FINDINGS, TABLE, Action, Input, State
 from streamweir.upstream.base import Receiver
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.attempt import Run, chat_of, prepared, texts_of
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 
 FRAMES = openai_frames()
 BODY = openai_whole()

@@ -13,11 +13,11 @@ from streamweir.policy.prices import cost_of, decode_rates
 from streamweir.server.accounting.maintenance import orphan
 from streamweir.store.requests.live import OpenRequest, open_of
 from streamweir.store.requests.requests import RequestRow
+from support.accounting_gateway import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.bookkeeping import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
+from support.deadlines import PATIENCE_S
 from support.gateway import chat_request, text_of
-from support.patience import PATIENCE_S
-from support.patient import PATIENT
+from support.program_deadlines import PATIENT
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream, whole
 
 FRAMES = openai_frames(TEXTS, usage=(7, 5))

@@ -25,8 +25,8 @@ from support.canary import (
     script,
 )
 from support.gateway import Gate, chat_request, gateway, nothing_left
-from support.rawclient import RawClient, Reply
-from support.scripted import ScriptedUpstream
+from support.raw_client import RawClient, Reply
+from support.scripted_upstream import ScriptedUpstream
 
 hits = Aviary().hits
 

@@ -6,8 +6,8 @@ The corpus of docs/spec/security.md S14 and S5. Behind every hostile request sta
 
 import pytest
 
-from support.httpapp import get, post, serving
-from support.rawclient import RawClient
+from support.http_app import get, post, serving
+from support.raw_client import RawClient
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNKS = b"5\r\nhello\r\n0\r\n\r\n"

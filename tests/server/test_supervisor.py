@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.gang import Gang, running
+from support.supervisor_process import Gang, running
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ from support.outcome import (
     serving,
 )
 from support.script import Fin, Head, Script, Seen, Send, Step, Wait, stream, whole
-from support.scripted import ScriptedUpstream
-from support.voices import BEGUN, OPENAI
+from support.scripted_upstream import ScriptedUpstream
+from support.wire_samples import BEGUN, OPENAI
 
 ANSWER = stream(openai_stream())
 FAILURE = whole(error_body(CANARY), 500)

@@ -10,9 +10,9 @@ from streamweir.upstream.base import Upstream
 from streamweir.upstream.local import LocalAddress, LocalUpstream
 from support.answers import anthropic_stream, openai_stream
 from support.gateway import gateway, gateway_to, providers
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import stream
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 LOCAL = '[[providers]]\nname = "local"\nkind = "local"\n'
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

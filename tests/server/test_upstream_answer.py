@@ -30,8 +30,8 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fields, Fin, Hang, Head, Raw, Send, Step, stream, whole
-from support.scripted import Canary, ScriptedUpstream
-from support.voices import VOICES, Voice
+from support.scripted_upstream import Canary, ScriptedUpstream
+from support.wire_samples import VOICES, Voice
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

@@ -27,7 +27,7 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fin, Head, Raw, Rst, Send, Step, in_turn, stream, whole
-from support.scripted import ScriptedUpstream, black_hole, closed_port
+from support.scripted_upstream import ScriptedUpstream, black_hole, closed_port
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

@@ -32,9 +32,9 @@ from support.outcome import (
     path_of,
     serving,
 )
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import Fin, Head, Raw, Rst, Seen, Step, chunk_bytes, head_bytes
-from support.voices import VOICES, Voice
+from support.wire_samples import VOICES, Voice
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

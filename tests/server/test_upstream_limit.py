@@ -20,7 +20,7 @@ from support.outcome import (
     serving,
 )
 from support.script import Drip, Flood, Hang, Head, Line, Send, Step, chunk_bytes, whole
-from support.voices import BEGUN, OPENAI, VOICES, Voice
+from support.wire_samples import BEGUN, OPENAI, VOICES, Voice
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 each_buffering = pytest.mark.parametrize("dialect", BUFFERING)

@@ -24,8 +24,8 @@ from support.outcome import (
     serving,
 )
 from support.script import Fields, Fin, Flood, Head, Rst, Send, Step, stream, whole
-from support.scripted import Canary, ScriptedUpstream
-from support.voices import VOICES, Voice
+from support.scripted_upstream import Canary, ScriptedUpstream
+from support.wire_samples import VOICES, Voice
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 

@@ -29,7 +29,7 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fin, Hang, Head, Rst, Send, Step, Wait, stream
-from support.voices import ANTHROPIC, BEGUN, OPENAI, VOICES, Voice
+from support.wire_samples import ANTHROPIC, BEGUN, OPENAI, VOICES, Voice
 
 pytestmark = [pytest.mark.usefixtures("no_jitter"), pytest.mark.diagonal]
 

@@ -22,7 +22,7 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Head, Send, stream, whole
-from support.voices import ANTHROPIC, GEMINI, OPENAI, VOICES, Voice
+from support.wire_samples import ANTHROPIC, GEMINI, OPENAI, VOICES, Voice
 
 ESTIMATE = (ESTIMATED_PROMPT, 5)
 NAMES = {"openai": "usage", "anthropic": "usage", "gemini": "usageMetadata"}

@@ -30,9 +30,9 @@ from streamweir.store.keys.sessions import (
     reset_admin_secret,
     touch_session,
 )
-from support.directory import NOW, dump, new_key
-from support.foreign import FOREIGN
+from support.key_store import NOW, dump, new_key
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 
 async def new_session(store: Store, at_ms: int = NOW) -> str:

@@ -15,9 +15,9 @@ from streamweir.store.keys import audit
 from streamweir.store.keys.keys import change_key, revoke_key, rotate_key
 from streamweir.store.keys.spec import KeyChange
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
-from support.directory import NOW, new_key, new_workspace
-from support.foreign import FOREIGN
+from support.key_store import NOW, new_key, new_workspace
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 COUNT = 6
 

@@ -20,9 +20,9 @@ from streamweir.store.requests.content import (
 )
 from streamweir.store.requests.requests import find_request
 from support.contents import dump, make_content
-from support.foreign import FOREIGN
-from support.requestrows import NOW_MS, insert_key, insert_rows, request_row
+from support.request_rows import NOW_MS, insert_key, insert_rows, request_row
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 NOTHING = Redactor()
 SECRET = "sk-sw-" + "a1B2c3D4" * 6

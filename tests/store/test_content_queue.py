@@ -14,7 +14,7 @@ from streamweir.store.db.tables import contents
 from streamweir.store.requests.content import find_content
 from streamweir.store.requests.content_queue import ContentQueue
 from support.contents import dump, make_content
-from support.requestrows import insert_key
+from support.request_rows import insert_key
 from support.stores import each_database, store_on
 
 SECRET = "sk-sw-" + "a1B2c3D4" * 6

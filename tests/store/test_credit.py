@@ -26,10 +26,10 @@ from streamweir.store.keys.spec import KeyChange
 from streamweir.store.ledger.accounts import used_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.ledger.posting import apply
-from support.booked import hold, settle
-from support.directory import NOW, changes, new_key, new_workspace, refused
-from support.foreign import FOREIGN
+from support.common_entries import hold, settle
+from support.key_store import NOW, changes, new_key, new_workspace, refused
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 DOLLAR = 10**9
 

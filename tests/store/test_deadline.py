@@ -14,7 +14,7 @@ from streamweir.store.db.tables import accounts
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.admissions import AdmissionQueue
 from support.entries import hold
-from support.standstill import run_on_it, the_loop
+from support.stalled_loop import run_on_it, the_loop
 from support.stores import each_database, migrated_url
 
 HOUR_S = 3600.0

@@ -11,7 +11,7 @@ from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.keys import change_key, create_key, find_key, list_keys, revoke_key, rotate_key
 from streamweir.store.keys.spec import KeyChange, KeySpec
 from streamweir.store.keys.workspaces import find_workspace
-from support.directory import NOW, changes, dump, new_key, refused
+from support.key_store import NOW, changes, dump, new_key, refused
 from support.stores import each_database, store_on
 
 

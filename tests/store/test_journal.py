@@ -16,7 +16,7 @@ from streamweir.store.journal.frames import encode_frame
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.journal.journal import Journal
 from support.entries import hold, progress, refused, settle
-from support.journaled import entries_of, is_locked, segments_of
+from support.journal_files import entries_of, is_locked, segments_of
 
 
 @asynccontextmanager

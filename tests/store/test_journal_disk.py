@@ -16,10 +16,10 @@ import pytest
 from streamweir.store.journal.frames import read_frames
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.journal.journal import Journal
-from support.diskfull import survive_full_disk
+from support.disk_full import survive_full_disk
 from support.entries import hold, progress, settle
-from support.failingdisk import FailingDisk
-from support.journaled import entries_of, segments_of
+from support.failing_disk import FailingDisk
+from support.journal_files import entries_of, segments_of
 
 PATIENCE_S = 30.0
 
@@ -58,7 +58,7 @@ async def test_a_full_disk(small_disk: Path) -> None:
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "support.diskfull", str(tmp_path)]
+    command = [sys.executable, "-m", "support.disk_full", str(tmp_path)]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(  # noqa: S603
         command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_S

@@ -15,9 +15,9 @@ from streamweir.store.keys.keys import KeyRecord, budget_sums
 from streamweir.store.ledger.accounts import Sums
 from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
-from support.booked import hold, settle
-from support.directory import NOW, new_key
+from support.common_entries import hold, settle
 from support.entries import key_charge
+from support.key_store import NOW, new_key
 from support.stores import each_database, store_on
 
 DAY_MS = 86_400_000

@@ -25,9 +25,9 @@ from streamweir.store.keys.workspaces import (
     list_workspaces,
     open_default_workspace,
 )
-from support.directory import HOUR, NOW, changes, dump, new_key, new_workspace, objected, refused
-from support.foreign import FOREIGN
+from support.key_store import HOUR, NOW, changes, dump, new_key, new_workspace, objected, refused
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 
 @each_database

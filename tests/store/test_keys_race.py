@@ -22,7 +22,7 @@ from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.keys import list_keys, revoke_key
 from streamweir.store.keys.sessions import ensure_admin_secret, is_admin_secret
 from streamweir.store.keys.workspaces import list_workspaces, open_default_workspace
-from support.directory import NOW, changes, new_key
+from support.key_store import NOW, changes, new_key
 from support.stores import each_database, migrated_url
 
 COUNT = 20

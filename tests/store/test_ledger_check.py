@@ -13,8 +13,8 @@ from streamweir.store.journal.entries import Entry, Refused
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.ledger.check import Fault, check_sums
 from streamweir.store.ledger.posting import apply
-from support.booked import hold, settle
-from support.directory import NOW, new_key
+from support.common_entries import hold, settle
+from support.key_store import NOW, new_key
 from support.stores import each_database, store_on
 
 BUDGET = "key:key_1:total"

@@ -9,7 +9,7 @@ import pytest
 from streamweir.store.journal.files import SegmentFile, orphaned_journals
 from streamweir.store.journal.frames import encode_frame
 from support.entries import hold, settle
-from support.journaled import is_locked
+from support.journal_files import is_locked
 
 
 def leave(folder: Path, instance: str, number: int, *entry_ids: str) -> Path:

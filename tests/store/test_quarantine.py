@@ -11,7 +11,7 @@ import pytest
 from streamweir.store.ledger import batch
 from streamweir.store.ledger.batch import Quarantine
 from support.entries import hold
-from support.failingdisk import FailingDisk
+from support.failing_disk import FailingDisk
 
 
 def entries_in(path: Path) -> list[object]:

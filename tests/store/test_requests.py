@@ -12,9 +12,9 @@ from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests import requests as log
 from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request, is_running, list_requests
-from support.foreign import FOREIGN
-from support.requestrows import NOW_MS, insert_open, insert_rows, request_row
+from support.request_rows import NOW_MS, insert_open, insert_rows, request_row
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 PAGINGS = 200 if SOAKS else 8
 

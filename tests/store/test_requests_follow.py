@@ -13,7 +13,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import requests
 from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
 from streamweir.store.requests.requests import RequestFilter
-from support.requestrows import NOW_MS, insert_rows, request_row
+from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
 
 ROUNDS = 2000 if SOAKS else 40

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event, text
 from streamweir.store.db.tables import requests
 from streamweir.store.requests import requests as log
 from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
-from support.requestrows import NOW_MS, insert_rows, request_row
+from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import store_on
 
 ID = request_row(3).request_id

@@ -36,7 +36,7 @@ from streamweir.store.requests.instances import now_of
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from streamweir.store.requests.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from support.contents import dump, file_bytes, make_content
-from support.requestrows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
+from support.request_rows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
 from support.stores import each_database, store_on
 
 OLD_MS = NOW_MS - 31 * DAY_MS

@@ -17,7 +17,7 @@ from streamweir.policy.limits import LocalLimits
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
-from support.limit_law import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
+from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 from support.valkey import ValkeyServer
 
 PATIENT_S = 30.0

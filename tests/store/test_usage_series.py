@@ -27,9 +27,9 @@ from streamweir.store.requests.usage import (
     sum_usage,
     was_used,
 )
-from support.foreign import FOREIGN
-from support.requestrows import insert_rows, request_row
+from support.request_rows import insert_rows, request_row
 from support.stores import each_database, store_on
+from support.untrusted_texts import FOREIGN
 
 FIRST_MS = 20_000 * DAY_MS
 TABLES: dict[Step, tuple[Table, int]] = {

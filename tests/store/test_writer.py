@@ -20,6 +20,7 @@ from streamweir.store.journal.frames import encode_frame
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
+from support.deadlines import PATIENCE_S
 from support.entries import (
     assert_sound,
     books_on,
@@ -32,12 +33,11 @@ from support.entries import (
     refused,
     settle,
 )
-from support.failingdisk import FailingDisk
-from support.flakystore import FlakyStore
-from support.journaled import segments_of
-from support.patience import PATIENCE_S
+from support.failing_disk import FailingDisk
+from support.flaky_store import FlakyStore
+from support.journal_files import segments_of
 from support.stores import each_database
-from support.written import Desk, desk_on, release
+from support.writer_setup import Desk, desk_on, release
 
 
 async def kinds_of(store: Store) -> list[tuple[str | None, str]]:

@@ -9,11 +9,11 @@ from sqlalchemy.exc import DBAPIError
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Hold
 from streamweir.store.ledger import admissions
+from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import DAY, assert_sound, books_on, extend, hold, key_charge, ledger_rows, open_ids, settle
-from support.flakystore import FlakyStore
-from support.patience import PATIENCE_S
+from support.flaky_store import FlakyStore
 from support.stores import each_database
-from support.written import Desk, desk_on
+from support.writer_setup import Desk, desk_on
 
 
 def budgeted(request_id: str, amount: int = 100) -> Hold:
@@ -30,7 +30,7 @@ async def kinds_of(store: Store) -> list[tuple[str | None, str]]:
 
 
 async def until_settled(desk: Desk, store: Store, request_id: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while (request_id, "settle") not in await kinds_of(store):
             await desk.flush()
             await asyncio.sleep(0.01)
@@ -117,7 +117,9 @@ async def test_who_leaves_before_it_is_his_turn_holds_nothing(tmp_path: Path) ->
 async def test_who_leaves_during_the_decision_has_his_hold_released(tmp_path: Path, how: str) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
-        async with desk_on(flaky, tmp_path / "journal", decision_s=PATIENCE_S if how == "cancelled" else 0.05) as desk:
+        async with desk_on(
+            flaky, tmp_path / "journal", decision_s=WAIT_TIMEOUT_S if how == "cancelled" else 0.05
+        ) as desk:
             flaky.gate.clear()
             task = asyncio.create_task(desk.writer.decide(budgeted("r1"), [key_charge(100)]))
             await flaky.reached.wait()

@@ -14,10 +14,10 @@ import pytest
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry
+from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import assert_sound, books_on, hold, key_charge, ledger_rows, settle
-from support.patience import PATIENCE_S
 from support.postgres import PrivatePostgres
-from support.written import Desk, desk_on
+from support.writer_setup import Desk, desk_on
 
 _LOCKER = """
 import sqlite3, sys
@@ -141,7 +141,7 @@ async def test_postgres_killed_at_any_moment_of_a_commit(tmp_path: Path, server:
             load = Load(desk)
             for _ in range(kills):
                 wanted = desk.writer.batcher.batches + chance.randrange(1, 20)
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(WAIT_TIMEOUT_S):
                     while desk.writer.batcher.batches < wanted:
                         await asyncio.sleep(0)
                 await asyncio.to_thread(server.kill)

@@ -49,8 +49,8 @@ from streamweir.store.keys.workspaces import Workspace, WorkspaceSpec, create_wo
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.content import pack, write_contents
 from streamweir.upstream.base import Upstream
-from support.booked import hold, settle
-from support.bridged import bridged
+from support.asgi_client import bridged
+from support.common_entries import hold, settle
 from support.contents import make_content
 from support.gateway import configured
 from support.stores import migrated_url

@@ -35,10 +35,10 @@ from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
+from support.deadlines import PATIENCE_S
 from support.gateway import MESSAGES, frames_of
-from support.patience import PATIENCE_S
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 TIMING = AttemptTimeouts(
     commit_at=60.0,

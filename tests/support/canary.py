@@ -25,10 +25,10 @@ from support.answers import (
     openai_stream,
     openai_whole,
 )
-from support.directory import dump
 from support.gateway import chat_request
+from support.key_store import dump
 from support.script import End, Fin, Hang, Head, Rst, Seen, Send, Step, stream, whole
-from support.scripted import closed_port
+from support.scripted_upstream import closed_port
 
 CANARIES = {
     "key of a caller": "sk-canary-Caller0123456789abcdef",

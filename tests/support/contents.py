@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from streamweir.store.db.tables import metadata
 from streamweir.store.requests.content import Content
-from support.requestrows import NOW_MS, request_row
+from support.request_rows import NOW_MS, request_row
 
 
 def make_content(number: int, **more: Any) -> Content:

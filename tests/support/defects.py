@@ -8,7 +8,9 @@ from typing import Any
 
 from streamweir.conformance import Asked
 from streamweir.conformance.rules.framing import LARGEST_FRAME
-from support.rightanswers import (
+from support.answer_changes import Change, again, drop, in_bytes, put, replaced, spoiled
+from support.answer_changes import Defect as Defect
+from support.valid_answers import (
     ASKED,
     HEADERS,
     JSON_HEADERS,
@@ -26,8 +28,6 @@ from support.rightanswers import (
     whole,
     whole_document,
 )
-from support.spoiling import Change, again, drop, in_bytes, put, replaced, spoiled
-from support.spoiling import Defect as Defect
 
 DELTA = "choices.0.delta"
 FIRST = f"0.{DELTA}"

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, find_weights, why_unavailable
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 
 needs_the_model = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 

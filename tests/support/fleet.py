@@ -25,12 +25,12 @@ from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.limits.shared import SharedLimits
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
-from support.bookkeeping import MODEL, Desk
+from support.accounting_gateway import MODEL, Desk
+from support.deadlines import PATIENT_S as PATIENT_S
 from support.gateway import Gate, gateway, nothing_left, providers
-from support.patience import PATIENT_S as PATIENT_S
-from support.patient import PATIENT as PATIENT
+from support.program_deadlines import PATIENT as PATIENT
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.stores import DATABASES, migrated_url
 from support.valkey import ValkeyServer
 

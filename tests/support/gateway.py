@@ -35,12 +35,12 @@ from streamweir.server.telemetry.log import log_request
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
-from support.patience import DEADLINES
-from support.patience import PATIENCE_S as PATIENCE_S
-from support.patient import PATIENT, be_patient
-from support.rawclient import RawClient, Reply
+from support.deadlines import DEADLINES
+from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.program_deadlines import PATIENT, be_patient
+from support.raw_client import RawClient, Reply
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.watchdog import WatchedLoop
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"

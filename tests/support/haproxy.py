@@ -15,7 +15,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.ownserver import PATIENCE_S, OwnServer
+from support.server_process import PATIENCE_S, OwnServer
 from support.valkey import free_port
 
 _CONFIG = """

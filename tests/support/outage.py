@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
 from support.answers import openai_stream
-from support.bookkeeping import MILLI, PROMPT, error_of, most_prompt
 from support.gateway import KEY, Gate
-from support.patient import PATIENT
-from support.rawclient import Reply
+from support.program_deadlines import PATIENT
+from support.raw_client import Reply
 from support.script import End, Fields, Head, Seen, Send, Step, Wait, stream
-from support.served import BEGUN, REST
+from support.serve_process import BEGUN, REST
 
 USED = (PROMPT, 5)
 TOKENS = 7

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 ALIAS = """
 [[models]]

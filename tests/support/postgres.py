@@ -18,8 +18,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.ownserver import OwnServer
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
+from support.server_process import OwnServer
 
 _SETTINGS = {
     "listen_addresses": "",

@@ -18,13 +18,13 @@ from random import Random
 from typing import NamedTuple
 
 from streamweir.store.requests.requests import RequestRow
+from support.accounting_gateway import EACH_DIALECT, MILLI, PROMPT, TEMPLATE, path_of
 from support.answers import openai_stream, openai_whole
-from support.bookkeeping import EACH_DIALECT, MILLI, PROMPT, TEMPLATE, path_of
 from support.fleet import Fleet
 from support.gateway import MESSAGES, chat_request
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import End, Head, Seen, Send, Step, Wait
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 CALLERS = 200
 FITTING = 3

@@ -21,7 +21,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.postgres import PostgresStore
 from streamweir.store.db.sqlite import SqliteStore
-from support.patience import PATIENT_S, replace_default
+from support.deadlines import PATIENT_S, replace_default
 from support.postgres import shared_postgres
 
 DATABASES = ("sqlite", "postgres")

@@ -22,7 +22,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
-from support.patience import PATIENCE_S as PATIENCE_S
+from support.deadlines import PATIENCE_S as PATIENCE_S
 
 REQUEST = UpstreamRequest(path="/chat", headers=(("content-type", "application/json"),), body=b'{"n":1}')
 OK = b"HTTP/1.1 200 OK\r\n"

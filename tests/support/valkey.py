@@ -13,7 +13,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.ownserver import OwnServer
+from support.server_process import OwnServer
 
 
 class ValkeyServer(OwnServer):

@@ -14,7 +14,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.upstream import dial
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.upstream_server import (
     REQUEST,
     WHOLE,

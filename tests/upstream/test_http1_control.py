@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,

@@ -8,7 +8,7 @@ import pytest
 from streamweir.core.errors import GatewayFault
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,

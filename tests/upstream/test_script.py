@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamweir.upstream.script import MODELS, SCRIPTS, play
 from streamweir.upstream.script.deltas import MOST_TOKENS, count_tokens, tokens_of
-from support.playing import CREATED, USER, body_of, deltas, finish_of, frames, said, steps, whole
+from support.script_player import CREATED, USER, body_of, deltas, finish_of, frames, said, steps, whole
 
 HELLO = "Hello! I am the simulator of Streamweir: every word of mine is scripted."
 WEATHER = {

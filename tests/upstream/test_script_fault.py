@@ -10,7 +10,7 @@ from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.providers.failure import read_error
 from streamweir.upstream.script import END, MODELS, SCRIPTS, Head, play
 from streamweir.upstream.script.parameter import COMMON, TAKES, Options
-from support.playing import DONE, blocks_of, error_of, said, steps, whole
+from support.script_player import DONE, blocks_of, error_of, said, steps, whole
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
 

@@ -10,7 +10,7 @@ import pytest
 from streamweir.core.errors import UpstreamError
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.upstream_server import REQUEST, WHOLE, Peer, Recorder, UpstreamServer, refusing, swallowing, turns, using
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -15,7 +15,7 @@ from streamweir.core.errors import UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from support.patience import PATIENCE_S as PATIENCE_S
+from support.deadlines import PATIENCE_S as PATIENCE_S
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 
 Event = dict[str, Any]
 

@@ -15,7 +15,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.audit import AuditRow, list_rows
 from streamweir.store.keys.sessions import create_session
 from support.gateway import MESSAGES, Gate, chat_request
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 
 PATH = "/api/playground/chat"
 Fields = tuple[tuple[str, str], ...]

@@ -21,7 +21,7 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
 from support.api import TOML, Api, api_on
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 from support.watchdog import watched_loop
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamweir.conformance import Recording
-from support.rightanswers import Documents, recorded, stream, text, written
+from support.valid_answers import Documents, recorded, stream, text, written
 
 Change = Callable[[Any], None]
 

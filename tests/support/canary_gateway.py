@@ -23,14 +23,14 @@ from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.process.bootstrap import prepare_accounting
+from support.accounting_gateway import Desk
 from support.answers import error_body, openai_stream
 from support.api import Api, Clock
-from support.bookkeeping import Desk
 from support.canary import KEYS_TOML, QUOTED, Aviary, C, files_of, providers_toml, script
 from support.gateway import configured, gateway, nothing_left
-from support.rawclient import Reply
+from support.raw_client import Reply
 from support.script import Seen, Step, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
 

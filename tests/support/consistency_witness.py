@@ -29,9 +29,9 @@ from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.ledger.check import Fault, check_sums
 from support.answers import openai_frames, openai_whole
 from support.gateway import KEY, chat_request
-from support.rawclient import CutShort, RawClient
+from support.raw_client import CutShort, RawClient
 from support.script import End, Hang, Head, Line, Seen, Send, Step
-from support.served import Program
+from support.serve_process import Program
 
 MILLI = NANO // 1000
 """Nano-dollars that a token costs, of the prompt and of the answer alike."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.patience import PATIENCE_S as PATIENCE_S
+from support.deadlines import PATIENCE_S as PATIENCE_S
 
 _WATCHER = """
 cat >/dev/null

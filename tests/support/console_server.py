@@ -22,12 +22,12 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
 
 from support.answers import openai_frames, token_steps
-from support.console import room_of
+from support.console_session import room_of
+from support.deadlines import PATIENCE_S as PATIENCE_S
 from support.gateway import KEY, Gate, gateway, providers
-from support.patience import PATIENCE_S as PATIENCE_S
-from support.patient import PATIENT
+from support.program_deadlines import PATIENT
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.watchdog import watched_loop
 
 TOML = """

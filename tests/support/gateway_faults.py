@@ -7,7 +7,7 @@ import json
 from typing import Any, NamedTuple
 
 from support.gateway import frames_of, text_of
-from support.rawclient import Reply
+from support.raw_client import Reply
 
 DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
 BUFFERING = ("openai", "opentoken", "aivene")

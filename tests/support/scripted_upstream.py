@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from support.patience import PATIENCE_S as PATIENCE_S
+from support.deadlines import PATIENCE_S as PATIENCE_S
 from support.script import Line, Script, ScriptMistake, Seen, Step, whole
 
 

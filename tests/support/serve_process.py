@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from support.answers import TEXTS, openai_stream
+from support.deadlines import DEADLINES
+from support.deadlines import PATIENCE_S as PATIENCE_S
 from support.gateway import KEY, chat_request, providers
-from support.patience import DEADLINES
-from support.patience import PATIENCE_S as PATIENCE_S
-from support.rawclient import RawClient, Reply
+from support.raw_client import RawClient, Reply
 from support.script import Script
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 
 BEGUN = openai_stream(TEXTS[:2], usage=None, finish=None, done=False)
 """An answer of which two words have come, and the rest of it."""
@@ -37,7 +37,7 @@ REST = openai_stream(TEXTS[2:])
 
 PROGRAM = [
     *(sys.executable, "-P", "-c"),
-    "from support.patient import be_patient; from streamweir.cli.main import main; be_patient(); main()",
+    "from support.program_deadlines import be_patient; from streamweir.cli.main import main; be_patient(); main()",
     "serve",
 ]
 """With the deadlines of tests, but for workers: these are processes of their own."""
@@ -45,7 +45,7 @@ Event = dict[str, Any]
 
 
 class Process(Protocol):
-    """As `asyncio.subprocess.Process`, or as one of `support.nursery`."""
+    """As `asyncio.subprocess.Process`, or as one of `support.forked_processes`."""
 
     @property
     def stdout(self) -> asyncio.StreamReader | None: ...

@@ -4,7 +4,7 @@ from typing import Any
 
 from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import Hold, Settle
-from support.directory import NOW
+from support.key_store import NOW
 
 _COMMON: dict[str, Any] = {
     "instance": "here",

@@ -10,7 +10,7 @@ from msgspec import structs
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.process import bootstrap
-from support.patience import PATIENT_S, replace_default
+from support.deadlines import PATIENT_S, replace_default
 
 PATIENT = Intervals(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
 """Nobody is taken for away who is only slow."""

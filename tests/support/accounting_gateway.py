@@ -36,10 +36,10 @@ from streamweir.store.ledger.writer import Writer
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_stream, openai_whole
 from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
-from support.patient import PATIENT
-from support.rawclient import Reply
+from support.program_deadlines import PATIENT
+from support.raw_client import Reply
 from support.script import Script, Step, stream, whole
-from support.scripted import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
 
 MILLI = NANO // 1000

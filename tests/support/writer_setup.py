@@ -10,8 +10,8 @@ from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Hold, Settle
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
+from support.deadlines import PATIENCE_S as PATIENCE_S
 from support.entries import settle
-from support.patience import PATIENCE_S as PATIENCE_S
 
 
 def release(hold: Hold) -> Settle:

@@ -16,8 +16,8 @@ from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
-from support.patience import PATIENCE_S
-from support.rawclient import RawClient
+from support.deadlines import PATIENCE_S
+from support.raw_client import RawClient
 
 
 class SmallApp:

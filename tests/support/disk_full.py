@@ -1,6 +1,6 @@
 """A journal on a disk that fills up and gets room again, wherever that disk is.
 
-As a program (`python -m support.diskfull FOLDER`) it makes its own: a limit on the size of files,
+As a program (`python -m support.disk_full FOLDER`) it makes its own: a limit on the size of files,
 which needs no rights and is met in the midst of a write, as a full disk is.
 """
 
@@ -15,7 +15,7 @@ from streamweir.store.journal.frames import read_frames
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.journal.journal import Journal
 from support.entries import hold, settle
-from support.journaled import segments_of
+from support.journal_files import segments_of
 
 _LIMIT_BYTES = 20_000
 _MOST_HOLDS = 100_000

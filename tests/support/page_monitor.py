@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Request, WebError
 
-from support.patience import PATIENCE_S
+from support.deadlines import PATIENCE_S
 
 TELL_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>

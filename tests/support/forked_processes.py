@@ -6,7 +6,7 @@
         assert await program.status() == -signal.SIGKILL
 
 Each is the whole program from its command line on, on files and sockets of its own; what is saved is
-the loading of its modules, five times what the rest of a start costs. `python -m support.nursery FD`
+the loading of its modules, five times what the rest of a start costs. `python -m support.forked_processes FD`
 is the process they come from: it has one thread, opens nothing, and is asked over a socket.
 """
 
@@ -28,8 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.patience import PATIENCE_S
-from support.served import Program, command_of
+from support.deadlines import PATIENCE_S
+from support.serve_process import Program, command_of
 
 _LOADED = (
     "alembic.command",
@@ -40,7 +40,7 @@ _LOADED = (
     "streamweir.store.db.sqlite",
     "sqlalchemy.dialects.postgresql.asyncpg",
     "sqlalchemy.dialects.sqlite",
-    "support.patient",
+    "support.program_deadlines",
 )
 _LONGEST = 65536
 
@@ -87,7 +87,7 @@ class Cradle:
         self._line.settimeout(PATIENCE_S)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", "support.nursery", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "support.forked_processes", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -107,7 +107,7 @@ class Cradle:
     async def served(
         self, folder: Path, toml: str, *arguments: str, intervals: Mapping[str, float] | None = None
     ) -> AsyncIterator[Program]:
-        """As `support.served.served`, but it need not listen yet: see `Program.started`.
+        """As `support.serve_process.served`, but it need not listen yet: see `Program.started`.
 
         `intervals`: members of `server.accounting.intervals.Intervals`, for a test that has less patience than others.
         """
@@ -188,7 +188,7 @@ def _live(
         os.close(file)
     random.seed()
     sys.argv[0] = "streamweir"
-    import_module("support.patient").be_patient(**(intervals or {}))
+    import_module("support.program_deadlines").be_patient(**(intervals or {}))
     if not is_mighty:
         _give_up_might()
     import_module("streamweir.cli.main").main(words)
