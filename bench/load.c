@@ -29,7 +29,7 @@
 #include "caller.h"
 #include <getopt.h>
 
-static int streams = 64, ramp_ms, patience_s = 60;
+static int streams = 64, ramp_ms, timeout_s = 60;
 static long most_requests, cancels, every_us = 5000;
 static double seconds, window_s, rate, settle_s;
 static long missed;
@@ -210,7 +210,7 @@ static bool run(void)
     static struct epoll_event events[EVENTS_AT_ONCE];
     for (uint64_t looked = 0; !is_told_to_stop;) {
         uint64_t now = now_us();
-        if (now - began_all > (uint64_t)patience_s * 1000000)
+        if (now - began_all > (uint64_t)timeout_s * 1000000)
             return false;
         if (cancels)
             cancel_when_due(now);
@@ -263,7 +263,7 @@ static void read_options(int count, char **words)
         {"port", 1, 0, 'p'},     {"path", 1, 0, 'u'},       {"key", 1, 0, 'k'},      {"model", 1, 0, 'm'},
         {"streams", 1, 0, 'c'},  {"requests", 1, 0, 'n'},   {"seconds", 1, 0, 't'},  {"ramp-ms", 1, 0, 'r'},
         {"pace", 1, 0, 'P'},     {"buffered", 0, 0, 'b'},   {"acks", 1, 0, 'a'},     {"cancels", 1, 0, 'x'},
-        {"every-us", 1, 0, 'e'}, {"patience-s", 1, 0, 'T'}, {"pause-us", 1, 0, 'w'}, {"window", 1, 0, 'W'},
+        {"every-us", 1, 0, 'e'}, {"timeout-s", 1, 0, 'T'}, {"pause-us", 1, 0, 'w'}, {"window", 1, 0, 'W'},
         {"max-tokens", 1, 0, 'M'}, {"rate", 1, 0, 'R'},      {"anew", 1, 0, 'A'},
         {"may-refuse", 0, 0, 'F'}, {"settle", 1, 0, 'S'},    {0},
     };
@@ -282,7 +282,7 @@ static void read_options(int count, char **words)
         case 'a': acks_fd = open_fifo(optarg); break;
         case 'x': cancels = atol(optarg); break;
         case 'e': every_us = atol(optarg); break;
-        case 'T': patience_s = atoi(optarg); break;
+        case 'T': timeout_s = atoi(optarg); break;
         case 'w': wish.pause_us = strtoull(optarg, NULL, 10); break;
         case 'W': window_s = atof(optarg); break;
         case 'R': rate = atof(optarg), wish.may_be_refused = wish.is_told_when = true; break;

@@ -30,7 +30,7 @@ from streamweir.server.telemetry.log import close_log, configure_log, log_reques
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 WHOLE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(WHOLE)
 
@@ -139,7 +139,7 @@ class Lockstep:
             has_text = asyncio.get_running_loop().create_future()
             caller = await self._connect(partial(has_text.set_result, None))
             caller.ask(request_of(route, is_stream=True))
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 await has_text
             callers.append(caller)
         return callers
@@ -152,7 +152,7 @@ class Lockstep:
         """One request, from its first byte to its record. No texts: the answer comes whole."""
         self.provider.texts = texts
         self._told = asyncio.get_running_loop().create_future()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await caller.ask(request_of(route, is_stream=texts > 0))
             await self._told
         self._told = None
@@ -174,7 +174,7 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
 
     async def may_answer() -> None:
         assert room.accounting.writer is not None
-        assert await room.accounting.writer.flush(PATIENCE_S), "the books do not answer"
+        assert await room.accounting.writer.flush(TIMEOUT_S), "the books do not answer"
 
     provider = Provider(may_answer)
     mock = await loop.create_server(lambda: ProviderConnection(provider), "127.0.0.1", 0)

@@ -278,13 +278,13 @@ static void take_acks(void)
 
 static int wait_for_events(struct epoll_event *events)
 {
-    struct timespec patience = {.tv_sec = 1};
+    struct timespec wait = {.tv_sec = 1};
     if (schedule.length) {
         uint64_t now = now_us(), due = schedule.heap[0]->due, left = due > now ? due - now : 0;
         if (left < 1000000)
-            patience = (struct timespec){.tv_nsec = (long)left * 1000};
+            wait = (struct timespec){.tv_nsec = (long)left * 1000};
     }
-    return epoll_pwait2(epoll_fd, events, EVENTS_AT_ONCE, &patience, NULL);
+    return epoll_pwait2(epoll_fd, events, EVENTS_AT_ONCE, &wait, NULL);
 }
 
 static void serve(int listener)

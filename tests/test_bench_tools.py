@@ -38,7 +38,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.registry import provider_named
 
-PATIENCE_S = 10.0
+WAIT_TIMEOUT_S = 10.0
 
 CORE = min(os.sched_getaffinity(0))
 CHUNKS = 7
@@ -157,7 +157,7 @@ def test_the_mock_sees_every_cancel(tools: Path, mock_port: int) -> None:
     report = run_load(tools, mock_port, "--streams", 5, "--cancels", 12, "--every-us", 2000, *pace)
     cancelled = {stream for stream, _ in report["cancelled"]}
     assert len(cancelled) == 12
-    end = monotonic() + PATIENCE_S
+    end = monotonic() + WAIT_TIMEOUT_S
     while not cancelled <= {int(line.split()[0]) for line in (tools / "closes").read_text().splitlines()}:
         assert monotonic() < end, "a close was never seen"
 

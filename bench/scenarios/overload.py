@@ -35,7 +35,7 @@ QUIET_PER_S = 10
 RUNNING = 40
 RUNNING_GAP_US = 20_000
 PROBE_S = 0.05
-PATIENCE_S = 5.0
+CALLER_TIMEOUT_S = 5.0
 SETTLE_S = 2.0
 
 
@@ -146,7 +146,7 @@ class Probes:
     def _run(self) -> None:
         while not self._ended.wait(PROBE_S):
             began = monotonic()
-            connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
+            connection = HTTPConnection("127.0.0.1", self._port, timeout=CALLER_TIMEOUT_S)
             try:
                 connection.request("GET", "/health")
                 connection.getresponse().read()

@@ -40,8 +40,8 @@ def mixed_load(bench: Bench, system: System) -> Sequence[Load]:
     short = ["--buffered", "--streams", 8, "--seconds", soak_s, "--pause-us", 50_000]
     cancels = ["--streams", 20, "--cancels", int(soak_s * 1e6 / CANCEL_US), "--every-us", CANCEL_US]
     left = pace_of(chunks=100_000, first_us=50_000, gap_us=100_000)
-    patience = ["--patience-s", int(soak_s) + 60]
-    return [bench.spawn_load(system, *each, *patience) for each in (streams, short, [*cancels, *left])]
+    timeout = ["--timeout-s", int(soak_s) + 60]
+    return [bench.spawn_load(system, *each, *timeout) for each in (streams, short, [*cancels, *left])]
 
 
 def figures_of(samples: Sequence[tuple[float, int]], warm_s: float) -> Figures:

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from streamweir.cli.main import main
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
-from support.defects import DEFECTS, Defect
+from support.answer_changes import Defect
+from support.defects import DEFECTS
 
 IN_BYTES = [
     defect for defect in DEFECTS if not defect.rule.startswith(("header.", "whole.", "failure.", "usage.", "delta."))

@@ -6,9 +6,10 @@ from streamweir.conformance.evaluate_session import examine
 from streamweir.conformance.probe import Bounds
 from streamweir.conformance.recording import Kind
 from streamweir.frontends.chat.table import DIALECTS
+from support.answer_changes import Defect
 from support.broken_endpoint import KEY, Asked, BrokenEndpoint, Play
 from support.conformance_check import ask, found
-from support.defects import DEFECTS, Defect
+from support.defects import DEFECTS
 from support.dialect_rules import DIALECTS as FORMS
 from support.soak import part_of
 from support.valid_answers import ASKED, MODEL

@@ -7,7 +7,8 @@ from streamweir.conformance.evaluate import MOST_FINDINGS
 from streamweir.conformance.report import badge, nearest_line
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
-from support.defects import DEFECTS, Defect
+from support.answer_changes import Defect
+from support.defects import DEFECTS
 
 OPENAI = DIALECTS["openai"]
 

@@ -13,7 +13,8 @@ from streamweir.conformance.recording import Kind, Piece
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.wire.sse import Splitter
 from support import valid_answers as right
-from support.defects import DEFECTS, Defect
+from support.answer_changes import Defect
+from support.defects import DEFECTS
 
 ROOT = Path(__file__).parents[1] / "fixtures"
 FIXTURES = sorted(ROOT.glob("*/*/response.sse"))

@@ -10,7 +10,8 @@ from streamweir.conformance.parsed_answer import Reading
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
-from support.defects import DEFECTS, Defect
+from support.answer_changes import Defect
+from support.defects import DEFECTS
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "spec" / "examples"
 

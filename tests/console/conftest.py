@@ -15,11 +15,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from streamweir.console.assets import Assets
 from support.chromium import find_chromium
 from support.console_server import Console, served_console
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.page_monitor import PageWatch
 from support.web import NODE, ROOT
 
-PATIENCE_MS = PATIENCE_S * 1000
+WAIT_TIMEOUT_MS = WAIT_TIMEOUT_S * 1000
 FAILURES = ROOT / "build" / "console-failures"
 HAS_FAILED = pytest.StashKey[bool]()
 FLAGS = (
@@ -44,11 +44,11 @@ def browser() -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch:
         if NODE.exists():  # Playwright brings one, which wants a library that a bare Debian lacks
             patch.setenv("PLAYWRIGHT_NODEJS_PATH", str(NODE))
-        expect.set_options(timeout=PATIENCE_MS)
+        expect.set_options(timeout=WAIT_TIMEOUT_MS)
         with sync_playwright() as playwright:
             environ: dict[str, str | float | bool] = {**os.environ, **found.environ}
             browser = playwright.chromium.launch(
-                executable_path=found.program, args=list(FLAGS), env=environ, timeout=PATIENCE_MS
+                executable_path=found.program, args=list(FLAGS), env=environ, timeout=WAIT_TIMEOUT_MS
             )
             yield browser
             browser.close()
@@ -65,7 +65,7 @@ def console(tmp_path: Path) -> Iterator[Console]:
 @pytest.fixture
 def context(browser: Browser, console: Console) -> Iterator[BrowserContext]:
     context = browser.new_context(base_url=console.base_url, reduced_motion="reduce", locale="en-GB")
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(WAIT_TIMEOUT_MS)
     yield context
     context.close()
 

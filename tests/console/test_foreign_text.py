@@ -22,7 +22,7 @@ from console.payloads import PAYLOADS
 from streamweir.console.assets import STATIC
 from support.answers import error_body, error_frame, openai_frames
 from support.console_server import Console
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, chat_request, text_of
 from support.page_elements import panel
 from support.page_monitor import PageWatch
@@ -97,7 +97,7 @@ def make_keys(console: Console) -> dict[str, str]:
     """The secrets of those whose name was taken."""
     made = {}
     headers = {"authorization": f"Bearer {console.secret}"}
-    with httpx2.Client(base_url=console.base_url, headers=headers, timeout=PATIENCE_S, trust_env=False) as client:
+    with httpx2.Client(base_url=console.base_url, headers=headers, timeout=WAIT_TIMEOUT_S, trust_env=False) as client:
         for payload in PAYLOADS:
             reply = client.post("/api/keys", json={"name": payload})
             is_name = len(payload) <= LONGEST_KEY_NAME and payload.isprintable() and payload == payload.strip()

@@ -1,7 +1,7 @@
 """The callers of the random load: each does what its plan says, and notes what it was told.
 
 A caller may be cut off by a gateway that is killed. What it may not be is left waiting: a caller without a word for
-`PATIENCE_S` is a failure.
+`WAIT_TIMEOUT_S` is a failure.
 """
 
 import asyncio

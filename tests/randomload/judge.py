@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from randomload.callers import Notes, secret_of
 from randomload.rig import Rig
 from streamweir.store.db.tables import instances, open_requests, requests
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.forked_processes import nursery
 from support.raw_client import CutShort
 from support.serve_process import Program, get
@@ -51,7 +51,7 @@ def odd_events(rig: Rig) -> list[Mapping[str, object]]:
 async def _nothing_is_under_way(program: Program) -> None:
     found: dict[str, float] = {}
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not found or any(found.values()):
                 with suppress(ConnectionError, CutShort):
                     found = await _readings(program)
@@ -71,8 +71,8 @@ async def _nothing_is_open(rig: Rig) -> None:
         return [tuple(row) for row in conn.execute(select(*columns).select_from(joined))]
 
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            while left := await rig.store.read(read, timeout_s=PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
+            while left := await rig.store.read(read, timeout_s=WAIT_TIMEOUT_S):
                 await asyncio.sleep(0.05)
     except TimeoutError:
         journals = sorted(path.name for path in (rig.folder / "data" / "journal").iterdir())
@@ -110,7 +110,7 @@ async def _settled(rig: Rig) -> tuple[list[tuple[str, str]], list[str]]:
         rows = [(row.request_id, row.verdict) for row in conn.execute(select(requests))]
         return rows, list(conn.scalars(select(open_requests.c.request_id)))
 
-    return await rig.store.read(read, timeout_s=PATIENCE_S)
+    return await rig.store.read(read, timeout_s=WAIT_TIMEOUT_S)
 
 
 def _each_has_its_row(notes: Notes, verdicts: Mapping[str, str]) -> None:

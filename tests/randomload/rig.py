@@ -24,7 +24,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.forked_processes import nursery
 from support.gateway import providers
 from support.raw_client import CutShort, RawClient
@@ -175,7 +175,7 @@ class Rig:
                 credit = partial(
                     add_credit, workspace_id=workspace, amount_nano=NANO // 20, actor="test", at_ms=now_ms()
                 )
-                await self.store.write(credit, timeout_s=PATIENCE_S)
+                await self.store.write(credit, timeout_s=WAIT_TIMEOUT_S)
         elif self._variant.workers > 1:
             for pid in self._processes()[:1]:
                 self.notes.life += 1

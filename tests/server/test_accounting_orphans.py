@@ -25,6 +25,7 @@ from support.forked_processes import nursery
 from support.gateway import KEY, gateway, providers, text_of
 from support.ledger_reader import Onlooker, looking_at
 from support.postgres import PrivatePostgres
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import CutShort
 from support.script import End, Head, Send, Wait, stream
 from support.scripted_upstream import ScriptedUpstream
@@ -34,7 +35,7 @@ from support.valkey import ValkeyServer
 
 HURRY = {"tick_s": 0.05, "beat_s": 0.1, "silent_s": 1.0}
 """For one that looks for the dead while no other lives: on a busy machine the living too are silent for a second."""
-PATIENT = {**HURRY, "silent_s": 5.0}
+SLOW = {**HURRY, "silent_s": 5.0}
 TRUSTING = {**HURRY, "silent_s": 3600.0}
 """Takes nobody for dead."""
 KEYS = (KEY, BUDGET_KEY)
@@ -172,13 +173,13 @@ async def test_one_that_stood_still_is_buried_and_its_late_word_is_dropped_and_t
 
 async def test_who_comes_back_first_does_not_bury_the_others(tmp_path: Path) -> None:
     async with scene_on(await migrated_url("postgres", tmp_path), tmp_path) as scene:
-        nodes = [await scene.node("one", PATIENT), await scene.node("other", PATIENT)]
+        nodes = [await scene.node("one", SLOW), await scene.node("other", SLOW)]
         first, second = [await scene.streams(node) for node in nodes]
         await scene.has_begun(*first, *second)
         instances = [scene.books.seen.open[next(iter(streams))].instance for streams in (first, second)]
         for node in nodes:
             node.signal(signal.SIGSTOP)
-        await asyncio.sleep(PATIENT["silent_s"] + 0.1)  # the silence itself
+        await asyncio.sleep(SLOW["silent_s"] + 0.1)  # the silence itself
         nodes[0].signal(signal.SIGCONT)
         await scene.gives_signs(instances[0], 3)
         nodes[1].signal(signal.SIGCONT)
@@ -190,13 +191,13 @@ async def test_who_comes_back_first_does_not_bury_the_others(tmp_path: Path) -> 
 async def test_nor_after_the_database_was_away(tmp_path: Path) -> None:
     with PrivatePostgres() as postgres:
         async with scene_on(postgres.make_database(), tmp_path) as scene:
-            nodes = [await scene.node("one", PATIENT), await scene.node("other", PATIENT)]
+            nodes = [await scene.node("one", SLOW), await scene.node("other", SLOW)]
             first, second = [await scene.streams(node) for node in nodes]
             await scene.has_begun(*first, *second)
             instances = [scene.books.seen.open[next(iter(streams))].instance for streams in (first, second)]
             postgres.stop()
             nodes[1].signal(signal.SIGSTOP)  # it will come back later than the first
-            await asyncio.sleep(PATIENT["silent_s"] + 0.1)
+            await asyncio.sleep(SLOW["silent_s"] + 0.1)
             postgres.start()
             await scene.gives_signs(instances[0], 3)
             nodes[1].signal(signal.SIGCONT)
@@ -275,9 +276,7 @@ async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
-        async with gateway(
-            toml, data_dir=tmp_path, intervals=structs.replace(program_deadlines.PATIENT, flush_s=0.1)
-        ) as gate:
+        async with gateway(toml, data_dir=tmp_path, intervals=structs.replace(LONG_INTERVALS, flush_s=0.1)) as gate:
             ids = {(await gate.ask(model="m")).header("x-request-id")}
             await books.until(lambda seen: ids == seen.rows.keys())
             other = await asyncpg.connect(url)

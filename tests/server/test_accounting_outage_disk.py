@@ -25,12 +25,12 @@ from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
 from support.answers import TEXTS
-from support.deadlines import PATIENT_S
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, metric
 from support.gateway import Gate, chat_request, text_of
 from support.heartbeat import heartbeat
 from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.serve_process import Program, begin, get, served_before
 
@@ -68,7 +68,7 @@ async def ready(gate: Gate) -> tuple[int, list[str]]:
 
 async def until_ready(gate: Gate) -> None:
     """Though nobody asks for anything else."""
-    async with asyncio.timeout(PATIENT_S):
+    async with asyncio.timeout(PROGRAM_TIMEOUT_S):
         while (await ready(gate))[0] != 200:
             await asyncio.sleep(0.01)
 
@@ -79,7 +79,7 @@ async def test_g7_a_node_whose_disk_was_full_is_ready_again_by_itself(small_disk
     async with fleet(answers(is_streamed=True), small_disk) as ships:
         gate = ships.desks[0].gate
         assert await ready(gate) == (200, [])
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate)).status == 200:
                 fill(filler)
         assert_unavailable(reply)
@@ -100,7 +100,7 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
         secret = await ships.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
-            async with asyncio.timeout(PATIENT_S):
+            async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                 while (reply := await ask(gate, secret)).status == 200:
                     fill(filler)
             assert_unavailable(reply)
@@ -149,7 +149,7 @@ async def test_g7_a_program_whose_files_may_not_grow(tmp_path: Path) -> None:
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
             may_write(program.pid, is_allowed=True)
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await answer(program)).status != 200:
                 assert_unavailable(reply)
                 await asyncio.sleep(0.01)
@@ -193,13 +193,13 @@ def locked_elsewhere(path: Path) -> Iterator[None]:
         yield
     finally:
         process.stdin.close()
-        process.wait(PATIENT_S)
+        process.wait(PROGRAM_TIMEOUT_S)
         process.stdout.close()
 
 
 async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> None:
     """Who is known goes on. Whose account nobody has looked at yet is refused in time: what others wrote may be his."""
-    intervals = structs.replace(PATIENT, decision_s=0.5, apply_s=0.5)
+    intervals = structs.replace(LONG_INTERVALS, decision_s=0.5, apply_s=0.5)
     stage = Stage()
     async with fleet(stage.script, tmp_path, intervals=intervals) as ships:
         (desk,) = ships.desks
@@ -231,7 +231,7 @@ async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
-    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=PATIENT) as desk:
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=LONG_INTERVALS) as desk:
         held = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
         secret = await desk.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
 

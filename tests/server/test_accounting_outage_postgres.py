@@ -16,7 +16,7 @@ from msgspec import structs
 from streamweir.store.db.engine import open_store
 from support.accounting_gateway import Desk, error_of
 from support.answers import TEXTS
-from support.deadlines import PATIENT_S
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, metric, shared_is_told
 from support.gateway import text_of
 from support.heartbeat import heartbeat
@@ -52,7 +52,7 @@ def template(server: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) 
 
 async def is_away(desk: Desk) -> None:
     """Until it knows."""
-    async with asyncio.timeout(PATIENT_S):
+    async with asyncio.timeout(PROGRAM_TIMEOUT_S):
         while not desk.writer.is_away:
             await ask(desk.gate)
 
@@ -134,7 +134,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
         async with await gate.connect() as client:
             running = await begin(client, model="m", max_tokens=TOKENS)
             await asyncio.to_thread(server.stop)
-            async with asyncio.timeout(PATIENT_S):
+            async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                 while (reply := await ask(gate)).status == 200:
                     pass
             assert_unavailable(reply)
@@ -143,7 +143,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         await asyncio.to_thread(server.start)
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate)).status != 200:
                 assert_unavailable(reply)
                 await desk.writer.flush(0.1)
@@ -164,7 +164,7 @@ async def test_g9_keys_of_the_store_are_good_for_a_while(
         secret = await ships.new_key()
         await asyncio.to_thread(server.stop)
         assert (await ask(desk.gate)).status == 200
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(desk.gate, secret)).status == 200:
                 await asyncio.sleep(0.01)
         assert_unavailable(reply)
@@ -172,7 +172,7 @@ async def test_g9_keys_of_the_store_are_good_for_a_while(
         unknown = await ask(desk.gate, "sk-sw-nobody-has-ever-seen-this-one")
         assert (unknown.status, error_of(unknown)["code"]) == (401, "invalid_api_key")
         await asyncio.to_thread(server.start)
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(desk.gate, secret)).status != 200:
                 assert_unavailable(reply)
                 await asyncio.sleep(0.01)

@@ -17,15 +17,15 @@ from streamweir.server.accounting.intervals import USUAL
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from support.accounting_gateway import PROMPT, Desk, error_of
 from support.answers import openai_stream
-from support.deadlines import PATIENT_S
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import Gate, chat_request, until
 from support.outage import ANSWER, COST, HELD, TOKENS, USED, ask
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.script import End, Head, Send, Step, Wait
 from support.valkey import ValkeyServer
 
-HASTY = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+HASTY = structs.replace(LONG_INTERVALS, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
 """As much patience with Valkey as usual, but it is asked again soon."""
 
 OUTAGES: dict[str, tuple[Callable[[ValkeyServer], object], Callable[[ValkeyServer], object]]] = {
@@ -48,7 +48,7 @@ def is_degraded(gate: Gate) -> bool:
 async def is_left_alone(ships: Fleet, secret: str) -> None:
     """Until nobody asks Valkey any more."""
     for desk in ships.desks:
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while not shared_of(desk).is_away:
                 await ask(desk.gate, secret)
 
@@ -56,12 +56,12 @@ async def is_left_alone(ships: Fleet, secret: str) -> None:
 async def is_asked_again(ships: Fleet) -> None:
     """Until Valkey answers everybody, without a request that would have to find out; from then on with patience."""
     for desk in ships.desks:
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while is_degraded(desk.gate) or shared_of(desk).is_away:
                 arbiter_of(desk).renew([])
                 await shared_is_told(desk)
                 await asyncio.sleep(0.01)
-        shared_of(desk)._valkey._timeout_s = PATIENT_S
+        shared_of(desk)._valkey._timeout_s = PROGRAM_TIMEOUT_S
 
 
 async def test_requests_and_tokens_of_a_minute_are_counted_together(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
     """What lives is renewed; what nobody renews lapses, and its end, should it come, changes nothing for others."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
-    intervals = structs.replace(PATIENT, lease_s=1.0)
+    intervals = structs.replace(LONG_INTERVALS, lease_s=1.0)
     with ValkeyServer() as valkey:
         async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
@@ -121,7 +121,7 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
                 await dying.maintenance.stop()
                 assert error_of(await ask(living.gate, secret))["code"] == "concurrency_limit_exceeded"
                 # Its place is free then, and its money too, as far as Valkey knows; the database still holds it.
-                async with asyncio.timeout(PATIENT_S):
+                async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                     while error_of(await ask(living.gate, secret))["code"] != "budget_exceeded":
                         await asyncio.sleep(0.01)
                 go_on.set()
@@ -135,7 +135,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
     """While both live nobody's slots are given to others, however short the lease of a process is."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
-    intervals = structs.replace(PATIENT, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
+    intervals = structs.replace(LONG_INTERVALS, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
     with ValkeyServer() as valkey:
         async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
@@ -148,7 +148,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
                 if is_known:
                     living.room.accounting.instance_ended(dying.room.node.instance)
                 # Its place is free then; the database still holds its money.
-                async with asyncio.timeout(PATIENT_S):
+                async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                     while error_of(await ask(living.gate, secret))["code"] != "budget_exceeded":
                         await asyncio.sleep(0.01)
                 go_on.set()

@@ -30,7 +30,7 @@ from streamweir.store.requests.requests import RequestFilter, list_requests
 from support.accounting_gateway import MODEL
 from support.fleet import fleet
 from support.gateway import KEY, providers
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.race import (
     CALLERS,
     MONEY,
@@ -108,7 +108,7 @@ async def disturbed(valkey: ValkeyServer, disturbance: str) -> AsyncIterator[Non
 async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str, times: int) -> None:
     """Whatever it says, or does not say, the database lets in three."""
     barrier, chance, code = Barrier(), Random(f"{disturbance} {times}"), "budget_exceeded"
-    intervals = structs.replace(PATIENT, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+    intervals = structs.replace(LONG_INTERVALS, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
     with ValkeyServer() as valkey:
         async with fleet(
             barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, intervals=intervals

@@ -33,7 +33,7 @@ from support.answers import TEXTS, openai_frames, openai_stream
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
 from support.gateway import chat_request, gateway, providers, until
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
@@ -228,7 +228,7 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
         assert go_on.wait(20)
         return write(descriptor, data)
 
-    intervals = structs.replace(PATIENT, decision_s=0.05)
+    intervals = structs.replace(LONG_INTERVALS, decision_s=0.05)
     async with keeping(stream(openai_stream()), tmp_path, intervals=intervals) as desk:
         monkeypatch.setattr("streamweir.store.journal.files.os.write", slow)
         try:

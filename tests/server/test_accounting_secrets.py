@@ -25,7 +25,7 @@ from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
 from support.canary_gateway import KEPT, B, Drive, driving
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.failing_disk import FailingDisk
 from support.gateway import chat_request, configured, gateway, until
 
@@ -128,7 +128,7 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
     desk.writer.put(Refused(row=row), must=True)
     assert await desk.writer.flush(5)
     assert "journal/quarantine.jsonl" in drive.search_files()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while await drive.send(ask("openai/m", key)) == [503]:  # until the disk is tried again
             continue
 

@@ -16,7 +16,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import accounts, contents, ledger
 from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
 from support.answers import TEXTS, openai_stream
-from support.deadlines import PATIENT_S
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of
 from support.gateway import text_of, until
 from support.heartbeat import heartbeat
@@ -61,7 +61,7 @@ async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         proxy.delay_s = 0.0
-        async with asyncio.timeout(PATIENT_S):
+        async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate, secret)).status != 200:
                 assert_unavailable(reply)
                 await desk.writer.flush(0.1)
@@ -195,7 +195,9 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
         other = await open_store(url, tmp_path)
         try:
             busy, crossing = Crossing(places[2], places[2]), Crossing(places[1], places[0])
-            tasks = [asyncio.create_task(other.write(each.work, timeout_s=PATIENT_S)) for each in (busy, crossing)]
+            tasks = [
+                asyncio.create_task(other.write(each.work, timeout_s=PROGRAM_TIMEOUT_S)) for each in (busy, crossing)
+            ]
             await busy.has_first.wait()
             await crossing.has_first.wait()
             # While the writer waits with one of them, the other two come together, and are decided together.
@@ -235,7 +237,7 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
                 conn.execute(text("SELECT 1"))
 
         try:
-            locking = asyncio.create_task(other.write(lock, timeout_s=PATIENT_S))
+            locking = asyncio.create_task(other.write(lock, timeout_s=PROGRAM_TIMEOUT_S))
             await is_locked.wait()
             for _ in range(20):
                 assert (await ask(desk.gate, secret)).status == 200

@@ -18,7 +18,7 @@ from streamweir.store.requests.requests import RequestRow
 from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, most_prompt, path_of
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, frames_of, text_of, until
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import RawClient
 from support.script import End, Hang, Head, Script, Send, Step, Wait, stream, whole
 
@@ -375,7 +375,7 @@ def _has_head(desk: Desk) -> bool:
 @pytest.mark.parametrize("code", ENDINGS)
 async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> None:
     """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
-    intervals = structs.replace(PATIENT, tick_s=0.01)
+    intervals = structs.replace(LONG_INTERVALS, tick_s=0.01)
     async with (
         keeping(in_the_midst(asyncio.Event()), tmp_path, intervals=intervals) as desk,
         await desk.gate.connect() as client,

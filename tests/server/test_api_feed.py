@@ -23,7 +23,7 @@ from streamweir.store.keys.sessions import end_sessions
 from streamweir.store.requests.live import cancel
 from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import until
 from support.stores import each_database
 
@@ -67,7 +67,7 @@ class Onlooker:
         self._next: asyncio.Task[bytes] | None = None
 
     async def frame(self) -> bytes:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             task, self._next = self._next, None
             return await (task or self._ask())
 

@@ -17,7 +17,7 @@ from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, OpenRoute, control_app, stream_response
 from streamweir.server.http.asgi import BODY, HANDOVER, AsgiApp, Bridge
 from streamweir.server.http.message import Answer, Request, Response
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, SmallApp, get, post, serving
 from support.raw_client import CutShort, RawClient
 
@@ -53,7 +53,7 @@ async def bridging(app: AsgiApp, **options: Any) -> AsyncIterator[tuple[Serving,
     bridged = Bridged(app, **options)
     async with serving(bridged) as at:
         yield at, bridged
-        await asyncio.wait_for(bridged.bridge.close(), PATIENCE_S)
+        await asyncio.wait_for(bridged.bridge.close(), WAIT_TIMEOUT_S)
 
 
 async def test_the_scope_and_the_body() -> None:
@@ -190,7 +190,7 @@ async def test_an_application_notices_that_its_caller_has_gone() -> None:
         await client.send(get("/"))
         await client.head()
         client.close()
-        await asyncio.wait_for(left.wait(), PATIENCE_S)
+        await asyncio.wait_for(left.wait(), WAIT_TIMEOUT_S)
         assert seen == ["http.disconnect"]
         assert bridged.faults == []
 
@@ -211,9 +211,9 @@ async def test_one_that_does_not_is_cancelled() -> None:
 
     async with bridging(app, grace_s=0.01) as (at, bridged), await RawClient.open(at.address) as client:
         await client.send(get("/"))
-        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await asyncio.wait_for(begun.wait(), WAIT_TIMEOUT_S)
         client.close()
-        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await asyncio.wait_for(over.wait(), WAIT_TIMEOUT_S)
         assert ended == ["cancelled"]
         assert bridged.faults == []
 
@@ -230,7 +230,7 @@ async def test_a_sender_that_waits_is_woken_when_its_caller_goes() -> None:
         await client.send(get("/"))
         await client.head()
         client.close()
-        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await asyncio.wait_for(over.wait(), WAIT_TIMEOUT_S)
         await at.emptied()
         assert bridged.faults == []
 
@@ -244,7 +244,7 @@ async def test_closing_ends_what_is_under_way() -> None:
 
     async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
         await client.send(get("/"))
-        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await asyncio.wait_for(begun.wait(), WAIT_TIMEOUT_S)
         await bridged.bridge.close()
         assert await client.is_closed()
         assert bridged.faults == []
@@ -314,7 +314,7 @@ async def test_who_makes_the_pieces_is_done_with_when_the_caller_has_gone(is_ful
         await client.send(get("/pieces"))
         await client.head()
         client.close()
-        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await asyncio.wait_for(over.wait(), WAIT_TIMEOUT_S)
         await at.emptied()
         assert bridged.faults == []
 
@@ -340,7 +340,7 @@ async def test_what_is_handed_over_is_answered_by_whoever_took_it() -> None:
 
     async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:
         await client.send(post("/", b"hello"))
-        await asyncio.wait_for(over.wait(), PATIENCE_S)
+        await asyncio.wait_for(over.wait(), WAIT_TIMEOUT_S)
         ((request, response),) = taken
         assert (request.body, seen) == (b"hello", [{"type": "http.disconnect"}])
         assert (response.on_gone, response.on_drained, response.started) == (None, None, False)

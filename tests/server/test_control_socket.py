@@ -20,7 +20,7 @@ from streamweir.server.process.control_socket import (
     connect,
     place_socket,
 )
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 
 class End:
@@ -39,7 +39,7 @@ class End:
             await self.release.wait()
             return {}
         if what == "back":  # asks the asker before it answers
-            return await channel.ask("echo", details, PATIENCE_S)
+            return await channel.ask("echo", details, WAIT_TIMEOUT_S)
         if what == "break":
             raise LookupError("a bug")
         if what == "refuse":
@@ -69,7 +69,7 @@ async def test_a_question_and_its_answer(tmp_path: Path) -> None:
 
 async def test_answers_find_their_questions_in_any_order(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
-        slow = asyncio.create_task(channel.ask("wait", timeout_s=PATIENCE_S))
+        slow = asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
         quick = await asyncio.gather(*(channel.ask("echo", {"n": number}) for number in range(20)))
         assert [answer["n"] for answer in quick] == list(range(20))
         assert not slow.done()
@@ -79,7 +79,7 @@ async def test_answers_find_their_questions_in_any_order(tmp_path: Path) -> None
 
 async def test_either_end_may_ask_while_it_is_asked(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, _):
-        assert await channel.ask("back", {"n": 1}, PATIENCE_S) == {"n": 1}
+        assert await channel.ask("back", {"n": 1}, WAIT_TIMEOUT_S) == {"n": 1}
 
 
 async def test_telling_wants_no_answer(tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ async def test_telling_wants_no_answer(tmp_path: Path) -> None:
 async def test_a_refusal_and_a_fault_are_no_silence(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, _):
         with pytest.raises(ChannelError, match="not today"):
-            await channel.ask("refuse", timeout_s=PATIENCE_S)
+            await channel.ask("refuse", timeout_s=WAIT_TIMEOUT_S)
         with pytest.raises(ChannelError, match="a fault"):
-            await channel.ask("break", timeout_s=PATIENCE_S)
+            await channel.ask("break", timeout_s=WAIT_TIMEOUT_S)
         assert await channel.ask("echo") == {}
 
 
@@ -108,7 +108,8 @@ async def test_who_does_not_answer_in_time_is_not_waited_for(tmp_path: Path) -> 
 async def test_questions_at_once_are_bounded(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
         asked = [
-            asyncio.create_task(channel.ask("wait", timeout_s=PATIENCE_S)) for _ in range(control_socket.MOST_QUESTIONS)
+            asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
+            for _ in range(control_socket.MOST_QUESTIONS)
         ]
         await asyncio.sleep(0)
         with pytest.raises(ChannelError, match="too many"):
@@ -132,13 +133,13 @@ async def test_the_answerer_holds_the_bound_too(tmp_path: Path) -> None:
 
 async def test_the_end_of_the_other_side_is_noticed_and_ends_every_question(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, control):
-        asked = asyncio.create_task(channel.ask("wait", timeout_s=PATIENCE_S))
+        asked = asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
         await channel.ask("echo")
         assert far.channel is not None
         await far.channel.close()
         with pytest.raises(ChannelError, match="gone"):
             await asked
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await channel.closed()
         with pytest.raises(ChannelError, match="not connected"):
             await channel.ask("echo")
@@ -165,7 +166,7 @@ async def test_whoever_does_not_speak_our_language_is_cut_off(
     async with line(tmp_path) as (_, channel, control):
         reader, writer = await asyncio.open_unix_connection(str(control.path))
         writer.write(sent)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             assert await reader.read() == b""
         writer.close()
         assert await channel.ask("echo", {"others": "stay"}) == {"others": "stay"}
@@ -192,7 +193,7 @@ async def test_whoever_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(100):
             deaf.tell("much", {"text": "x" * 100_000})
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await deaf.closed()
         writer.transport.abort()
 
@@ -203,7 +204,7 @@ async def test_connections_are_bounded(tmp_path: Path) -> None:
         second = await connect(control.path, End().answer)
         await second.ask("echo")
         third = await connect(control.path, End().answer)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await third.closed()
         await second.close()
 
@@ -256,7 +257,7 @@ async def test_whoever_speaks_while_the_other_end_goes_is_not_heard_and_meets_no
         await far.told.get()
         assert far.channel is not None
         await far.channel.close()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not channel.is_closed:
                 channel.tell("still there?")
                 await asyncio.sleep(0)

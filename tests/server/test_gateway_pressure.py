@@ -18,7 +18,7 @@ from streamweir.server.http.pressure import Level
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.wire.jsonio import decode_body
 from support.answers import TEXTS, openai_frames, openai_stream
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of, until
 from support.gateway_faults import DIALECTS, assert_ended_by_us, assert_refused_by_us
 from support.raw_client import RawClient, Reply
@@ -262,7 +262,7 @@ async def test_g17_callers_beyond_the_files_are_told_so_and_the_rest_is_served(t
             assert json.loads((await client.response()).body.split(b"\n")[0].removeprefix(b"data: "))["choices"]
         for client in placed:
             client.close()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while (await program.answer(request)).status != 200:  # their places are free when it has seen them go
                 pass
         others = [

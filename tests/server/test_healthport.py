@@ -11,14 +11,14 @@ import pytest
 
 from streamweir.server.control.health_port import HealthPort
 from streamweir.server.control.readiness import Readiness
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import gateway
-from support.raw_client import PATIENCE_S
 from support.serve_process import served
 
 
 def ask(address: tuple[str, int], request: str = "GET /health") -> tuple[int, bytes]:
     """From any thread, without an event loop."""
-    with socket.create_connection(address, timeout=PATIENCE_S) as sock:
+    with socket.create_connection(address, timeout=WAIT_TIMEOUT_S) as sock:
         sock.sendall(f"{request} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
         data = b""
         while more := sock.recv(4096):
@@ -34,7 +34,7 @@ class Probed:
     def __init__(self) -> None:
         self.readiness = Readiness()
         self.idle_s = 0.0
-        self.port = HealthPort(self.readiness, lambda: self.idle_s, hung_s=5.0, ask_s=PATIENCE_S)
+        self.port = HealthPort(self.readiness, lambda: self.idle_s, hung_s=5.0, ask_s=WAIT_TIMEOUT_S)
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
         self.port.start(listener)
@@ -75,7 +75,7 @@ def test_nothing_else_is_answered(request_: str, status: int) -> None:
 
 def test_those_who_ask_for_nothing_make_room_for_a_probe_however_many_they_are() -> None:
     with closing(Probed()) as probed:
-        silent = [socket.create_connection(probed.address, timeout=PATIENCE_S) for _ in range(100)]
+        silent = [socket.create_connection(probed.address, timeout=WAIT_TIMEOUT_S) for _ in range(100)]
         for sock in silent[-10:]:
             sock.sendall(b"GET /he")
         for _ in range(10):
@@ -99,7 +99,7 @@ async def test_the_gateways_loop_may_stand_still() -> None:
             answered.set()
 
         threading.Thread(target=probe).start()
-        assert answered.wait(PATIENCE_S)  # this is the gateway's own loop, and it does nothing else meanwhile
+        assert answered.wait(WAIT_TIMEOUT_S)  # this is the gateway's own loop, and it does nothing else meanwhile
         assert found == [200, 200]
 
 

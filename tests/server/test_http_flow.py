@@ -10,7 +10,7 @@ import pytest
 from conftest import SOAKS
 from streamweir.server.http.connection import Connection
 from streamweir.server.http.message import Answer, Response
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, chunked, get, post, serving
 from support.raw_client import CutShort, RawClient
 
@@ -277,7 +277,7 @@ async def test_nothing_is_left_of_a_connection(leave: Leave) -> None:
                 client.close()
                 await at.emptied()
             at.app.forget()
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while connections_left() > before:  # the thread of the watchdog may just look at the stack of one
                     await asyncio.sleep(0.01)
         finally:

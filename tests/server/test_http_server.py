@@ -16,7 +16,7 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer
 from streamweir.server.process.supervisor import open_listeners
 from support.certificate import make_certificate
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, SmallApp, get, post, serving
 from support.raw_client import RawClient
 
@@ -165,7 +165,7 @@ async def test_tls(tmp_path: Path) -> None:
     async with serving(tls=certificate.server_context()) as at:
         reader, writer = await asyncio.open_connection(*at.address, ssl=trust)
         writer.write(post("/echo", body) + get("/echo", "connection: close"))
-        answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        answer = await asyncio.wait_for(reader.read(), WAIT_TIMEOUT_S)
         assert body in answer
         assert answer.endswith(b"content-length: 0\r\n\r\n")
         writer.close()
@@ -292,7 +292,7 @@ async def test_close_waits_for_the_grace() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(get("/hold"))
         held = await at.app.hold()
-        closing = asyncio.ensure_future(at.server.close(PATIENCE_S))
+        closing = asyncio.ensure_future(at.server.close(WAIT_TIMEOUT_S))
         await asyncio.sleep(0)
         held.send(Answer(status=200, body=b"in time"))
         assert (await client.response()).body == b"in time"

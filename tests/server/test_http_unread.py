@@ -7,8 +7,9 @@ import pytest
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.http.message import Answer, Request, Response
+from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, SmallApp, chunked, get, post, serving
-from support.raw_client import PATIENCE_S, RawClient
+from support.raw_client import RawClient
 
 Leave = Callable[[RawClient], None]
 
@@ -20,7 +21,7 @@ def asked(response: Response, most: int | None = None) -> "asyncio.Future[Stream
 
 
 async def the_error(told: "asyncio.Future[StreamweirError | None]") -> str:
-    error = await asyncio.wait_for(told, PATIENCE_S)
+    error = await asyncio.wait_for(told, WAIT_TIMEOUT_S)
     assert isinstance(error, CallerError)
     return error.code
 
@@ -44,7 +45,7 @@ async def test_a_body_comes_when_it_is_asked_for(cut: int) -> None:
             assert at.app.begun[0].body == b""
             told = asked(held)
             await client.send(body[cut:] + get("/echo"))
-            assert await asyncio.wait_for(told, PATIENCE_S) is None
+            assert await asyncio.wait_for(told, WAIT_TIMEOUT_S) is None
             assert at.app.begun[0].body == b"0123456"
             held.send(Answer(status=200))
             assert [(await client.response()).status for _ in range(2)] == [200, 200]
@@ -80,7 +81,7 @@ async def test_it_is_told_to_continue_when_it_is_asked_for() -> None:
         told = asked(held)
         assert (await client.response()).status == 100
         await client.send(b"ab")
-        assert await asyncio.wait_for(told, PATIENCE_S) is None
+        assert await asyncio.wait_for(told, WAIT_TIMEOUT_S) is None
         await answered(at, client, held, closes=False)
 
 
@@ -176,7 +177,7 @@ async def test_memory_is_held_until_the_answer_is_over(path: str) -> None:
         await client.send(post(path, b"abc"))
         held = await at.app.hold()
         if path == "/later":
-            assert await asyncio.wait_for(asked(held), PATIENCE_S) is None
+            assert await asyncio.wait_for(asked(held), WAIT_TIMEOUT_S) is None
         held.start(200, (), b"x")
         assert hold.events == []
         held.end()

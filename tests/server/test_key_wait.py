@@ -18,17 +18,18 @@ from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
 from support.accounting_gateway import MODEL, answers
-from support.fleet import PATIENT_S, Fleet, fleet
+from support.deadlines import PROGRAM_TIMEOUT_S
+from support.fleet import Fleet, fleet
 from support.gateway import chat_request, until
 from support.serve_process import get
 
-PATIENCE_S = 30.0
+WAIT_TIMEOUT_S = 30.0
 NEVER_S = 3600.0
 STILL = Intervals(
     tick_s=NEVER_S,
-    decision_s=PATIENT_S,
-    apply_s=PATIENT_S,
-    shared_timeout_s=PATIENT_S,
+    decision_s=PROGRAM_TIMEOUT_S,
+    apply_s=PROGRAM_TIMEOUT_S,
+    shared_timeout_s=PROGRAM_TIMEOUT_S,
     silent_s=NEVER_S,
     missed_s=NEVER_S,
 )
@@ -64,7 +65,7 @@ class Database:
 
 
 async def found(lookup: KeyLookup, database: Database, secret: str) -> bool:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         await lookup.find(secret)
     return database.directory.find(secret) is not None
 

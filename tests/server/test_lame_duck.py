@@ -12,7 +12,7 @@ import pytest
 
 from streamweir.server.control.probes import probe_answer
 from support.answers import TEXTS
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import chat_request, gateway_to, text_of
 from support.script import End, Head, Send, Step, Wait
 from support.serve_process import BEGUN, REST, begin, get, served_before, spread
@@ -55,7 +55,7 @@ async def test_an_answer_that_promised_to_keep_its_connection_does_so() -> None:
 
 
 async def test_it_lasts_while_somebody_is_connected_or_was_lately() -> None:
-    async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(PATIENCE_S):
+    async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(WAIT_TIMEOUT_S):
         await gate.gateway.unused(NEVER_S)  # nobody has ever come: a Ctrl-C or a test has nothing to wait for
         async with await gate.connect() as client:
             await client.send(get("/health"))
@@ -72,7 +72,7 @@ async def test_it_lasts_while_somebody_is_connected_or_was_lately() -> None:
 
 async def test_it_lasts_while_somebody_probes_elsewhere() -> None:
     """A balancer that checks at `health_listen`, and has nobody to send here at the moment."""
-    async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(PATIENCE_S):
+    async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(WAIT_TIMEOUT_S):
         probe_answer("/health", gate.gateway.readiness)
         await gate.gateway.unused(NEVER_S)
         probe_answer("/ready", gate.gateway.readiness)

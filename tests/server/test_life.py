@@ -15,7 +15,7 @@ import pytest
 from streamweir.config.error import Complaint, ConfigError
 from streamweir.server.process.lifecycle import Stop, run
 from streamweir.server.telemetry.log import close_log, configure_log
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.tiny_gateway import TinyGateway
 
 
@@ -47,12 +47,12 @@ class Life:
         os.kill(os.getpid(), number)
 
     async def called(self, name: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await self.gateway.called(name)
 
     async def status(self) -> int:
         assert self.task is not None
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             return await self.task
 
     def events(self) -> list[dict[str, Any]]:
@@ -244,7 +244,7 @@ async def test_the_handlers_are_gone_after_the_end() -> None:
 
 async def test_a_hangup_reads_the_configuration_again() -> None:
     calls: asyncio.Queue[str] = asyncio.Queue()
-    async with living(reload=lambda: calls.put_nowait("reload")) as life, asyncio.timeout(PATIENCE_S):
+    async with living(reload=lambda: calls.put_nowait("reload")) as life, asyncio.timeout(WAIT_TIMEOUT_S):
         for _ in range(2):
             life.signal(signal.SIGHUP)
             assert await calls.get() == "reload"
@@ -260,7 +260,7 @@ async def test_a_broken_configuration_changes_nothing_and_is_reported() -> None:
         more = [Complaint("server.dialect", "unknown")]
         raise ConfigError("server.timeouts.idle_s", 'expected a number, got "abc"', file="streamweir.toml", more=more)
 
-    async with living(reload=reload) as life, asyncio.timeout(PATIENCE_S):
+    async with living(reload=reload) as life, asyncio.timeout(WAIT_TIMEOUT_S):
         life.signal(signal.SIGHUP)
         await called.wait()
         assert life.gateway.calls == []

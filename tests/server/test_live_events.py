@@ -21,12 +21,12 @@ from support.accounting_gateway import Desk, answers, keeping
 from support.answers import TEXTS
 from support.console_session import Fields, Page, sign_in
 from support.gateway import chat_request, until
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import RawClient, Reply
 from support.script import End, Hang, Head, Send, Step, Wait
 from support.serve_process import BEGUN, REST
 
-PACE = structs.replace(PATIENT, tick_s=0.01, live_s=0.005, onlooker_s=0.01)
+PACE = structs.replace(LONG_INTERVALS, tick_s=0.01, live_s=0.005, onlooker_s=0.01)
 PATH = "/api/live/events"
 
 
@@ -193,7 +193,7 @@ async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
 
 async def test_it_holds_up_no_end(tmp_path: Path) -> None:
     async with keeping(
-        [Hang()], tmp_path, intervals=structs.replace(PATIENT, live_s=1000.0, onlooker_s=1000.0)
+        [Hang()], tmp_path, intervals=structs.replace(LONG_INTERVALS, live_s=1000.0, onlooker_s=1000.0)
     ) as desk:
         page, running = await sign_in(desk.gate), desk.gate.gateway
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as late:

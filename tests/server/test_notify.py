@@ -18,7 +18,7 @@ from streamweir.server.telemetry.log import close_log, configure_log
 from support.serve_process import served
 from support.supervisor_process import running
 
-PATIENCE_S = 30.0
+WAIT_TIMEOUT_S = 30.0
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 
 
@@ -33,7 +33,7 @@ class Manager:
 
     async def hears(self) -> dict[str, str]:
         """The next state."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             data = await asyncio.get_running_loop().sock_recv(self.socket, 65536)
         return dict(line.split("=", 1) for line in data.decode().splitlines())
 
@@ -148,7 +148,7 @@ async def test_the_program_says_when_it_serves_reloads_and_stops(
     manager: Manager, tmp_path: Path, workers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    monkeypatch.setenv("WATCHDOG_USEC", str(int(PATIENCE_S * 1_000_000)))
+    monkeypatch.setenv("WATCHDOG_USEC", str(int(WAIT_TIMEOUT_S * 1_000_000)))
     async with served(tmp_path, SIM, "--workers", workers) as program:
         assert (await manager.hears())["READY"] == "1"
         assert await manager.hears() == {"WATCHDOG": "1"}

@@ -22,7 +22,7 @@ from streamweir.store.requests.content import find_content
 from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
 from support.answers import TEXTS, error_body
 from support.console_session import PATH, Page, played, sign_in, uses
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, chat_request, text_of, until
 from support.raw_client import Reply
 from support.script import End, Hang, Head, Send, Step, Wait, whole
@@ -354,7 +354,7 @@ async def held_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         return await write(work, **more)
 
     async def wait() -> None:
-        await asyncio.wait_for(reached.wait(), PATIENCE_S)
+        await asyncio.wait_for(reached.wait(), WAIT_TIMEOUT_S)
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "write", slow)

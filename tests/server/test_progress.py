@@ -7,7 +7,7 @@ from pathlib import Path
 from streamweir.server.accounting.intervals import SLOW_S, ProgressInterval
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import books_on, hold, open_ids, progress
 from support.flaky_store import FlakyStore
 from support.writer_setup import desk_on, release
@@ -57,9 +57,9 @@ async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> 
         assert journal.unapplied_bytes < 11_000
         await writer.put(hold("r1")).written()
         store.gate.set()
-        async with asyncio.timeout(PATIENCE_S):
-            assert await writer.flush(PATIENCE_S)
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
+            assert await writer.flush(WAIT_TIMEOUT_S)
         assert writer.has_room_to_spare
         assert interval.may_write(0.0)
-        assert await writer.close(PATIENCE_S)
-        assert await journal.close(PATIENCE_S)
+        assert await writer.close(WAIT_TIMEOUT_S)
+        assert await journal.close(WAIT_TIMEOUT_S)

@@ -27,7 +27,7 @@ from streamweir.server.relay.states import FINDINGS, TABLE, Action, Input, State
 from streamweir.upstream.base import Receiver
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.attempt import Run, chat_of, prepared, texts_of
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 FRAMES = openai_frames()
 BODY = openai_whole()
@@ -226,7 +226,7 @@ class Walk:
 
     async def over(self) -> None:
         assert self.run.task is not None
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await asyncio.wait([self.run.task])
 
 

@@ -15,14 +15,14 @@ from streamweir.store.requests.live import OpenRequest, open_of
 from streamweir.store.requests.requests import RequestRow
 from support.accounting_gateway import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import chat_request, text_of
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream, whole
 
 FRAMES = openai_frames(TEXTS, usage=(7, 5))
 SPARE = MODEL.replace('"gpt-4o" }', '"gpt-4o" }, { provider = "spare", model = "gpt-4o" }')
-STILL = structs.replace(PATIENT, tick_s=3600.0)
+STILL = structs.replace(LONG_INTERVALS, tick_s=3600.0)
 """Progress is noted when the test says so."""
 
 
@@ -195,7 +195,7 @@ async def test_a_target_that_has_changed_is_noted(tmp_path: Path) -> None:
             assert is_noted(desk)
             assert (await live(desk)).target == "up/gpt-4o"
             fails.set()
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 await is_asked.wait()
             assert is_noted(desk)
             seen = await live(desk)

@@ -21,7 +21,7 @@ from support.entries import hold, progress, settle
 from support.failing_disk import FailingDisk
 from support.journal_files import entries_of, segments_of
 
-PATIENCE_S = 30.0
+WAIT_TIMEOUT_S = 30.0
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.disk_full", str(tmp_path)]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(  # noqa: S603
-        command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        command, env=environ, capture_output=True, text=True, check=False, timeout=WAIT_TIMEOUT_S
     )
     assert (done.stdout, done.returncode) == ("survived", 0), done.stderr
 

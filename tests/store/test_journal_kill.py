@@ -19,7 +19,7 @@ from streamweir.store.ledger.recovery import replay
 from support.entries import books_on
 from support.tiny_journal import entry_of, instance_of
 
-PATIENCE_S = 300.0
+WAIT_TIMEOUT_S = 300.0
 PROCESSES = 2
 
 
@@ -38,7 +38,7 @@ def kill_many(folder: Path, count: int) -> dict[str, int]:
     ]
     said: dict[str, int] = {}
     for nursery in nurseries:
-        output, _ = nursery.communicate(timeout=PATIENCE_S)
+        output, _ = nursery.communicate(timeout=WAIT_TIMEOUT_S)
         assert nursery.returncode == 0
         said |= {instance_of(int(seed)): int(acks) for seed, acks in (line.split() for line in output.splitlines())}
     assert len(said) == share * PROCESSES

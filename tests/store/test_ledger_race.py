@@ -44,7 +44,7 @@ T = TypeVar("T")
 NODES = 4
 RUNS = 100 if SOAKS else 10
 REQUESTS = 200 if SOAKS else 30
-PATIENCE_S = 60.0
+WAIT_TIMEOUT_S = 60.0
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def nodes_on(database: str, folder: Path) -> AsyncIterator[Sequence[Store]
 
 
 async def written(store: Store, work: Callable[[Connection], T]) -> T:
-    return await store.write(work, timeout_s=PATIENCE_S)
+    return await store.write(work, timeout_s=WAIT_TIMEOUT_S)
 
 
 async def together(*ways: Awaitable[T]) -> list[T]:

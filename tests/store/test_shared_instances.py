@@ -11,7 +11,7 @@ from streamweir.store.limits.shared import INSTANCE_S, SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 
-PATIENT_S = 30.0
+PROGRAM_TIMEOUT_S = 30.0
 LEASE_S = 60.0
 STEP_S = INSTANCE_S / 4
 BUDGET = BudgetCharge("key:a:total", 10, "budget_exceeded")
@@ -46,7 +46,7 @@ def server() -> Iterator[ValkeyServer]:
 
 @pytest_asyncio.fixture
 async def fleet(server: ValkeyServer) -> AsyncIterator[Fleet]:
-    valkey = Valkey(server.socket_url, script(), timeout_s=PATIENT_S)
+    valkey = Valkey(server.socket_url, script(), timeout_s=PROGRAM_TIMEOUT_S)
     yield Fleet(valkey)
     await valkey.close()
 

@@ -20,7 +20,7 @@ from streamweir.store.limits.valkey import Valkey
 from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
 from support.valkey import ValkeyServer
 
-PATIENT_S = 30.0
+PROGRAM_TIMEOUT_S = 30.0
 LOOKS = (
     ("a", KeyLimits(rpm=1000, tpm=1000, max_streams=2)),
     ("b", KeyLimits(rpm=1000, tpm=1000, max_streams=1)),
@@ -55,7 +55,7 @@ def server() -> Iterator[ValkeyServer]:
 
 @pytest_asyncio.fixture
 async def valkey(server: ValkeyServer) -> AsyncIterator[Valkey]:
-    valkey = Valkey(server.socket_url, script(), timeout_s=PATIENT_S)
+    valkey = Valkey(server.socket_url, script(), timeout_s=PROGRAM_TIMEOUT_S)
     yield valkey
     await valkey.close()
 
@@ -74,7 +74,7 @@ def test_memory_and_valkey_and_the_model_agree_on_every_step(
 
 
 async def agree(url: str, history: list[Command], start: float) -> None:
-    valkey, clock = Valkey(url, script(), timeout_s=PATIENT_S), Clock()
+    valkey, clock = Valkey(url, script(), timeout_s=PROGRAM_TIMEOUT_S), Clock()
     model, memory, shared = LimitModel(LEASE_S), LocalLimits(lease_s=LEASE_S), fresh(valkey, clock)
     try:
         for number, (command, now) in enumerate(moments(history, start)):
@@ -108,7 +108,7 @@ async def answer_of(limits: SharedLimits, command: Command) -> object:
 async def test_what_is_reserved_by_one_is_counted_for_all_and_settled_by_any(
     server: ValkeyServer, valkey: Valkey
 ) -> None:
-    other = Valkey(server.url, script(), timeout_s=PATIENT_S)
+    other = Valkey(server.url, script(), timeout_s=PROGRAM_TIMEOUT_S)
     prefix = f"test{next(_prefixes)}"
     here, there = SharedLimits(valkey, prefix=prefix), SharedLimits(other, prefix=prefix)
     await here.seed(BUDGET.account, 40)

@@ -15,7 +15,7 @@ from streamweir.store.limits.shared import SharedLimits, open_shared, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer
 
-PATIENT_S = 30.0
+PROGRAM_TIMEOUT_S = 30.0
 CANARY = "canary-secret-7b1f"
 BUDGET = BudgetCharge("key:a:total", 100, "budget_exceeded")
 
@@ -53,7 +53,7 @@ async def refused(work: Awaitable[object]) -> str:
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     """Something that the server is about to do by itself."""
-    async with asyncio.timeout(PATIENT_S):
+    async with asyncio.timeout(PROGRAM_TIMEOUT_S):
         while not await is_so():
             await asyncio.sleep(0)
 
@@ -91,7 +91,7 @@ async def is_settled(shared: SharedLimits, used: int) -> bool:
 async def test_a_dead_one_is_asked_five_times_and_then_left_alone_for_a_minute() -> None:
     clock = Clock()
     with ValkeyServer() as server:
-        async with limits_of(server.url, clock=clock, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.url, clock=clock, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.kill()
             for _ in range(5):
@@ -111,7 +111,7 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
     clock = Clock()
     with ValkeyServer() as server:
         server.kill()
-        async with limits_of(server.url, clock=clock, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.url, clock=clock, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             for _ in range(5):
                 await refused(shared.peek("a", KeyLimits(rpm=1, tpm=1, max_streams=1)))
             clock.now = 60.0
@@ -125,7 +125,7 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
 
 async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
     with ValkeyServer() as server:
-        async with limits_of(server.url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.kill()
             server.start()
@@ -136,7 +136,7 @@ async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
 
 async def test_a_flushed_one_is_seeded_again_and_old_settlements_change_nothing() -> None:
     with ValkeyServer() as server:
-        async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             assert (await shared.reserve(limit_request("r1"))).is_allowed
             server.flush()
@@ -212,7 +212,7 @@ async def test_what_is_owed_does_not_keep_it_connecting_while_nobody_asks() -> N
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    async with limits_of(f"redis://{host}:{port}/0", timeout_s=PATIENT_S) as shared:
+    async with limits_of(f"redis://{host}:{port}/0", timeout_s=PROGRAM_TIMEOUT_S) as shared:
         for number in range(3):
             await shared.settle(f"r{number}", 1, 1)
             await until(is_idle)
@@ -234,7 +234,7 @@ async def until_reserved(shared: SharedLimits, request_id: str) -> None:
 async def test_who_is_cancelled_leaves_no_answer_to_others_and_no_reservation() -> None:
     chance = Random(11)
     with ValkeyServer() as server:
-        async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             for account in range(30):
                 await shared.seed(f"account:{account}", account)
@@ -264,7 +264,7 @@ async def test_who_is_cancelled_leaves_no_answer_to_others_and_no_reservation() 
 
 async def test_nothing_is_left_when_it_is_closed() -> None:
     with ValkeyServer() as server:
-        async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.pause()
             waiting = [asyncio.create_task(shared.reserve(limit_request(f"r{number}"))) for number in range(3)]
@@ -285,7 +285,7 @@ async def test_nothing_is_left_when_it_is_closed() -> None:
 
 async def test_a_full_one_and_a_read_only_one_change_nothing() -> None:
     with ValkeyServer() as server:
-        async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
             server.execute("CONFIG", "SET", "maxmemory", "1")
             assert await refused(shared.reserve(limit_request("r1"))) == "Valkey is out of memory"
@@ -300,7 +300,7 @@ async def test_a_full_one_and_a_read_only_one_change_nothing() -> None:
 
 async def test_one_that_minds_one_call_answers_the_others() -> None:
     with ValkeyServer() as server:
-        async with limits_of(server.socket_url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             server.execute("SET", "{streamweir}:a:ws:bad", "not a number")
             bad = LimitRequest(
                 request_id="bad", key_id="b", amount=1, charges=(BudgetCharge("ws:bad", 9, "insufficient_quota"),)
@@ -337,7 +337,7 @@ async def test_a_rude_answer_is_told_in_our_words(answer: bytes, reason: str) ->
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with limits_of(f"redis://127.0.0.1:{port}/0", timeout_s=PATIENT_S) as shared:
+        async with limits_of(f"redis://127.0.0.1:{port}/0", timeout_s=PROGRAM_TIMEOUT_S) as shared:
             assert await refused(shared.peek("a", KeyLimits(rpm=1))) == reason
 
 
@@ -345,9 +345,9 @@ async def test_a_wrong_password_is_told_without_it() -> None:
     with ValkeyServer() as server:
         server.execute("CONFIG", "SET", "requirepass", "right")
         url = f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
-        async with limits_of(url, timeout_s=PATIENT_S) as shared:
+        async with limits_of(url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             assert await refused(shared.reserve(limit_request("r1"))) == "Valkey refused the user name or the password"
-        async with limits_of(url.replace(CANARY, "right"), timeout_s=PATIENT_S) as shared:
+        async with limits_of(url.replace(CANARY, "right"), timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
 
 
@@ -369,7 +369,7 @@ async def test_one_that_takes_connections_and_says_nothing_is_left_alone_at_once
 async def test_every_form_of_address_is_taken() -> None:
     with ValkeyServer() as server:
         for url in (server.url, server.url.replace("redis", "valkey"), server.socket_url):
-            shared = open_shared(url, prefix="forms", timeout_s=PATIENT_S)
+            shared = open_shared(url, prefix="forms", timeout_s=PROGRAM_TIMEOUT_S)
             await shared.seed("ws:w", 7)
             assert await shared.used("ws:w") == 7
             await shared.close()

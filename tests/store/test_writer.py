@@ -20,7 +20,7 @@ from streamweir.store.journal.frames import encode_frame
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import (
     assert_sound,
     books_on,
@@ -195,7 +195,7 @@ async def test_closed_it_takes_nothing(tmp_path: Path) -> None:
             desk.writer.put(settle("r1"), must=True)
         with pytest.raises(StoreUnavailable):
             await desk.writer.decide(hold("r1"), [])
-        assert await desk.writer.close(PATIENCE_S)
+        assert await desk.writer.close(WAIT_TIMEOUT_S)
 
 
 async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Pa
         await handle.written()
         assert told == [True]
         assert await kinds_of(store) == [("r1", "hold")]
-        assert await writer.close(PATIENCE_S)
+        assert await writer.close(WAIT_TIMEOUT_S)
 
 
 async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothi
             assert (await ends.get()).name == "writer"
         await desk.flush()
         assert await desk.writer.decide(hold("r2"), []) is None
-        assert await desk.writer.close(PATIENCE_S)
+        assert await desk.writer.close(WAIT_TIMEOUT_S)
         assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
         assert await desk.journal.close()
 
@@ -383,7 +383,7 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
         await desk.writer.put(settle("r1"), must=True).written()
         with pytest.raises(StoreUnavailable):
             await desk.writer.decide(hold("r2"), [])
-        assert not await desk.writer.close(PATIENCE_S), "it does not wait for what cannot be"
+        assert not await desk.writer.close(WAIT_TIMEOUT_S), "it does not wait for what cannot be"
         assert await desk.journal.close()
         (dead,) = orphaned_journals(folder)
         assert list(dead.entries()) == [hold("r1"), settle("r1")]

@@ -36,7 +36,7 @@ from streamweir.store.ledger.writer import Writer
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_stream, openai_whole
 from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import Script, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
@@ -193,7 +193,7 @@ async def keeping(
     provider: str = "",
     store: str = "",
     others: Mapping[str, Script] | None = None,
-    intervals: Intervals = PATIENT,
+    intervals: Intervals = LONG_INTERVALS,
 ) -> AsyncIterator[Desk]:
     """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
 

@@ -21,7 +21,7 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
 from support.api import TOML, Api, api_on
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.watchdog import watched_loop
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class ServedApi:
         self._loop = loop
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_TIMEOUT_S)
 
 
 class _Application:
@@ -98,13 +98,13 @@ def served_api(folder: Path, toml: str = TOML) -> Iterator[ServedApi]:
     thread = threading.Thread(target=run, name="api")
     thread.start()
     try:
-        assert is_open.wait(PATIENCE_S)
+        assert is_open.wait(WAIT_TIMEOUT_S)
         if failed:
             raise failed[0]
         yield made[0]
     finally:
         for end in ends:
             end()
-        thread.join(PATIENCE_S)
+        thread.join(WAIT_TIMEOUT_S)
     assert not thread.is_alive()
     assert not failed

@@ -35,7 +35,7 @@ from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import MESSAGES, frames_of
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
@@ -151,11 +151,11 @@ class Run:
 
     async def over(self) -> None:
         assert self.task is not None
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await self.task
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not holds():
                 assert self.task is None or not self.task.done(), "it is over"
                 await asyncio.sleep(0.001)

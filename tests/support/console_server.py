@@ -23,9 +23,9 @@ from playwright.sync_api import Page, expect
 
 from support.answers import openai_frames, token_steps
 from support.console_session import room_of
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, Gate, gateway, providers
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
 from support.watchdog import watched_loop
@@ -39,7 +39,7 @@ id = "smart"
 targets = [{ provider = "up", model = "gpt-4o-mini" }]
 price = { input = 0.15, output = 0.6 }
 """
-PACE = structs.replace(PATIENT, live_s=0.1, onlooker_s=0.2)
+PACE = structs.replace(LONG_INTERVALS, live_s=0.1, onlooker_s=0.2)
 """What streams is told more often than a person could follow, and so is who may see it."""
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Console:
         self._loop.call_soon_threadsafe(do)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_TIMEOUT_S)
 
     def sign_in(self, page: Page, secret: str | None = None, path: str = "") -> None:
         """As the operator, or with a key's secret. `path`: below `/console`."""
@@ -77,7 +77,7 @@ class Console:
             api_key=secret,
             base_url=f"{self.base_url}/v1",
             max_retries=0,
-            timeout=PATIENCE_S,
+            timeout=WAIT_TIMEOUT_S,
             http_client=DefaultHttpxClient(trust_env=False),
         ) as client:
             question: ChatCompletionUserMessageParam = {"role": "user", "content": "Say hello."}
@@ -90,7 +90,7 @@ class Console:
         """Until the database has all that was written down."""
         writer = room_of(self.gate).accounting.writer
         assert writer is not None
-        assert self.call(writer.flush(PATIENCE_S))
+        assert self.call(writer.flush(WAIT_TIMEOUT_S))
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The admin API as the operator, past the page: what a test needs to be there. It must go well."""
@@ -99,7 +99,7 @@ class Console:
             f"{self.base_url}{path}",
             json=body,
             headers={"authorization": f"Bearer {self.secret}"},
-            timeout=PATIENCE_S,
+            timeout=WAIT_TIMEOUT_S,
             trust_env=False,
         )
         assert reply.is_success, reply.text
@@ -139,14 +139,14 @@ def served_console(folder: Path, toml: str = TOML) -> Iterator[Console]:
     thread = threading.Thread(target=run, name="console")
     thread.start()
     try:
-        assert is_open.wait(PATIENCE_S)
+        assert is_open.wait(WAIT_TIMEOUT_S)
         if not made:
             raise failed[0]
         yield made[0][0]
     finally:
         for console, over in made:
             console.soon(over.set)
-        thread.join(PATIENCE_S)
+        thread.join(WAIT_TIMEOUT_S)
     assert not thread.is_alive()
     if failed:
         raise failed[0]

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 120.0
+WAIT_TIMEOUT_S = 120.0
 """For anything that must happen. Nothing is expected to take it, and no test measures speed by it."""
-PATIENT_S = 60.0
+PROGRAM_TIMEOUT_S = 60.0
 """For what the program waits for. Shorter, so that it is the program which says what it has waited for."""
 
 DEADLINES = (
-    ("limits", "lag_s", PATIENCE_S),
-    ("limits", "turn_s", PATIENCE_S),
-    ("timeouts", "connect_s", PATIENT_S),
-    ("timeouts", "idle_s", 2 * PATIENCE_S),
-    ("timeouts", "commit_s", PATIENT_S),
-    ("timeouts", "header_s", PATIENT_S),
-    ("timeouts", "body_s", PATIENT_S),
+    ("limits", "lag_s", WAIT_TIMEOUT_S),
+    ("limits", "turn_s", WAIT_TIMEOUT_S),
+    ("timeouts", "connect_s", PROGRAM_TIMEOUT_S),
+    ("timeouts", "idle_s", 2 * WAIT_TIMEOUT_S),
+    ("timeouts", "commit_s", PROGRAM_TIMEOUT_S),
+    ("timeouts", "header_s", PROGRAM_TIMEOUT_S),
+    ("timeouts", "body_s", PROGRAM_TIMEOUT_S),
     ("timeouts", "lame_duck_s", 0.0),  # no test waits for balancers that it does not have
 )
 """Of the gateway's configuration, wherever a test does not name the member: a busy machine is no overload, and no fault

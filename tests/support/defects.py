@@ -8,8 +8,7 @@ from typing import Any
 
 from streamweir.conformance import Asked
 from streamweir.conformance.rules.framing import LARGEST_FRAME
-from support.answer_changes import Change, again, drop, in_bytes, put, replaced, spoiled
-from support.answer_changes import Defect as Defect
+from support.answer_changes import Change, Defect, again, drop, in_bytes, put, replaced, spoiled
 from support.valid_answers import (
     ASKED,
     HEADERS,

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, find_weights, why_unavailable
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 needs_the_model = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 
@@ -31,10 +31,10 @@ def running_model() -> Iterator[LocalAddress]:
     thread.start()
     model = new_model()
     try:
-        asyncio.run_coroutine_threadsafe(model.ready(), loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(model.ready(), loop).result(WAIT_TIMEOUT_S)
         yield model.address
     finally:
-        asyncio.run_coroutine_threadsafe(model.stop(), loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(model.stop(), loop).result(WAIT_TIMEOUT_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

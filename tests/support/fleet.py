@@ -26,9 +26,9 @@ from streamweir.store.ledger.check import check_sums
 from streamweir.store.limits.shared import SharedLimits
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.accounting_gateway import MODEL, Desk
-from support.deadlines import PATIENT_S as PATIENT_S
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.gateway import Gate, gateway, nothing_left, providers
-from support.program_deadlines import PATIENT as PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import DATABASES, migrated_url
@@ -71,8 +71,8 @@ class Fleet:
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Of a database that has everything which any of them has written down."""
         for desk in self.desks:
-            assert await desk.writer.flush(PATIENT_S)
-        return await self.desks[0].room.store.read(work, timeout_s=PATIENT_S)
+            assert await desk.writer.flush(PROGRAM_TIMEOUT_S)
+        return await self.desks[0].room.store.read(work, timeout_s=PROGRAM_TIMEOUT_S)
 
     async def rows(self, key_id: str | None = None) -> list[RequestRow]:
         page = await self.read(lambda conn: list_requests(conn, RequestFilter(key_id=key_id), limit=1000))
@@ -132,7 +132,7 @@ def shared_of(desk: Desk) -> SharedLimits:
 async def shared_is_told(desk: Desk) -> None:
     """Until Valkey has heard of all that this gateway had to tell it."""
     limiter = arbiter_of(desk)
-    async with asyncio.timeout(PATIENT_S):
+    async with asyncio.timeout(PROGRAM_TIMEOUT_S):
         while limiter._tasks:
             await asyncio.wait(set(limiter._tasks))
 
@@ -147,7 +147,7 @@ async def fleet(
     valkey: ValkeyServer | None = None,
     toml: str = MODEL,
     store: str = "",
-    intervals: Intervals = PATIENT,
+    intervals: Intervals = LONG_INTERVALS,
     others: Sequence[str] = (),
 ) -> AsyncIterator[Fleet]:
     """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`.

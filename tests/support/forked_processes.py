@@ -28,7 +28,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.serve_process import Program, command_of
 
 _LOADED = (
@@ -84,7 +84,7 @@ class Cradle:
 
     def __init__(self) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._line.settimeout(PATIENCE_S)
+        self._line.settimeout(WAIT_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-P", "-m", "support.forked_processes", str(theirs.fileno())],
@@ -101,7 +101,7 @@ class Cradle:
 
     def end(self) -> None:
         self._line.close()
-        assert self._process.wait(PATIENCE_S) == 0
+        assert self._process.wait(WAIT_TIMEOUT_S) == 0
 
     @asynccontextmanager
     async def served(
@@ -121,7 +121,7 @@ class Cradle:
         """A command, to its end. Unless it `is_mighty`, the rights of a file hold for it even if it is root's."""
         child = await self._start(words, is_mighty=is_mighty)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 output, errors = await asyncio.gather(child.stdout.read(), child.stderr.read())
         finally:
             child.kill()
@@ -188,7 +188,7 @@ def _live(
         os.close(file)
     random.seed()
     sys.argv[0] = "streamweir"
-    import_module("support.program_deadlines").be_patient(**(intervals or {}))
+    import_module("support.program_deadlines").use_long_deadlines(**(intervals or {}))
     if not is_mighty:
         _give_up_might()
     import_module("streamweir.cli.main").main(words)

@@ -35,16 +35,15 @@ from streamweir.server.telemetry.log import log_request
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.http1 import Http1Upstream
-from support.deadlines import DEADLINES
-from support.deadlines import PATIENCE_S as PATIENCE_S
-from support.program_deadlines import PATIENT, be_patient
+from support.deadlines import DEADLINES, WAIT_TIMEOUT_S
+from support.program_deadlines import LONG_INTERVALS, use_long_deadlines
 from support.raw_client import RawClient, Reply
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
 from support.watchdog import WatchedLoop
 
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
-be_patient()
+use_long_deadlines()
 _load = token_count._load
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 
@@ -82,7 +81,7 @@ class Gate:
 
     async def settled(self, count: int = 1) -> list[RequestRecord]:
         """Waits until so many requests are over."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while len(self.records) < count:
                 self._news.clear()
                 await self._news.wait()
@@ -92,7 +91,7 @@ class Gate:
     async def vacated(self) -> None:
         """Waits until every caller is gone, and asserts that nothing is held for any of them."""
         running = self.gateway
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await running.server.emptied()
             await running.drained()
         assert (running.open_streams, running.abandoned) == (0, 0)
@@ -190,7 +189,7 @@ async def gateway(
     open_local: Callable[[ProviderConfig], Upstream] | None = None,
     data_dir: Path | None = None,
     is_worker: bool = False,
-    intervals: Intervals = PATIENT,
+    intervals: Intervals = LONG_INTERVALS,
     page: Assets | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
@@ -222,7 +221,7 @@ async def gateway(
     await running.listen(listener)
     try:
         yield gate
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await running.drained()
         assert running.open_streams == 0
         assert running.abandoned == 0
@@ -266,7 +265,7 @@ async def nothing_left() -> AsyncIterator[None]:
 
 async def until(holds: Callable[[], bool]) -> None:
     """For what no event tells."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while not holds():
             await asyncio.sleep(0.001)
 

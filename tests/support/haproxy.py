@@ -15,7 +15,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.server_process import PATIENCE_S, OwnServer
+from support.deadlines import WAIT_TIMEOUT_S
+from support.server_process import OwnServer
 from support.valkey import free_port
 
 _CONFIG = """
@@ -71,7 +72,7 @@ class HaProxy(OwnServer):
 
     async def sees(self, **are_up: bool) -> None:
         """Until it has found out which nodes are up."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while True:
                 states = await asyncio.to_thread(self._states)
                 if all(states[name].startswith("UP") is is_up for name, is_up in are_up.items()):
@@ -80,7 +81,7 @@ class HaProxy(OwnServer):
 
     def _states(self) -> dict[str, str]:
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(PATIENCE_S)
+            client.settimeout(WAIT_TIMEOUT_S)
             client.connect(str(self.socket_path()))
             client.sendall(b"show stat\n")
             text = b""

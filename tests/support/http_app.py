@@ -16,7 +16,7 @@ from streamweir.server.http.limits import HttpLimits
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.process.supervisor import open_listeners
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.raw_client import RawClient
 
 
@@ -33,7 +33,7 @@ class SmallApp:
     async def until(self, holds: Callable[[], object]) -> None:
         """Waits until something is so. Fails with what was seen."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while not holds():
                     self._changed.clear()
                     await self._changed.wait()
@@ -121,7 +121,7 @@ class Serving:
 
     async def emptied(self) -> None:
         """Waits until no connection is left."""
-        await asyncio.wait_for(self.server.emptied(), PATIENCE_S)
+        await asyncio.wait_for(self.server.emptied(), WAIT_TIMEOUT_S)
 
 
 @asynccontextmanager
@@ -136,7 +136,7 @@ async def serving(
     try:
         yield Serving(app, server)
     finally:
-        await asyncio.wait_for(server.close(), PATIENCE_S)
+        await asyncio.wait_for(server.close(), WAIT_TIMEOUT_S)
     assert server.connections == 0
 
 

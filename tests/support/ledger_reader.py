@@ -22,7 +22,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import instances, ledger, open_requests, requests
 from streamweir.store.ledger.check import check_sums
 
-PATIENCE_S = 60.0
+WAIT_TIMEOUT_S = 60.0
 """For an orphan, by the promise; nothing here is expected to take it."""
 
 
@@ -48,7 +48,7 @@ class Onlooker:
 
     async def until(self, holds: Callable[[Seen], bool]) -> Seen:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while not holds(await self.look()):
                     await asyncio.sleep(0.02)
         except TimeoutError:

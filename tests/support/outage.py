@@ -8,7 +8,7 @@ from msgspec import structs
 from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
 from support.answers import openai_stream
 from support.gateway import KEY, Gate
-from support.program_deadlines import PATIENT
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import End, Fields, Head, Seen, Send, Step, Wait, stream
 from support.serve_process import BEGUN, REST
@@ -18,7 +18,7 @@ TOKENS = 7
 HELD = (most_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
 COST = sum(USED) * MILLI
 ANSWER = stream(openai_stream(usage=USED))
-BRISK = structs.replace(PATIENT, decision_s=1.0, apply_s=1.0, tick_s=0.1)
+BRISK = structs.replace(LONG_INTERVALS, decision_s=1.0, apply_s=1.0, tick_s=0.1)
 """With less patience for the database, so that an outage is soon found out."""
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Request, WebError
 
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 TELL_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -27,7 +27,7 @@ class PageWatch:
         self._lines: list[str] = []
         self._host = urlsplit(base_url).netloc
         self._expected: list[re.Pattern[str]] = []
-        context.set_default_timeout(PATIENCE_S * 1000)
+        context.set_default_timeout(WAIT_TIMEOUT_S * 1000)
         context.add_init_script(TELL_VIOLATIONS)
         context.on("dialog", self._dialog)
         context.on("request", self._request)

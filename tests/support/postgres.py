@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.server_process import OwnServer
 
 _SETTINGS = {
@@ -89,7 +89,7 @@ class PrivatePostgres(OwnServer):
             check=False,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=WAIT_TIMEOUT_S,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -107,7 +107,9 @@ class PrivatePostgres(OwnServer):
     def _can_run(self, install: Path) -> bool:
         """Root's own folders may be closed to the one it runs as."""
         try:
-            return self.run([str(install / "bin" / "initdb"), "--version"], subprocess.DEVNULL).wait(PATIENCE_S) == 0
+            return (
+                self.run([str(install / "bin" / "initdb"), "--version"], subprocess.DEVNULL).wait(WAIT_TIMEOUT_S) == 0
+            )
         except PermissionError:
             return False
 
@@ -115,7 +117,7 @@ class PrivatePostgres(OwnServer):
         options = ["-U", "postgres", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions"]
         with self.log_path.open("ab") as log:
             command = [str(self._programs / "initdb"), "-D", str(self.folder / "data"), *options]
-            status = self.run(command, log.fileno()).wait(PATIENCE_S)
+            status = self.run(command, log.fileno()).wait(WAIT_TIMEOUT_S)
         assert status == 0, self.log_path.read_text()
 
 

@@ -10,13 +10,13 @@ from msgspec import structs
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.process import bootstrap
-from support.deadlines import PATIENT_S, replace_default
+from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 
-PATIENT = Intervals(shared_timeout_s=PATIENT_S, decision_s=PATIENT_S, apply_s=PATIENT_S)
+LONG_INTERVALS = Intervals(shared_timeout_s=PROGRAM_TIMEOUT_S, decision_s=PROGRAM_TIMEOUT_S, apply_s=PROGRAM_TIMEOUT_S)
 """Nobody is taken for away who is only slow."""
 
 
-def be_patient(**intervals: float) -> None:
+def use_long_deadlines(**intervals: float) -> None:
     """For the program in this process, wherever it has no other intervals. `intervals`: members that are to differ."""
-    replace_default(bootstrap.open_accounting, intervals=structs.replace(PATIENT, **intervals))
-    replace_default(Context.read, timeout_s=PATIENT_S)
+    replace_default(bootstrap.open_accounting, intervals=structs.replace(LONG_INTERVALS, **intervals))
+    replace_default(Context.read, timeout_s=PROGRAM_TIMEOUT_S)

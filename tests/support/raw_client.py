@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RawClient:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if receive_buffer is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(sock, address), PATIENCE_S)
+            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(sock, address), WAIT_TIMEOUT_S)
         except BaseException:
             sock.close()
             raise
@@ -74,7 +74,7 @@ class RawClient:
         self.close()
 
     async def send(self, data: bytes) -> None:
-        await asyncio.wait_for(self._loop.sock_sendall(self.sock, data), PATIENCE_S)
+        await asyncio.wait_for(self._loop.sock_sendall(self.sock, data), WAIT_TIMEOUT_S)
 
     async def response(self, *, has_body: bool = True) -> Reply:
         """The next response; `has_body=False` for the answer to HEAD. Interim ones (1xx) are responses too."""
@@ -152,7 +152,7 @@ class RawClient:
         self._buffer += data
 
     async def _receive(self) -> bytes:
-        return await asyncio.wait_for(self._loop.sock_recv(self.sock, 65536), PATIENCE_S)
+        return await asyncio.wait_for(self._loop.sock_recv(self.sock, 65536), WAIT_TIMEOUT_S)
 
 
 def _read_head(head: bytes) -> tuple[int, tuple[tuple[str, str], ...]]:

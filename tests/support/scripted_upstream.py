@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.script import Line, Script, ScriptMistake, Seen, Step, whole
 
 
@@ -256,7 +256,7 @@ class ScriptedUpstream:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while not holds():
                     self._watch.clear()
                     await self._watch.wait()

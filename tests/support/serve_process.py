@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from support.answers import TEXTS, openai_stream
-from support.deadlines import DEADLINES
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import DEADLINES, WAIT_TIMEOUT_S
 from support.gateway import KEY, chat_request, providers
 from support.raw_client import RawClient, Reply
 from support.script import Script
@@ -37,7 +36,7 @@ REST = openai_stream(TEXTS[2:])
 
 PROGRAM = [
     *(sys.executable, "-P", "-c"),
-    "from support.program_deadlines import be_patient; from streamweir.cli.main import main; be_patient(); main()",
+    "from support.program_deadlines import use_long_deadlines as f; f(); from streamweir.cli.main import main; main()",
     "serve",
 ]
 """With the deadlines of tests, but for workers: these are processes of their own."""
@@ -118,7 +117,7 @@ class Program:
 
     async def status(self) -> int:
         """When it and every worker has ended: only they hold the other ends of the pipes."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await asyncio.gather(*self._readers)
             return await self.process.wait()
 
@@ -141,7 +140,7 @@ class Program:
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while not holds():
                     assert not all(reader.done() for reader in self._readers), f"it ended: {self.said} {self.events}"
                     self._news.clear()

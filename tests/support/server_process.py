@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 _WATCHER = """
 cat >/dev/null
@@ -85,7 +85,7 @@ class OwnServer(ABC):
         with self.log_path.open("ab") as log:
             self._process = self.run(self.command(), log.fileno())
         self._pid_path.write_text(str(self._process.pid))
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + WAIT_TIMEOUT_S
         while not self.is_ready():
             if not self.is_running or time.monotonic() > until:
                 self.kill()
@@ -137,7 +137,7 @@ class OwnServer(ABC):
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._watcher.stdin is not None and not self._watcher.stdin.closed:
             self._watcher.stdin.close()
-            self._watcher.wait(PATIENCE_S)
+            self._watcher.wait(WAIT_TIMEOUT_S)
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -159,9 +159,9 @@ class OwnServer(ABC):
         process.send_signal(with_signal)
         for pid in others if with_signal == signal.SIGKILL else ():
             _send(pid, signal.SIGKILL)
-        process.wait(PATIENCE_S)
+        process.wait(WAIT_TIMEOUT_S)
         self._pid_path.unlink(missing_ok=True)
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + WAIT_TIMEOUT_S
         while any(_is_alive(pid) for pid in others):
             assert time.monotonic() < until, f"still there: {others}"
             time.sleep(0.003)

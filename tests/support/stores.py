@@ -21,7 +21,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.postgres import PostgresStore
 from streamweir.store.db.sqlite import SqliteStore
-from support.deadlines import PATIENT_S, replace_default
+from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 from support.postgres import shared_postgres
 
 DATABASES = ("sqlite", "postgres")
@@ -29,7 +29,7 @@ each_database = pytest.mark.parametrize("database", DATABASES)
 
 for each in (SqliteStore, PostgresStore):
     for method in (each.read, each.write, each.write_content):
-        replace_default(method, timeout_s=PATIENT_S)
+        replace_default(method, timeout_s=PROGRAM_TIMEOUT_S)
 _FILE = "streamweir.db"
 _SQLITE_URL = f"sqlite:///{_FILE}"
 _migrated: dict[str, bytes | str] = {}

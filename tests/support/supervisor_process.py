@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 Event = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Line:
     """A connection to some worker. `answer` is what it was greeted with."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self._socket = socket.create_connection(("127.0.0.1", port), WAIT_TIMEOUT_S)
         self._file = self._socket.makefile("rwb")
         self.answer = self.read()
 
@@ -94,7 +94,7 @@ class Gang:
 
     def next(self) -> Event | None:
         """None: every process that could log has ended."""
-        line = self._arrived.get(timeout=PATIENCE_S)
+        line = self._arrived.get(timeout=WAIT_TIMEOUT_S)
         if line is None:
             self._arrived.put(None)
             return None
@@ -109,7 +109,7 @@ class Gang:
 
     def end(self) -> int:
         self.wait_for_all()
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(WAIT_TIMEOUT_S)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

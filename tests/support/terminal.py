@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-PATIENCE_S = 60.0
+WAIT_TIMEOUT_S = 60.0
 """For anything that must happen; nothing is expected to take it."""
 PROGRAM = [sys.executable, "-P", "-c", "from streamweir.cli.main import main; main()"]
 
@@ -36,7 +36,7 @@ class Terminal:
     async def shows(self, text: str, times: int = 1) -> str:
         """Until it has been there so often."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 while self.shown.count(text) < times:
                     assert not self._is_over, f"it ended: {self.shown!r}"
                     self._news.clear()
@@ -54,7 +54,7 @@ class Terminal:
 
     async def status(self) -> int:
         """When it has ended, and all that it wrote is shown."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             status = await self.process.wait()
             while not self._is_over:
                 self._news.clear()

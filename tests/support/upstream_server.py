@@ -22,7 +22,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.http1 import Http1Upstream
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 
 REQUEST = UpstreamRequest(path="/chat", headers=(("content-type", "application/json"),), body=b'{"n":1}')
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -46,7 +46,7 @@ class Peer:
 
     async def request(self) -> bytes:
         """A whole request, head and body."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             head = await self.reader.readuntil(b"\r\n\r\n")
             for line in head.split(b"\r\n"):
                 name, _, value = line.partition(b": ")
@@ -73,7 +73,7 @@ class Peer:
 
     async def gone(self) -> None:
         """Until the client has closed or reset the connection, or we have."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             try:
                 while await self.reader.read(65536):
                     pass
@@ -116,7 +116,7 @@ class UpstreamServer:
         self._server.close()
 
     async def accept(self) -> Peer:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             return await self._accepted.get()
 
     def endpoint(self, **more: Any) -> Endpoint:
@@ -124,7 +124,7 @@ class UpstreamServer:
 
 
 @asynccontextmanager
-async def using(endpoint: Endpoint, linger_s: float = PATIENCE_S) -> AsyncIterator[Http1Upstream]:
+async def using(endpoint: Endpoint, linger_s: float = WAIT_TIMEOUT_S) -> AsyncIterator[Http1Upstream]:
     loop = asyncio.get_running_loop()
     mishaps: list[dict[str, Any]] = []
     if loop.get_exception_handler() is None:
@@ -175,7 +175,7 @@ class Recorder:
         self._tell("failed")
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not holds():
                 waiter = asyncio.get_running_loop().create_future()
                 self._waiters.append(waiter)
@@ -224,7 +224,7 @@ def refusing() -> Iterator[int]:
 
 async def settled(holds: Callable[[], bool]) -> None:
     """Until something holds that nobody announces."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while not holds():
             await asyncio.sleep(0)
 

@@ -10,7 +10,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Hold, Settle
 from streamweir.store.journal.journal import Journal
 from streamweir.store.ledger.writer import Writer
-from support.deadlines import PATIENCE_S as PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import settle
 
 
@@ -39,13 +39,13 @@ class Desk:
         return [name for name, _ in self.facts]
 
     async def wait_for(self, name: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while name not in self.told:
                 self._told.clear()
                 await self._told.wait()
 
     async def flush(self) -> None:
-        assert await self.writer.flush(PATIENCE_S)
+        assert await self.writer.flush(WAIT_TIMEOUT_S)
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def desk_on(store: Store, folder: Path, **more: Any) -> AsyncIterator[Desk
     try:
         yield desk
     finally:
-        is_flushed = await desk.writer.close(PATIENCE_S)
-        is_closed = await desk.journal.close(PATIENCE_S)
+        is_flushed = await desk.writer.close(WAIT_TIMEOUT_S)
+        is_closed = await desk.journal.close(WAIT_TIMEOUT_S)
     assert is_flushed
     assert is_closed

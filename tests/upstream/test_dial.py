@@ -14,7 +14,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.upstream import dial
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.upstream_server import (
     REQUEST,
     WHOLE,
@@ -40,7 +40,7 @@ async def opening_fails(endpoint: Endpoint) -> StreamweirError:
     async with using(endpoint) as upstream:
         recorder = Recorder()
         with pytest.raises(StreamweirError) as raised:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 await upstream.open(REQUEST, recorder)
         assert recorder.told == []
         assert upstream.in_use == 0

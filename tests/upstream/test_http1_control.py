@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
@@ -35,7 +35,7 @@ class Scene(NamedTuple):
 
 @asynccontextmanager
 async def scene(
-    data: bytes = b"", on: Mapping[str, Callable[[], object]] | None = None, linger_s: float = PATIENCE_S
+    data: bytes = b"", on: Mapping[str, Callable[[], object]] | None = None, linger_s: float = WAIT_TIMEOUT_S
 ) -> AsyncIterator[Scene]:
     """A call whose request has been read and answered with this."""
     async with UpstreamServer() as server, using(server.endpoint(), linger_s) as upstream:

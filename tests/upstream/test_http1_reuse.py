@@ -8,7 +8,7 @@ import pytest
 from streamweir.core.errors import GatewayFault
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
@@ -244,7 +244,10 @@ async def test_a_call_paused_while_it_is_sent_again_stays_paused() -> None:
 
 
 async def test_the_limit_and_those_who_wait() -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=2, wait_s=PATIENCE_S)) as upstream:
+    async with (
+        UpstreamServer() as server,
+        using(server.endpoint(most_connections=2, wait_s=WAIT_TIMEOUT_S)) as upstream,
+    ):
         recorders = [Recorder() for _ in range(6)]
         opening = [asyncio.get_running_loop().create_task(upstream.open(REQUEST, each)) for each in recorders]
         peers = [await server.accept(), await server.accept()]

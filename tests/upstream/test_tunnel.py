@@ -10,7 +10,7 @@ import pytest
 from streamweir.core.errors import UpstreamError
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.upstream_server import REQUEST, WHOLE, Peer, Recorder, UpstreamServer, refusing, swallowing, turns, using
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -33,7 +33,7 @@ async def join(peer: Peer, port: int) -> None:
             pass
         sink.close()
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         await asyncio.gather(carry(peer.reader, writer), carry(reader, peer.writer))
 
 
@@ -91,7 +91,7 @@ async def test_http_through_a_proxy() -> None:
 
 
 async def failing(
-    proxy_port: int, act: Callable[[], Any] | None = None, connect_s: float = PATIENCE_S
+    proxy_port: int, act: Callable[[], Any] | None = None, connect_s: float = WAIT_TIMEOUT_S
 ) -> UpstreamError:
     endpoint = Endpoint(
         base_url="https://provider.example", proxy=f"http://127.0.0.1:{proxy_port}", connect_s=connect_s

@@ -15,7 +15,7 @@ from streamweir.core.errors import UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Endpoint
 from support.certificate import Certificate, make_certificate
-from support.deadlines import PATIENCE_S
+from support.deadlines import WAIT_TIMEOUT_S
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
@@ -157,7 +157,7 @@ def refuse_strangers(listener: socket.socket, context: ssl.SSLContext) -> None:
     """One handshake by OpenSSL itself, which says why it ends; uvloop's server does not."""
     accepted, _ = listener.accept()
     with closing(accepted):
-        accepted.settimeout(PATIENCE_S)
+        accepted.settimeout(WAIT_TIMEOUT_S)
         with pytest.raises(ssl.SSLError):
             context.wrap_socket(accepted, server_side=True)
 
