@@ -18,7 +18,7 @@ from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule, UsageRule
 from streamweir.frontends.chat.errors import STREAM_CODES, error_fields, stream_error_fields
 from streamweir.frontends.chat.table import DIALECTS
-from streamweir.server.http.security_headers import SEAL
+from streamweir.server.http.security_headers import SECURITY_HEADERS
 
 ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "docs" / "spec"
@@ -255,7 +255,7 @@ def test_timers_and_limits_are_the_defaults() -> None:
 
 def test_the_headers_of_the_console_are_those_that_are_sent() -> None:
     shown = [tuple(cell.strip("`") for cell in row) for row in rows_of("security.md") if len(row) == 2]
-    assert [row for row in shown if row[0] not in EVERY_ID] == list(SEAL)
+    assert [row for row in shown if row[0] not in EVERY_ID] == list(SECURITY_HEADERS)
 
 
 def test_every_fixture_that_is_named_exists() -> None:

@@ -17,7 +17,7 @@ from streamweir.server.control.api.authentication import SAFE
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS, api_gates
 from streamweir.server.control.routing import Access, OpenRoute
-from streamweir.server.http.security_headers import SEAL
+from streamweir.server.http.security_headers import SECURITY_HEADERS
 from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
 from support.api_calls import make_call, name_of, named
 from support.key_store import dump
@@ -171,7 +171,7 @@ def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> Non
     """What holds for every answer."""
     kinds = operation.media if reply.status_code < 400 else (JSON,)
     assert reply.headers["content-type"].partition(";")[0] in kinds
-    for name, value in SEAL:
+    for name, value in SECURITY_HEADERS:
         assert reply.headers[name] == value
     assert not [name for name in reply.headers if name.startswith("access-control-")], "no page of others may read it"
     if reply.status_code >= 400:

@@ -198,9 +198,9 @@ async def test_a_turn_of_the_loop_that_is_too_long_makes_a_limit_and_short_ones_
     async with gateway_to([Head(), Send(FRAMES), End()], toml) as (gate, _):
         assert (await gate.ask(model="up/m", stream=True)).status == 200
         limit = gate.gateway._overload._limit
-        await until(lambda: limit.limit < inf and gate.gateway.server.early is not None)
+        await until(lambda: limit.limit < inf and gate.gateway.server.early_refusal is not None)
         gate.gateway._overload.use_target(60.0)
-        await until(lambda: limit.limit == inf and gate.gateway.server.early is None)
+        await until(lambda: limit.limit == inf and gate.gateway.server.early_refusal is None)
         await gate.settled(1)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError
-from streamweir.server.http.body import CHUNKS_A_TURN, MANY_CHUNKS, SMALL_CHUNK, Body, ChunkedBody, SizedBody
+from streamweir.server.http.body import MANY_CHUNKS, MAX_CHUNKS_PER_TURN, SMALL_CHUNK, Body, ChunkedBody, SizedBody
 
 MOST = 1000
 NEXT = b"GET / HTTP/1.1\r\n"
@@ -16,9 +16,9 @@ NEXT = b"GET / HTTP/1.1\r\n"
 
 def read(body: Body, data: bytes, size: int | None = None) -> tuple[bytes, int]:
     at = 0
-    while at < len(data) and not body.is_whole:
+    while at < len(data) and not body.is_complete:
         at += body.feed(data[at : at + (size or len(data))])
-    assert body.is_whole
+    assert body.is_complete
     return body.take(), at
 
 
@@ -49,13 +49,13 @@ def chunks(count: int, size: int = 1) -> bytes:
 
 def test_one_call_reads_so_many_chunks_and_no_more() -> None:
     wire, body, at, calls = chunks(1000) + b"0\r\n\r\n" + NEXT, ChunkedBody(MOST), 0, 0
-    while not body.is_whole:
+    while not body.is_complete:
         before = body.size
         at += body.feed(wire[at:])
         calls += 1
-        assert 0 < body.size - before <= CHUNKS_A_TURN or body.is_whole
+        assert 0 < body.size - before <= MAX_CHUNKS_PER_TURN or body.is_complete
     assert (body.take(), wire[at:]) == (b"a" * 1000, NEXT)
-    assert calls == 1001 // CHUNKS_A_TURN + 1
+    assert calls == 1001 // MAX_CHUNKS_PER_TURN + 1
 
 
 def test_a_body_in_very_many_very_small_chunks_is_refused_long_before_its_end() -> None:
@@ -150,13 +150,13 @@ def test_what_surrounds_the_chunks_is_bounded(wire: bytes) -> None:
 class _Sink:
     def __init__(self) -> None:
         self.body = b""
-        self.is_whole = False
+        self.is_complete = False
 
     def on_body(self, data: bytes) -> None:
         self.body += data
 
     def on_message_complete(self) -> None:
-        self.is_whole = True
+        self.is_complete = True
 
 
 def read_as_llhttp(wire: bytes) -> bytes | None:
@@ -167,7 +167,7 @@ def read_as_llhttp(wire: bytes) -> bytes | None:
         parser.feed_data(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n" + wire)
     except HttpParserError:
         return None
-    return sink.body if sink.is_whole else None
+    return sink.body if sink.is_complete else None
 
 
 pieces = st.lists(
@@ -189,5 +189,5 @@ def test_whoever_takes_it_reads_the_same(parts: list[bytes], seed: int) -> None:
         used = body.feed(wire)
     except CallerError:
         return
-    if body.is_whole:
+    if body.is_complete:
         assert read_as_llhttp(wire[:used]) == body.take()

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.errors import StreamweirError
-from streamweir.server.http.body import BUDGET, CHUNKS_A_TURN, FEW, ReadBudget
+from streamweir.server.http.body import CHUNK_BUDGET, FREE_CHUNKS, MAX_CHUNKS_PER_TURN, ReadBudget
 from streamweir.server.http.message import Answer, Request, Response
 from support.http_app import SmallApp, chunked, get, post, serving
 from support.raw_client import RawClient
@@ -224,16 +224,16 @@ async def test_http_1_0_is_never_told_to_continue() -> None:
         assert (await client.response()).body == b"ab"
 
 
-@pytest.mark.parametrize(("budget", "each"), [(BUDGET, CHUNKS_A_TURN), (0, FEW)])
+@pytest.mark.parametrize(("budget", "each"), [(CHUNK_BUDGET, MAX_CHUNKS_PER_TURN), (0, FREE_CHUNKS)])
 async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else(budget: int, each: int) -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
-        at.server.turns = ReadBudget(budget)  # nothing left: others have taken all of it
-        turns = 0
+        at.server.read_budget = ReadBudget(budget)  # nothing left: others have taken all of it
+        read_budget = 0
 
         async def count() -> None:
-            nonlocal turns
+            nonlocal read_budget
             while not at.app.served:
-                turns += bool(at.app.begun)
+                read_budget += bool(at.app.begun)
                 await asyncio.sleep(0)
 
         counting = asyncio.ensure_future(count())
@@ -241,18 +241,18 @@ async def test_a_body_in_small_chunks_is_parsed_in_turns_with_everything_else(bu
         assert (await client.response()).body == b"a" * 2000
         assert (await client.response()).status == 200
         await counting
-        assert turns >= 2000 // each
+        assert read_budget >= 2000 // each
 
 
 async def test_all_connections_share_what_is_parsed_in_a_turn() -> None:
-    turns = ReadBudget(2 * CHUNKS_A_TURN)
-    assert turns.allowed() == CHUNKS_A_TURN
+    read_budget = ReadBudget(2 * MAX_CHUNKS_PER_TURN)
+    assert read_budget.allowed() == MAX_CHUNKS_PER_TURN
     for _ in range(3):
-        turns.spent(CHUNKS_A_TURN)
-    assert turns.allowed() == FEW
-    turns.spent(FEW)
+        read_budget.spent(MAX_CHUNKS_PER_TURN)
+    assert read_budget.allowed() == FREE_CHUNKS
+    read_budget.spent(FREE_CHUNKS)
     await asyncio.sleep(0)
-    assert turns.allowed() == CHUNKS_A_TURN
+    assert read_budget.allowed() == MAX_CHUNKS_PER_TURN
 
 
 # Limits.

@@ -77,7 +77,7 @@ async def test_the_places_are_the_files_less_our_own(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_reserved_path_is_served_though_all_places_are_taken() -> None:
-    async with serving(connections=1, reserved=("/status",)) as at, await RawClient.open(at.address) as first:
+    async with serving(connections=1, reserved_paths=("/status",)) as at, await RawClient.open(at.address) as first:
         await first.send(get("/echo"))
         await first.response()
         for path, status in [("/status?204", 204), ("/echo", 503)]:
@@ -247,7 +247,7 @@ def _ask_and_connect(at: Serving) -> RawClient:
 async def test_one_that_was_refused_as_it_was_accepted_is_kept_as_any_other_that_was_answered() -> None:
     """It has asked already: that nothing more comes is no request that comes too late."""
     async with serving(header_s=0.05, keep_s=1000) as at:
-        at.server.look_early(_refuse_posts)
+        at.server.set_early_refusal(_refuse_posts)
         clients = [_ask_and_connect(at) for _ in range(4)]
         kept, *_ = [client for client in clients if (await client.response()).header("connection") is None]
         async with await RawClient.open(at.address) as silent:
@@ -262,13 +262,13 @@ async def test_none_is_kept_that_there_is_no_place_for_nor_when_each_ends_with_i
     async with serving(connections=1) as at, await RawClient.open(at.address) as first:
         await first.send(get("/echo"))
         await first.response()
-        at.server.look_early(_refuse_posts)
+        at.server.set_early_refusal(_refuse_posts)
         for _ in range(4):
             async with _ask_and_connect(at) as client:
                 assert (await client.response()).header("connection") == "close"
                 assert await client.is_closed()
     async with serving() as at:
-        at.server.look_early(_refuse_posts)
+        at.server.set_early_refusal(_refuse_posts)
         at.server.end_with_answers()
         for _ in range(4):
             async with _ask_and_connect(at) as client:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from streamweir.server.control.api.context import TRIES
 from streamweir.server.control.api.live_feed import LiveFeed
-from streamweir.server.http.security_headers import SEAL
+from streamweir.server.http.security_headers import SECURITY_HEADERS
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import sessions
 from streamweir.store.keys.sessions import TOUCH_MS, create_session, end_session, new_admin_secret, reset_admin_secret
@@ -92,7 +92,7 @@ async def test_a_stream_is_seen_from_its_beginning_to_its_end(tmp_path: Path) ->
         page, secret = await sign_in(desk.gate), await desk.new_key("named")
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as client:
             assert (seen.head.status, seen.head.header("content-type")) == (200, "text/event-stream; charset=utf-8")
-            assert all(seen.head.header(name) == value for name, value in SEAL)
+            assert all(seen.head.header(name) == value for name, value in SECURITY_HEADERS)
             event = await seen.event()
             assert event is not None
             assert (event[0], event[1]["total"], event[1]["data"]) == ("live", 0, [])

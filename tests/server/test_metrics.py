@@ -250,7 +250,7 @@ def test_a_histogram_counts_what_is_at_most_its_bounds(gaps: list[float]) -> Non
 
 async def test_the_probe_sees_what_holds_up_the_loop() -> None:
     seen: asyncio.Queue[float] = asyncio.Queue()
-    probe = LagProbe(seen.put_nowait, every_s=0.001)
+    probe = LagProbe(seen.put_nowait, interval_s=0.001)
     probe.start()
     probe.start()
     async with asyncio.timeout(10):

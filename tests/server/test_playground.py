@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
-from streamweir.server.http.security_headers import SEAL
+from streamweir.server.http.security_headers import SECURITY_HEADERS
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.requests.content import find_content
@@ -37,14 +37,14 @@ NEVER: list[Step] = [Hang()]
 
 def alike(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
     """All of an answer but what is its own, and what the console's answers have besides."""
-    sealed = dict(SEAL)
+    sealed = dict(SECURITY_HEADERS)
     headers = {name: value for name, value in reply.headers if name not in PRIVATE and name not in sealed}
     headers = {name: value for name, value in headers.items() if not name.startswith("x-ratelimit-re")}
     return reply.status, OWN.sub(rb'"\1":"-"', reply.body), headers
 
 
 def assert_sealed(reply: Reply) -> None:
-    assert all(reply.header(name) == value for name, value in SEAL)
+    assert all(reply.header(name) == value for name, value in SECURITY_HEADERS)
 
 
 async def one_of_each(desk: Desk, page: Page, dialect: str, count: int, **members: Any) -> tuple[Reply, Reply]:

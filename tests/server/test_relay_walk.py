@@ -193,7 +193,7 @@ class Walk:
             self._has_ended = True
             relay.call_failed(RESET)
         elif act == "gone":
-            run.response.lose()
+            run.response.disconnect()
         elif act in ("slow", "ready"):
             run.line.is_full = act == "slow"
             told = run.response.on_full if act == "slow" else run.response.on_drained
@@ -218,7 +218,7 @@ class Walk:
 
     def pass_time(self, seconds: float) -> None:
         self._elapsed_s += seconds
-        self.relay.wake()
+        self.relay.on_timer()
 
     def _heads(self) -> dict[str, tuple[int, dict[str, str]]]:
         fine = STREAM_HEAD if self._is_stream else WHOLE_HEAD
@@ -254,7 +254,7 @@ async def walking(stream: bool, bills_on: bool) -> AsyncIterator[Walk]:
         await asyncio.wait([run.task])
         if walk.puppet.gate.done() and not walk.puppet.gate.cancelled():
             walk.puppet.gate.exception()
-        run.watch.clock.stop()
+        run.watch.timers.stop()
 
 
 def documents(run: Run) -> list[Any]:
@@ -306,7 +306,7 @@ def assert_nothing_happens(walk: Walk) -> None:
     relay.caller_gone()
     relay.caller_slow()
     relay.caller_ready()
-    relay.wake()
+    relay.on_timer()
     relay.pause_output()
     relay.resume_output()
     relay.stop(STOP)

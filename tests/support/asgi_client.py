@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import StreamweirError
 from streamweir.server.control.routing import request_of
-from streamweir.server.http.asgi import BODY, HANDOVER, Taker
+from streamweir.server.http.asgi import BODY, HANDOVER, RequestHandover
 from streamweir.server.http.body import too_large
 from streamweir.server.http.message import Answer, Headers
 
@@ -52,8 +52,8 @@ def bridged(app: ASGIApp) -> ASGIApp:
         taken, left, has_body = Taken(), asyncio.Event(), False
         kind = ""
 
-        def hand_over(take: Taker) -> None:
-            take(request_of(scope), taken)
+        def hand_over(handler: RequestHandover) -> None:
+            handler(request_of(scope), taken)
 
         async def receive_then_wait() -> Message:
             nonlocal has_body
@@ -75,13 +75,13 @@ def bridged(app: ASGIApp) -> ASGIApp:
                 left.set()
             await send(message)
 
-        async def read_body(most: int | None) -> bytes:
+        async def read_body(max_bytes: int | None) -> bytes:
             pieces = []
             while not has_body:
                 pieces.append((await receive_then_wait()).get("body", b""))
             body = b"".join(pieces)
-            if most is not None and len(body) > most:
-                raise too_large(most)
+            if max_bytes is not None and len(body) > max_bytes:
+                raise too_large(max_bytes)
             return body
 
         scope["extensions"] = {HANDOVER: hand_over, BODY: read_body}

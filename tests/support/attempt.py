@@ -62,7 +62,7 @@ class Attended:
     """For upstreams that are read on without a caller."""
     faults: list[BaseException] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
-    clock: TimerQueue = field(default_factory=TimerQueue)
+    timers: TimerQueue = field(default_factory=TimerQueue)
 
     def chunk_gap(self, gap_s: float, /) -> None:
         self.gaps.append(gap_s)
@@ -93,12 +93,12 @@ class Line:
     is_full: bool = False
     is_cut: bool = False
 
-    def head_goes_out(self) -> bool:
+    def before_head(self) -> bool:
         return False
 
     def response_ended(self) -> None: ...
 
-    def response_cut(self, /, *, abruptly: bool) -> None:  # noqa: ARG002 (either way)
+    def response_cut(self, /, *, with_reset: bool) -> None:  # noqa: ARG002 (either way)
         self.is_cut = True
 
     def read_body(self, _most: int | None, _done: Callable[[StreamweirError | None], None], /) -> None:
@@ -147,7 +147,7 @@ class Run:
 
     def leave(self) -> None:
         """As the connection tells it of a caller that has gone."""
-        self.response.lose()
+        self.response.disconnect()
 
     async def over(self) -> None:
         assert self.task is not None
@@ -192,7 +192,7 @@ async def attempt(
             run.task.cancel()
             await asyncio.wait([run.task])
             await upstream.close()
-            run.watch.clock.stop()
+            run.watch.timers.stop()
 
 
 def prepared(

@@ -126,11 +126,11 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    app: SmallApp | None = None, *, tls: SSLContext | None = None, reserved: tuple[str, ...] = (), **limits: Any
+    app: SmallApp | None = None, *, tls: SSLContext | None = None, reserved_paths: tuple[str, ...] = (), **limits: Any
 ) -> AsyncIterator[Serving]:
     """`limits` are fields of `HttpLimits`."""
     app = app or SmallApp()
-    server = HttpServer(app, HttpLimits(**limits), reserved=reserved)
+    server = HttpServer(app, HttpLimits(**limits), reserved_paths=reserved_paths)
     (listener,) = open_listeners("127.0.0.1", 0)
     await server.listen(listener, tls)
     try:

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import api_failure_answer
-from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, Taker, Unfinished
+from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, RequestHandover, Unfinished
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
 from streamweir.server.telemetry.log import logger
@@ -257,14 +257,14 @@ class _Streamed(StreamingResponse):
                 raise Unfinished(error.code) from error
 
 
-def handed_over(take: Taker) -> HttpResponse:
+def handed_over(take: RequestHandover) -> HttpResponse:
     return _HandedOver(take)
 
 
 class _HandedOver(HttpResponse):
     """Somebody else answers: see `server.http.asgi.HANDOVER`."""
 
-    def __init__(self, take: Taker) -> None:
+    def __init__(self, take: RequestHandover) -> None:
         super().__init__()
         self._take = take
 

@@ -1,7 +1,7 @@
-"""What goes out besides streams: a JSON document, an error as the caller's API writes it, an error of our own API.
+"""Answers that are not streams: a JSON document, an error in the format of the caller's API, an error of our own API.
 
-One place decides which headers an error carries, so that every refusal, whoever makes it, tells a
-client the same: whether to try again (`x-should-retry`), when (`retry-after`), and what is wrong.
+The headers of an error are chosen here and nowhere else. So every refusal has the same ones: whether to try again
+(`x-should-retry`) and when (`retry-after`).
 """
 
 from math import ceil
@@ -11,13 +11,13 @@ from streamweir.frontends.base import JSON, Frontend
 from streamweir.server.http.message import Answer, Headers
 from streamweir.wire import jsonio
 
-LONGEST_RETRY_AFTER_S = 120
+MAX_RETRY_AFTER_S = 120
 """The openai SDKs do not wait for longer."""
 _DEFAULT_RETRY_AFTER_S = {409: 1.0, 503: 2.0}
 
 
 class Refusal(Exception):
-    """Why a request is not let in, with the headers that go with it."""
+    """Why a request is not admitted, with the headers of the answer."""
 
     def __init__(self, error: StreamweirError, headers: Headers = ()) -> None:
         super().__init__(error)
@@ -30,21 +30,21 @@ def json_answer(document: object, status: int = 200, headers: Headers = ()) -> A
 
 
 def failure_answer(error: StreamweirError, frontend: Frontend, headers: Headers = ()) -> Answer:
-    """`headers`: what the case adds, `allow` say."""
+    """`headers`: further headers, for example `allow`."""
     status, body, own = frontend.write_error(error)
-    return Answer(status=status, headers=own + _advice(error, status) + headers, body=body)
+    return Answer(status=status, headers=own + _retry_headers(error, status) + headers, body=body)
 
 
 def api_failure_answer(error: StreamweirError, headers: Headers = ()) -> Answer:
-    """As our own API answers, whatever the dialect of the configuration."""
+    """The answer of our own API. It does not depend on the configured dialect."""
     spec = error.spec
     members = {"message": error.message, "type": spec.type, "param": error.param, "code": error.code}
     if error.event_id is not None:
         members["event_id"] = error.event_id
-    return json_answer({"error": members}, spec.status, _advice(error, spec.status) + headers)
+    return json_answer({"error": members}, spec.status, _retry_headers(error, spec.status) + headers)
 
 
-def _advice(error: StreamweirError, status: int) -> Headers:
+def _retry_headers(error: StreamweirError, status: int) -> Headers:
     if status == 401:
         return (("www-authenticate", "Bearer"), ("x-should-retry", "false"))
     if not error.spec.may_retry:
@@ -53,4 +53,4 @@ def _advice(error: StreamweirError, status: int) -> Headers:
     retry: Headers = (("x-should-retry", "true"),) if status >= 500 else ()
     if wait_s is None:
         return retry
-    return (*retry, ("retry-after", str(min(ceil(wait_s), LONGEST_RETRY_AFTER_S))))
+    return (*retry, ("retry-after", str(min(ceil(wait_s), MAX_RETRY_AFTER_S))))

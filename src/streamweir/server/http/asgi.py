@@ -1,14 +1,17 @@
 """The bridge to an ASGI application, for the routes that are not hot: one task per request.
 
-It hands a `Request` over as an http scope and turns what the application sends into one `Response`.
-The body is read when the application asks for it and not before: what is refused by its head costs no
-more than that. The path is the one that was sent, nothing in it decoded. An answer that comes in one
-piece is sent with its length, anything else as a stream that waits for a slow caller. A caller that has
-gone is told by `http.disconnect`; an application that does not listen is cancelled after a grace. A fault
-of the application is never swallowed: it goes to `on_fault`, whose answer is sent where none has been
-started. A stream that ends with `Unfinished` is cut, and that is no fault. What the application does not
-want to answer itself it may hand over, request and response as they are (`HANDOVER`). No lifespan, no
-websockets.
+It converts a `Request` to an http scope, and the messages of the application to one `Response`.
+
+- The body is read only when the application calls `receive`. A request that is refused by its head costs no more.
+- The path is passed on as it was sent, without decoding.
+- An answer in one piece is sent with its length. Any other answer is a stream that waits for a slow caller.
+- When the caller disconnects, `receive` returns `http.disconnect`. If the application does not stop, its task is
+  cancelled after a grace period.
+- A fault of the application goes to `on_fault`. Its answer is sent if no answer was started.
+- A stream that ends with `Unfinished` is cut. This is not a fault.
+- The application can give the request and the response to another function (`HANDOVER`).
+
+Lifespan and websockets are not supported.
 """
 
 import asyncio
@@ -26,17 +29,17 @@ AsgiApp = Callable[
 
 
 HANDOVER = "streamweir.handover"
-"""An extension of the scope: a function that takes a `ConnectionHandler`."""
-Taker = Callable[[Request, Response], None]
+"""An extension of the scope: a function that takes a `RequestHandover`."""
+RequestHandover = Callable[[Request, Response], None]
 BODY = "streamweir.body"
 """An extension of the scope: a `BodyReader`."""
 BodyReader = Callable[[int | None], Awaitable[bytes]]
-"""Reads a body of at most so many bytes; None: as many as any may have. Raises `StreamweirError`."""
+"""Reads a body of at most so many bytes; None: the limit of all bodies. Raises `StreamweirError`."""
 
 
 class Unfinished(Exception):
-    """The rest of a stream cannot be had: its caller must not take what it has for the whole. Or the rest of a request,
-    whose caller has gone."""
+    """A stream cannot be completed, and must not look complete to its caller. Or a body is incomplete, because its
+    caller disconnected."""
 
 
 class Bridge:
@@ -51,9 +54,10 @@ class Bridge:
         server: tuple[str, int] | None = None,
         grace_s: float = 1.0,
     ) -> None:
-        """`on_fault` is told of every fault, and asked for the answer to it; `on_answer` of the status of all others.
+        """`on_fault` is called for every fault and returns the answer; `on_answer` is called with every other status.
 
-        `on_body` is told before a body is read, and may raise a `StreamweirError`. `grace_s`: for leaving by itself.
+        `on_body` is called before a body is read, and may raise a `StreamweirError`. `grace_s`: the time between a
+        disconnect and the cancellation of the task.
         """
         self._app = asgi_app
         self._on_fault = on_fault
@@ -69,29 +73,29 @@ class Bridge:
             error = CallerError("invalid_value", "WebSockets are not supported.")
             response.send(self._on_fault(request, error))
             return
-        exchange = _Exchange(request, response)
+        cycle = _RequestCycle(request, response)
         scope = self._scope(request)
-        scope["extensions"] = {HANDOVER: exchange.hand_over, BODY: exchange.read_body}
-        exchange.on_body = partial(self._on_body, request, scope)
-        task = asyncio.get_running_loop().create_task(_run(self._app, scope, exchange))
+        scope["extensions"] = {HANDOVER: cycle.hand_over, BODY: cycle.read_body}
+        cycle.on_body = partial(self._on_body, request, scope)
+        task = asyncio.get_running_loop().create_task(_run(self._app, scope, cycle))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._finish, request, response, exchange))
-        response.on_gone = partial(exchange.caller_gone, task, self._grace_s)
-        response.on_drained = exchange.caller_reads_on
+        task.add_done_callback(partial(self._finish, request, response, cycle))
+        response.on_gone = partial(cycle.caller_gone, task, self._grace_s)
+        response.on_drained = cycle.caller_ready
 
     async def close(self) -> None:
-        """Cancels what is under way and waits for its end."""
+        """Cancels all tasks and waits for them."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    def _finish(self, request: Request, response: Response, exchange: "_Exchange", task: "asyncio.Task[None]") -> None:
+    def _finish(self, request: Request, response: Response, cycle: "_RequestCycle", task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        exchange.end()
+        cycle.end()
         fault = None if task.cancelled() else task.exception()
-        if exchange.is_handed_over:
+        if cycle.is_handed_over:
             if fault is not None:
                 self._on_fault(request, fault)
             return
@@ -100,8 +104,8 @@ class Bridge:
         if (response.started or response.gone) and isinstance(fault, Unfinished):
             fault = None
         answer = None
-        if fault is None and exchange.status:
-            self._on_answer(request, exchange.status)
+        if fault is None and cycle.status:
+            self._on_answer(request, cycle.status)
         try:
             answer = self._on_fault(request, fault) if fault is not None else None
         finally:
@@ -128,31 +132,31 @@ class Bridge:
         }
 
 
-async def _run(app: AsgiApp, scope: dict[str, Any], exchange: "_Exchange") -> None:
-    await app(scope, exchange.receive, exchange.send)
+async def _run(app: AsgiApp, scope: dict[str, Any], cycle: "_RequestCycle") -> None:
+    await app(scope, cycle.receive, cycle.send)
 
 
-class _Exchange:
-    """What one call of the application sees of its caller."""
+class _RequestCycle:
+    """One request for the application: its `receive` and `send`."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request
         self._response = response
         self.on_body: Callable[[], None] = lambda: None
         self._is_read: asyncio.Future[None] | None = None
-        """The body is in the request, or will not be."""
+        """Done when the body is in the request, or cannot be read."""
         self._body_error: StreamweirError | None = None
         self._body_is_given = False
         self._head: tuple[int, Headers] | None = None
-        """Held back until the first piece of the body tells whether it is the only one."""
+        """Not sent before the first piece of the body: an answer in one piece has a length."""
         self.is_handed_over = False
         self._change = asyncio.Event()
-        """The caller reads on, or has gone, or has all it asked for."""
+        """Set when the caller is ready again, has disconnected, or has the whole answer."""
         self._kill_timer: asyncio.TimerHandle | None = None
 
     @property
     def status(self) -> int:
-        """0 where it has not been said."""
+        """0: there is no answer yet."""
         return self._head[0] if self._head is not None else 0
 
     async def receive(self) -> Message:
@@ -163,12 +167,12 @@ class _Exchange:
             await self._wait()
         return {"type": "http.disconnect"}
 
-    async def read_body(self, most: int | None) -> bytes:
+    async def read_body(self, max_bytes: int | None) -> bytes:
         response = self._response
         if self._is_read is None and not response.over:
             self.on_body()
             self._is_read = asyncio.get_running_loop().create_future()
-            response.read_body(most, self._body_read)
+            response.read_body(max_bytes, self._body_read)
         if self._is_read is not None and not response.over:
             await self._is_read
         if response.gone:
@@ -185,7 +189,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         response = self._response
         if response.over or self.is_handed_over:
-            await asyncio.sleep(0)  # one that sends on and on must let others tell it that nobody listens
+            await asyncio.sleep(0)  # an application that sends in a loop must not block the event loop
             return
         kind = message["type"]
         if kind == "http.response.start":
@@ -210,12 +214,12 @@ class _Exchange:
         if response.over:
             self._change.set()
 
-    def hand_over(self, take: Taker) -> None:
-        """From now on `take` has it, whatever becomes of the application; where it raises, the answer is still ours."""
+    def hand_over(self, handler: RequestHandover) -> None:
+        """From now on `handler` answers, even if the application fails. If it raises, the answer is still ours."""
         if self._head is not None:
             raise RuntimeError("the application has answered already")
         self._response.on_gone = self._response.on_drained = None
-        take(self._request, self._response)
+        handler(self._request, self._response)
         self.is_handed_over = True
         self._change.set()
 
@@ -223,7 +227,7 @@ class _Exchange:
         self._change.clear()
         await self._change.wait()
 
-    def caller_reads_on(self) -> None:
+    def caller_ready(self) -> None:
         self._change.set()
 
     def caller_gone(self, task: "asyncio.Task[None]", grace_s: float) -> None:

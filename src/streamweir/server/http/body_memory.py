@@ -1,11 +1,10 @@
-"""The memory that request bodies take, in all and by key: who may have more of it.
+"""The memory that request bodies may use, in total and per key.
 
-A body counts from the moment it is let in, with the length that its head declares (a chunked one as it
-grows), until its request is over: what is made of it is about as large. All of them together stay
-within `total_bytes`, so that bodies never fill the process. No key gets at others' expense what they may
-need: a key that holds something already may hold at most as much as is left free. Alone it gets half,
-two get a third each, and there is always room for one more. Small bodies are not counted: a connection
-takes as much by itself. Pure but for what it counts.
+A body counts from its admission until its request is over, because the parsed request is about as large. It counts
+with the length that its head declares; a chunked body counts as it grows. All bodies together stay within
+`total_bytes`. A key that already uses some of it may use at most as much as stays free: one key gets a half, two get a
+third each, and another key can always start. Small bodies are not counted: a connection needs as much by itself. Pure,
+except for the counts.
 """
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
@@ -22,19 +21,19 @@ class BodyMemory:
         self._by_key: dict[str, int] = {}
 
     def hold(self, request: Request, key_id: str) -> None:
-        """For the body of a request that is about to be read. Raises `StreamweirError` where there is no room."""
+        """Before the body of a request is read. Raises `StreamweirError` if there is not enough memory for it."""
         if request.length is not None and request.length <= SMALL_BODY:
             return
-        held = _Held(self, key_id)
-        error = held.grow(request.length or 0)
+        hold = _MemoryHold(self, key_id)
+        error = hold.grow(request.length or 0)
         if error is not None:
             raise error
-        request.hold = held
+        request.hold = hold
 
     def held_by(self, key_id: str) -> int:
         return self._by_key.get(key_id, 0)
 
-    def take(self, key_id: str, count: int) -> StreamweirError | None:
+    def reserve(self, key_id: str, count: int) -> StreamweirError | None:
         own, free = self._by_key.get(key_id, 0), self.total_bytes - self.held_bytes - count
         if own and own + count > free:
             message = (
@@ -48,16 +47,16 @@ class BodyMemory:
         self.held_bytes += count
         return None
 
-    def give_back(self, key_id: str, count: int) -> None:
+    def release(self, key_id: str, count: int) -> None:
         self.held_bytes -= count
-        left = self._by_key[key_id] - count
-        if left:
-            self._by_key[key_id] = left
+        remaining = self._by_key[key_id] - count
+        if remaining:
+            self._by_key[key_id] = remaining
         else:
             del self._by_key[key_id]
 
 
-class _Held:
+class _MemoryHold:
     """See `server.http.message.BodyHold`."""
 
     __slots__ = ("_bytes", "_key_id", "_memory")
@@ -71,12 +70,12 @@ class _Held:
         more = to_bytes - self._bytes
         if more <= 0 or to_bytes <= SMALL_BODY:
             return None
-        error = self._memory.take(self._key_id, more)
+        error = self._memory.reserve(self._key_id, more)
         if error is None:
             self._bytes = to_bytes
         return error
 
     def release(self) -> None:
         if self._bytes:
-            self._memory.give_back(self._key_id, self._bytes)
+            self._memory.release(self._key_id, self._bytes)
             self._bytes = 0

@@ -1,9 +1,9 @@
 """The head of a request: bytes in, one `Head` or one `CallerError` out. No socket, no clock, no body.
 
-httptools (llhttp) reads the fields, and a new parser for each request sees this one head and not a
-byte more: where a head ends and how its body is framed is decided here, once, by the strictest
-reading that RFC 9112 allows, so that no two readers of the same bytes can disagree about where the
-next request begins (docs/spec/security.md S14). What is doubtful is refused, never repaired.
+httptools (llhttp) parses the fields. Each request has a new parser, which gets exactly the bytes of one head. Where a
+head ends and how its body is framed is decided here, once, by the strictest reading of RFC 9112. So no two readers of
+the same bytes can disagree about where the next request begins (docs/spec/security.md S14). An ambiguous head is
+refused, never repaired.
 """
 
 import re
@@ -14,17 +14,17 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError
 
-_END = b"\r\n\r\n"
-_LINE = re.compile(
+_HEAD_END = b"\r\n\r\n"
+_REQUEST_LINE = re.compile(
     rb"([A-Z-]+) (?:(/[!\"$-~]*)|[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9._:\[\]-]+)([/?][!\"$-~]*)?) HTTP/1\.([01])\r\n"
 )
 """Origin-form or absolute-form (RFC 9112 3.2.2) without user information, single spaces, no fragment, visible ASCII.
 llhttp would also take HTTP/2.0, RTSP and none."""
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _ENCODED_CONTROL = re.compile(r"%0[0aAdD]")
-_ONCE = frozenset({"host", "content-length", "transfer-encoding", "idempotency-key"})
-_MOST_DIGITS = 18
-_KNOWN = {
+_SINGLE_FIELDS = frozenset({"host", "content-length", "transfer-encoding", "idempotency-key"})
+_MAX_LENGTH_DIGITS = 18
+_COMMON_NAMES = {
     spelling.encode("ascii"): name
     for name in (
         *("accept", "accept-encoding", "api-key", "authorization", "connection", "content-length", "content-type"),
@@ -32,7 +32,7 @@ _KNOWN = {
     )
     for spelling in (name, name.title())
 }
-"""Spelled as most callers do: found faster than made anew."""
+"""Common names in their common spellings: a look-up is faster than decoding."""
 
 
 class Head(Struct, frozen=True):
@@ -42,52 +42,52 @@ class Head(Struct, frozen=True):
     headers: dict[str, str]
     is_1_1: bool
     length: int
-    """Of the body, as declared; 0 where it is chunked."""
+    """Declared length of the body; 0 if it is chunked."""
     is_chunked: bool
     keeps_alive: bool
     expects_continue: bool
 
 
 class HeadReader:
-    """`feed` until `head` is there."""
+    """Call `feed` until `head` is set."""
 
-    __slots__ = ("_fields", "_most_bytes", "_most_fields", "_parser", "_raw", "head")
+    __slots__ = ("_fields", "_max_bytes", "_max_fields", "_parser", "_raw", "head")
 
-    def __init__(self, most_bytes: int, most_fields: int) -> None:
-        self._most_bytes = most_bytes
-        self._most_fields = most_fields
+    def __init__(self, max_bytes: int, max_fields: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_fields = max_fields
         self._fields = _Fields()
         self._parser = HttpRequestParser(self._fields)
         self._raw = b""
         self.head: Head | None = None
 
     def feed(self, data: bytes) -> int:
-        """How many of these bytes belong to the head. Raises `CallerError` as soon as it cannot become one."""
+        """How many of these bytes belong to the head. Raises `CallerError` as soon as the head is invalid."""
         raw = self._raw
         if raw:
-            at = (raw[-3:] + data).find(_END)
+            at = (raw[-3:] + data).find(_HEAD_END)
             used = at + 4 - min(3, len(raw)) if at >= 0 else len(data)
         else:
-            at = data.find(_END)
+            at = data.find(_HEAD_END)
             used = at + 4 if at >= 0 else len(data)
-        if len(raw) + used > self._most_bytes:
-            raise CallerError("headers_too_large", f"The request's headers exceed {self._most_bytes} bytes.")
+        if len(raw) + used > self._max_bytes:
+            raise CallerError("headers_too_large", f"The request's headers exceed {self._max_bytes} bytes.")
         piece = data if used == len(data) else data[:used]
         self._raw = raw = raw + piece if raw else piece
         self._parse(piece)
-        if len(self._fields.found) > self._most_fields:
-            raise CallerError("headers_too_large", f"The request has more than {self._most_fields} header fields.")
-        if self._fields.is_whole != (at >= 0):
+        if len(self._fields.fields) > self._max_fields:
+            raise CallerError("headers_too_large", f"The request has more than {self._max_fields} header fields.")
+        if self._fields.is_complete != (at >= 0):
             _refuse("its header section is malformed")
         if at >= 0:
-            self.head = _read(raw, _collect(self._fields.found))
+            self.head = _read(raw, _collect(self._fields.fields))
         return used
 
     def _parse(self, piece: bytes) -> None:
         try:
             self._parser.feed_data(piece)
         except HttpParserUpgrade:
-            pass  # we never switch; the head is whole, and its body is framed as if nothing had been offered
+            pass  # upgrades are ignored: the head is complete, and its body is framed as usual
         except HttpParserCallbackError:
             raise
         except HttpParserError:
@@ -95,29 +95,29 @@ class HeadReader:
 
 
 class _Fields:
-    """What llhttp tells of one head."""
+    """Callbacks of llhttp for one head."""
 
-    __slots__ = ("found", "is_whole")
+    __slots__ = ("fields", "is_complete")
 
     def __init__(self) -> None:
-        self.found: list[tuple[bytes, bytes]] = []
-        self.is_whole = False
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.is_complete = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.found.append((name, value))
+        self.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self.is_whole = True
+        self.is_complete = True
 
 
-def _collect(found: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def _collect(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in found:
-        key = _KNOWN.get(name) or name.decode("ascii").lower()
+    for name, value in fields:
+        key = _COMMON_NAMES.get(name) or name.decode("ascii").lower()
         text = value.decode("latin-1").rstrip(" \t")
         if key not in headers:
             headers[key] = text
-        elif key in _ONCE:
+        elif key in _SINGLE_FIELDS:
             _refuse(f"it has more than one {key} field")
         else:
             headers[key] = f"{headers[key]}, {text}"
@@ -125,7 +125,7 @@ def _collect(found: list[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _read(raw: bytes, headers: dict[str, str]) -> Head:
-    line = _LINE.match(raw)
+    line = _REQUEST_LINE.match(raw)
     if line is None:
         _refuse("its request line is malformed, or not of the form this server takes")
     path, _, query = (line[2] or line[4] or b"").decode("ascii").partition("?")
@@ -139,7 +139,7 @@ def _read(raw: bytes, headers: dict[str, str]) -> Head:
     elif not _HOST.fullmatch(host):
         _refuse("its host field is malformed")
     if line[3] is not None:
-        _take_authority(line[3].decode("ascii"), headers)
+        _use_authority(line[3].decode("ascii"), headers)
     is_chunked = _is_chunked(headers, is_1_1)
     return Head(
         method=line[1].decode("ascii"),
@@ -149,13 +149,13 @@ def _read(raw: bytes, headers: dict[str, str]) -> Head:
         is_1_1=is_1_1,
         length=_length(headers),
         is_chunked=is_chunked,
-        keeps_alive=is_1_1 and not _asks_to_close(headers.get("connection")),
+        keeps_alive=is_1_1 and not _wants_close(headers.get("connection")),
         expects_continue=is_1_1 and headers.get("expect", "").lower() == "100-continue",
     )
 
 
-def _take_authority(authority: str, headers: dict[str, str]) -> None:
-    """That of an absolute-form stands for the host, whatever the field says. Who may do what never depends on it."""
+def _use_authority(authority: str, headers: dict[str, str]) -> None:
+    """The authority of an absolute-form target replaces the host field. No permission depends on it."""
     if not _HOST.fullmatch(authority):
         _refuse("the authority of its target is malformed")
     headers["host"] = authority
@@ -174,12 +174,12 @@ def _length(headers: dict[str, str]) -> int:
     text = headers.get("content-length")
     if text is None:
         return 0
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_LENGTH_DIGITS:
         _refuse("its content-length is malformed")
     return int(text)
 
 
-def _asks_to_close(connection: str | None) -> bool:
+def _wants_close(connection: str | None) -> bool:
     return connection is not None and "close" in [part.strip() for part in connection.lower().split(",")]
 
 

@@ -1,4 +1,4 @@
-"""How much one caller may take of the HTTP layer (bytes, fields, seconds, connections), and how much all together may.
+"""Limits of the HTTP layer: bytes, fields, seconds and connections of one caller, and the memory of all.
 
 Values, and how they follow from the configuration.
 """
@@ -11,7 +11,7 @@ from streamweir.server.http.pressure import Pressure, memory_limit_bytes
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
     header_bytes: int = 32 * 1024
-    """The whole head of a request: its line and its fields."""
+    """Of the head of a request: its request line and its fields."""
     header_fields: int = 100
     body_bytes: int = 8 * 1024 * 1024
     header_s: float = 10.0
@@ -19,25 +19,25 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     body_s: float = 30.0
     """From the end of the head to the end of the body."""
     keep_s: float = 75.0
-    """How long a connection is kept that asks for nothing."""
+    """How long an idle connection is kept."""
     write_stall_s: float = 30.0
-    """How long bytes may wait for a caller that takes none."""
+    """How long a caller may read nothing while bytes are buffered for it."""
     high_water: int = 64 * 1024
-    """What may wait for a caller before whoever writes is told to stop. And what the kernel is asked to hold."""
+    """Bytes that may be buffered for a caller before the writer is paused. Also the send buffer of the kernel."""
     connections: int | None = None
-    """None: as many as the process may have files open, less what it needs itself."""
+    """None: the limit of open files, less what the process needs itself."""
     pipeline_bytes: int = 64 * 1024
-    """What is kept of further requests while one is being answered."""
+    """Bytes of further requests that are kept while one is answered."""
     linger_s: float = 2.0
-    """How long a connection that we end stays open for a caller that is still sending, lest it miss the answer."""
+    """How long a connection that we end stays open for a caller that still sends: else it could lose the answer."""
     linger_bytes: int = 16 * 1024 * 1024
-    """And how much of what it sends is thrown away."""
+    """How much of what it sends is read and dropped meanwhile."""
 
 
 _BODIES_SHARE = 3
-"""Of the memory, a third: what else is there must not be in want because of bodies."""
+"""Bodies may use one third of the memory. The rest is for everything else."""
 _BODIES_BYTES = 256 * 1024 * 1024
-"""Where nobody says how much memory there is."""
+"""If the amount of memory is not known."""
 
 
 def pressure_of(config: Config, workers: int) -> Pressure:
@@ -45,7 +45,7 @@ def pressure_of(config: Config, workers: int) -> Pressure:
 
 
 def body_memory_bytes(config: Config, workers: int) -> int:
-    """For all request bodies of one process. One body of the largest size always finds room, and leaves as much."""
+    """For all request bodies of one process. It is enough for two bodies of the largest size."""
     limits = config.server.limits
     if limits.body_memory_bytes is not None:
         return max(limits.body_memory_bytes, limits.body_bytes)

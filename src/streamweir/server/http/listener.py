@@ -6,7 +6,7 @@
     await close(grace)  who is still there after that is cut off
 
 The number of open files is the limit: a connection needs one, and so does every request for its upstream
-(`upstream_files`). Some are kept for the process itself, for the reserved paths (`reserved`: health, metrics, the
+(`upstream_files`). Some are kept for the process itself, for the reserved paths (`reserved_paths`: health, metrics, the
 console), and to answer `overloaded` when all others are in use, so that a caller can tell an overload from a fault.
 What a connection does is in `connection`; what is answered, in the `Application`.
 """
@@ -37,7 +37,7 @@ OWN_FILES = 64
 _SURPLUS = 32
 """How many that find no place may say what they want, and are ended gently, at the same time: each holds one of those
 files. It may be a probe, or an operator."""
-_MOST_CONNECTIONS = 2 / 3
+_MAX_CONNECTION_SHARE = 2 / 3
 """Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
 _FIRST_BYTES = 16 * 1024
 _KEPT_A_TURN = 48
@@ -53,25 +53,25 @@ class HttpServer:
     """See `server.http.connection.ServerInterface`."""
 
     def __init__(
-        self, app: Application, limits: HttpLimits, *, reserved: tuple[str, ...] = (), batch: int = BATCH
+        self, app: Application, limits: HttpLimits, *, reserved_paths: tuple[str, ...] = (), batch: int = BATCH
     ) -> None:
-        """`reserved`: how the paths begin that are served though all places are taken. `batch`: how many connections
-        are accepted in a turn."""
+        """`reserved_paths`: prefixes of paths that are served even if there are too many connections. `batch`: how many
+        connections are accepted in a turn."""
         self.app = app
-        self.reserved = reserved
+        self.reserved_paths = reserved_paths
         self.limits = limits
         """Of the connections that are opened from now on."""
-        self.clock = TimerQueue()
-        self.turns = ReadBudget()
+        self.timers = TimerQueue()
+        self.read_budget = ReadBudget()
         self.is_admitting = True
         self.keeps_alive = True
         """Whether a connection outlives its answer."""
         self.upstream_files: Callable[[], int] = int
         """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
-        self.early: EarlyRefusal | None = None
-        """See `look_early`."""
+        self.early_refusal: EarlyRefusal | None = None
+        """See `set_early_refusal`."""
         self.probe: Callable[[bytes], bytes | None] | None = None
-        """A whole answer to the bytes of a probe; None: it is none. Asked only while there is an `early`."""
+        """A whole answer to the bytes of a probe; None: it is none. Asked only while there is an `early_refusal`."""
         self._kept = 0
         """In this turn, though refused."""
         self.on_files_exhausted: Callable[[OSError], None] | None = None
@@ -104,7 +104,7 @@ class HttpServer:
         _bound_buffers(sock, self.limits)
         address = sock.getsockname()
         sock.listen(_BACKLOG)
-        taker = _Taker(self, ssl_context)
+        taker = _SocketHandler(self, ssl_context)
         self._acceptors.append(Acceptor(sock, taker, batch=self._batch))
         if isinstance(address, tuple):
             self._addresses.append((address[0], address[1]))
@@ -115,32 +115,32 @@ class HttpServer:
         found = zip(self._addresses, (acceptor.queue for acceptor in self._acceptors), strict=False)
         return [(f"{host}:{port}", *queue) for (host, port), queue in found if queue is not None]
 
-    def look_early(self, early: EarlyRefusal | None) -> None:
+    def set_early_refusal(self, early_refusal: EarlyRefusal | None) -> None:
         """Lets it see the bytes of requests before anything else does; it may refuse them. None: every one is read."""
-        self.early = early
+        self.early_refusal = early_refusal
         for acceptor in self._acceptors:
-            acceptor.await_data(early is not None)
+            acceptor.await_data(early_refusal is not None)
 
     def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> AcceptResult:
         """Makes a connection of an accepted socket."""
-        is_surplus = not self.has_place()
+        is_surplus = not self.has_free_slot()
         if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
             return AcceptResult.NOT
-        first, is_fresh = b"", True
-        if self.early is not None and ssl_context is None:
-            first = _read_at_once(sock)
-            answer, closes = self._answer_early(first, is_surplus=is_surplus)
+        first_bytes, is_fresh = b"", True
+        if self.early_refusal is not None and ssl_context is None:
+            first_bytes = _read_at_once(sock)
+            answer, closes = self._answer_early(first_bytes, is_surplus=is_surplus)
             if answer is not None:
                 with suppress(OSError):
                     sock.send(answer)
                 if closes:
                     sock.close()
                     return AcceptResult.ANSWERED
-                first, is_fresh = b"", False
+                first_bytes, is_fresh = b"", False
         loop, limits = asyncio.get_running_loop(), self.limits
         task: asyncio.Task[object] = loop.create_task(
             loop.connect_accepted_socket(
-                partial(Connection, self, loop, is_surplus=is_surplus, first=first, is_fresh=is_fresh),
+                partial(Connection, self, loop, is_surplus=is_surplus, first_bytes=first_bytes, is_fresh=is_fresh),
                 sock,
                 ssl=ssl_context,
                 ssl_handshake_timeout=limits.header_s if ssl_context is not None else None,
@@ -151,15 +151,15 @@ class HttpServer:
         task.add_done_callback(partial(self._entered, sock))
         return AcceptResult.ENTERED
 
-    def _answer_early(self, first: bytes, *, is_surplus: bool) -> tuple[bytes | None, bool]:
+    def _answer_early(self, first_bytes: bytes, *, is_surplus: bool) -> tuple[bytes | None, bool]:
         """And whether the connection is closed then. A probe does not wait until one is made of its socket."""
-        if not first or self.early is None:
+        if not first_bytes or self.early_refusal is None:
             return None, False
-        if self.probe is not None and (answer := self.probe(first)) is not None:
+        if self.probe is not None and (answer := self.probe(first_bytes)) is not None:
             self._opened_at = time.monotonic()
             return answer, True
         closes = is_surplus or not self.keeps_alive or self._kept >= _KEPT_A_TURN
-        refusal = self.early(first, closes=closes)
+        refusal = self.early_refusal(first_bytes, closes=closes)
         if refusal is not None and not closes:
             if not self._kept:
                 asyncio.get_running_loop().call_soon(self._turn_ended)
@@ -185,7 +185,7 @@ class HttpServer:
         """The listeners stay, so that it can still be asked whether we are ready."""
         self.is_admitting = self.keeps_alive = False
         for connection in list(self._open):
-            connection.retire()
+            connection.close_if_idle()
 
     def close_listeners(self) -> None:
         for acceptor in self._acceptors:
@@ -225,7 +225,7 @@ class HttpServer:
         for connection in list(self._open):
             connection.abort()
         await self.emptied()
-        self.clock.stop()
+        self.timers.stop()
 
     # What a connection tells.
 
@@ -247,7 +247,7 @@ class HttpServer:
 
     # Files.
 
-    def has_place(self) -> bool:
+    def has_free_slot(self) -> bool:
         """Whether there is one more file for a connection."""
         entering = len(self._entering) - sum(self._entering.values())
         connections = len(self._open) - len(self._surplus) + entering
@@ -255,20 +255,20 @@ class HttpServer:
         if most is not None and connections >= most:
             return False
         # Connections alone must not take all of it: there would be none for what they ask for.
-        return connections < _MOST_CONNECTIONS * self.most_files and self.has_files()
+        return connections < _MAX_CONNECTION_SHARE * self.max_files and self.has_files()
 
     def has_files(self) -> bool:
         """Whether there is one more for the upstream of a request."""
-        return len(self._open) + len(self._entering) + self.upstream_files() < self.most_files
+        return len(self._open) + len(self._entering) + self.upstream_files() < self.max_files
 
     @property
-    def most_files(self) -> int:
+    def max_files(self) -> int:
         """For connections of callers and of upstreams together."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return sys.maxsize if files == resource.RLIM_INFINITY else max(files - OWN_FILES, 1)
 
 
-class _Taker:
+class _SocketHandler:
     """See `server.http.acceptor.ConnectionHandler`."""
 
     def __init__(self, server: HttpServer, ssl_context: SSLContext | None) -> None:

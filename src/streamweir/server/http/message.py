@@ -1,8 +1,8 @@
 """A request and its response: the interface between the HTTP layer and the rest. No socket here.
 
-`server.http.listener` makes a `Request` when its head is whole, asks the `Application` twice (`begin` with
-the head, `serve` with the body) and gives it a `Response`, the one writer of that request's answer.
-A body is read for two reasons alone: `begin` let the request in, or somebody asked the response for it.
+`server.http.connection` makes a `Request` when its head is complete. It calls the `Application` twice, `begin` with the
+head and `serve` with the body, and gives it a `Response`, the only writer of that request's answer. A body is read in
+two cases only: `begin` admitted the request, or `Response.read_body` was called.
 """
 
 from collections.abc import Callable
@@ -14,25 +14,25 @@ from streamweir.core.errors import StreamweirError
 
 Headers = tuple[tuple[str, str], ...]
 
-UNREAD = "-"
-"""Stands for what a request without a readable head does not say."""
+UNREADABLE = "-"
+"""Method and path of a request whose head could not be read."""
 
 
 class BodyHold(Protocol):
-    """What a request's body takes of the memory for bodies."""
+    """The share of a request's body in the memory for bodies."""
 
     def grow(self, to_bytes: int, /) -> StreamweirError | None:
-        """It has so many bytes now, or will have. The error: there is no room for them."""
+        """Reserves memory for a body of so many bytes. Returns an error if there is not enough."""
         ...
 
     def release(self) -> None:
-        """Nobody has it any more. Once, or more often."""
+        """The body is no longer in memory. May be called several times."""
         ...
 
 
 class Request(Struct, kw_only=True):
     id: str
-    """Ours, made here, sent back as `x-request-id`."""
+    """Made by the gateway and sent back as `x-request-id`."""
     method: str
     path: str
     """As sent, without the query. ASCII."""
@@ -44,13 +44,13 @@ class Request(Struct, kw_only=True):
     body: bytes = b""
     """Empty until it is read."""
     hold: BodyHold | None = None
-    """Set before the body is read. The connection lets go of it when the answer is over."""
+    """Set before the body is read. The connection releases it when the answer is over."""
     peer: str = ""
     """The address of the other end of the connection."""
     arrived_s: float
-    """`loop.time()` when the head was whole."""
+    """`loop.time()` when the head was complete."""
     admitted: object = None
-    """What `Application.begin` found out, for its `serve`."""
+    """The result of `Application.begin`, for `serve`."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -62,16 +62,16 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Response(Protocol):
-    """The one writer of an answer: exactly one of `send` or `start ... end`. Who has gone is written to in silence.
+    """The only writer of an answer: either `send` or `start ... end`. After a disconnect, writes have no effect.
 
-    The three callbacks are set by whoever serves the request. They are called from the event loop,
-    never from inside a method of this object.
+    The application sets the three callbacks. They are called from the event loop, never from inside a method of this
+    object.
     """
 
     on_gone: Callable[[], None] | None
     """The caller closed, reset, or read nothing for too long. Called at most once, and not after the end."""
     on_full: Callable[[], None] | None
-    """More than the high mark is waiting to be read: stop giving."""
+    """More than the high-water mark is buffered: stop writing."""
     on_drained: Callable[[], None] | None
 
     @property
@@ -87,7 +87,7 @@ class Response(Protocol):
 
     @property
     def full(self) -> bool:
-        """More than the high mark is waiting: true at once, while `on_full` comes after the callback that wrote."""
+        """More than the high-water mark is buffered. True at once; `on_full` is called later, from the event loop."""
         ...
 
     def send(self, answer: Answer, /) -> None: ...
@@ -103,32 +103,32 @@ class Response(Protocol):
         ...
 
     def cut(self) -> None:
-        """Close without an end, so that the caller cannot take what it has for the whole."""
+        """Closes the connection without an end, so that the answer does not look complete."""
         ...
 
-    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
-        """Read what `begin` left unread, of at most so many bytes. Once.
+    def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        """Reads a body that `begin` left unread, of at most so many bytes. Once.
 
-        `done` is told when it is in the request, or why it will not be; the connection ends with the answer then. It is
-        not told of a caller that has gone: `on_gone` is.
+        `done` is called when the body is in the request, or with the error. After an error the connection ends with the
+        answer. If the caller disconnects, `on_gone` is called instead.
         """
         ...
 
 
 class Application(Protocol):
-    """What the HTTP layer needs to know of the program."""
+    """What the HTTP layer needs from the program."""
 
     def begin(self, request: Request, response: Response, /) -> bool | None:
-        """The head is here. An answer given now means that the body is not read, and no `100 Continue` is sent.
+        """The head is complete. If it is answered now, the body is not read, and no `100 Continue` is sent.
 
-        True: the answer will come without `serve`. The body is not read either, unless the response is asked for it.
+        True: the answer will be sent without `serve`. The body is read only by `Response.read_body`.
         """
         ...
 
     def serve(self, request: Request, response: Response, /) -> None:
-        """The whole request is here."""
+        """The request is complete."""
         ...
 
     def refuse(self, request: Request, error: StreamweirError, /) -> Answer:
-        """The answer to what is not acceptable as HTTP. Where its head could not be read, `path` is `UNREAD`."""
+        """The answer to invalid HTTP. If the head could not be read, `path` is `UNREADABLE`."""
         ...

@@ -1,13 +1,12 @@
 """Overload by memory or by a slow event loop: when to refuse requests, and when to end a stream.
 
-Memory near its limit, or an event loop that cannot keep up, turn a slow gateway into a dead one. So new requests are
-refused early (`SHED`: a quick 503 that says when to come back), and where that is not enough the stream that holds
-the most is ended with an error frame (`CUT`). No stream is cut for what request bodies hold: to end it would give
-nothing of that back, and they have a limit of their own (`server.http.body_memory`). Control routes are always
-answered. What is decided here is pure; how much memory there is, is read at the bottom.
+New requests are refused (`SHED`: a 503 with a `retry-after`) when memory is near its limit or the event loop is late.
+If memory still grows, the stream that uses the most is ended with an error frame (`CUT`). The memory of request bodies
+does not count for `CUT`: ending a stream would not free it, and it has its own limit (`server.http.body_memory`).
+Control routes are always answered. The decision is pure; the functions at the end read the memory of the system.
 
-How late the event loop is, is measured by a timer: whatever holds up the loop holds up every stream of the process, and
-this timer. It is one callback every quarter of a second, and no task.
+`LagProbe` measures how late the event loop is with a timer: what delays the loop delays every stream and this timer. It
+is one callback every quarter of a second, not a task.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from time import perf_counter
 SHED_SHARE = 0.85
 CUT_SHARE = 0.95
 _WEIGHT = 0.3
-"""Of the newest lag in the running mean: a single long callback is no overload."""
+"""Weight of the newest lag in the running mean: a single long callback is not an overload."""
 
 
 class Level(IntEnum):
@@ -32,21 +31,21 @@ class Level(IntEnum):
 
 
 class Pressure:
-    """`memory_bytes`: what this process may use, None where nothing bounds it. `most_lag_s`: see `limits.lag_s`."""
+    """`memory_bytes`: what this process may use; None: no limit. `max_lag_s`: see `limits.lag_s`."""
 
-    def __init__(self, memory_bytes: int | None, most_lag_s: float) -> None:
+    def __init__(self, memory_bytes: int | None, max_lag_s: float) -> None:
         self.level = Level.CALM
         self._memory_bytes = memory_bytes
-        self._most_lag_s = most_lag_s
+        self._max_lag_s = max_lag_s
         self._lag_s = 0.0
 
     def sample(self, used_bytes: int, lag_s: float, body_bytes: int = 0) -> Level:
-        """`body_bytes`: of those used, what request bodies hold."""
+        """`body_bytes`: the part of `used_bytes` that request bodies use."""
         self._lag_s += _WEIGHT * (max(lag_s, 0.0) - self._lag_s)
-        most = self._memory_bytes or inf
-        if used_bytes - body_bytes >= most * CUT_SHARE:
+        limit_bytes = self._memory_bytes or inf
+        if used_bytes - body_bytes >= limit_bytes * CUT_SHARE:
             self.level = Level.CUT
-        elif used_bytes >= most * SHED_SHARE or self._lag_s >= self._most_lag_s:
+        elif used_bytes >= limit_bytes * SHED_SHARE or self._lag_s >= self._max_lag_s:
             self.level = Level.SHED
         else:
             self.level = Level.CALM
@@ -54,12 +53,12 @@ class Pressure:
 
 
 def retry_after_s() -> float:
-    """Everybody who is refused comes back: not all at the same moment."""
+    """A random delay, so that refused callers do not all come back at the same moment."""
     return uniform(1, 5)  # noqa: S311 (no secret)
 
 
 def used_memory_bytes() -> int:
-    """The resident set of this process; 0 where the system does not say."""
+    """The resident set of this process; 0: not known."""
     try:
         pages = Path("/proc/self/statm").read_bytes().split()[1]
     except OSError:
@@ -81,7 +80,7 @@ def memory_limit_bytes(root: Path = Path("/")) -> int | None:
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """Of our own group and of all above it. A container sees its own as the uppermost, whatever the path says."""
+    """Of our own group and its parents. In a container the own group is the top one, whatever the path says."""
     for line in _read(root / "proc/self/cgroup").splitlines() or ["0::/"]:
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):
@@ -101,21 +100,21 @@ def _read(path: Path) -> str:
         return ""
 
 
-EVERY_S = 0.25
+INTERVAL_S = 0.25
 
 
 class LagProbe:
-    """Tells `observe`, from `start` to `stop`, by how much each of its timers was late."""
+    """Calls `observe` with the delay of each of its timers, from `start` to `stop`."""
 
-    def __init__(self, observe: Callable[[float], None], every_s: float = EVERY_S) -> None:
+    def __init__(self, observe: Callable[[float], None], interval_s: float = INTERVAL_S) -> None:
         self._observe = observe
-        self._every_s = every_s
+        self._interval_s = interval_s
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._measured_at = perf_counter()
 
     def idle_s(self) -> float:
-        """How long ago it last measured. From any thread."""
+        """Seconds since the last measurement. May be called from any thread."""
         return perf_counter() - self._measured_at
 
     def start(self) -> None:
@@ -129,11 +128,11 @@ class LagProbe:
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         # Not the loop's own clock: uvloop reads it once per turn, in whole milliseconds.
-        self._due = perf_counter() + self._every_s
-        self._timer = loop.call_later(self._every_s, self._measure, loop)
+        self._due = perf_counter() + self._interval_s
+        self._timer = loop.call_later(self._interval_s, self._measure, loop)
 
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
         self._measured_at = perf_counter()
         late_s = max(perf_counter() - self._due, 0.0)
-        self._schedule(loop)  # first: a fault in what observes must not be the last of it
+        self._schedule(loop)  # first: a fault in `observe` must not stop the measurements
         self._observe(late_s)

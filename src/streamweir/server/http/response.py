@@ -1,9 +1,9 @@
-"""The one writer of an answer: heads and frames as bytes, each in one write. See `server.http.message.Response`.
+"""The only writer of an answer: heads and frames as bytes, each in one write. See `server.http.message.Response`.
 
-It knows how HTTP/1.1 frames a response and nothing of the connection's life: that is its `ResponseTransport`,
-which it asks once whether the connection ends with this answer, and tells when the answer is over.
-What goes into a header is cleaned here, whoever made it (docs/spec/security.md S21): a character that
-has no place there is left out. `write` is the hot path: one format, one call of the transport.
+It frames a response in HTTP/1.1. The connection is its `ResponseTransport`: `before_head` returns whether the
+connection ends with this answer, `response_ended` follows the last byte. All header names and values are cleaned here
+(docs/spec/security.md S21): an invalid character is left out. `write` is the hot path: one format, one call of the
+transport.
 """
 
 import re
@@ -17,47 +17,47 @@ from typing import Protocol
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers
 
-_BODILESS = frozenset({204, 304})
-_OURS = frozenset(
+_STATUSES_WITHOUT_BODY = frozenset({204, 304})
+_RESERVED_HEADERS = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "upgrade", "x-request-id"}
 )
-"""Said by the writer alone or not at all, so that nobody can say them twice or wrongly."""
-_LARGEST_JOINED = 64 * 1024
-"""A larger body is not copied only to stand behind its head."""
-_NO_TOKEN = re.compile(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NO_VALUE = re.compile(r"[^\t -~\x80-\xff]+")
-_LINES = {int(status): f"HTTP/1.1 {int(status)} {status.phrase}\r\n" for status in HTTPStatus}
+"""Only the writer sets these headers, so that none is repeated or wrong."""
+_MAX_JOINED_BYTES = 64 * 1024
+"""A larger body is written separately, to avoid a copy."""
+_NOT_TOKEN = re.compile(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_VALUE = re.compile(r"[^\t -~\x80-\xff]+")
+_STATUS_LINES = {int(status): f"HTTP/1.1 {int(status)} {status.phrase}\r\n" for status in HTTPStatus}
 
 
 class ResponseTransport(Protocol):
-    """The connection, as far as a response knows it."""
+    """What a response needs from its connection."""
 
     is_full: bool
 
-    def head_goes_out(self) -> bool:
+    def before_head(self) -> bool:
         """Called right before the first byte. True: the connection ends with this answer."""
         ...
 
     def response_ended(self) -> None: ...
 
-    def response_cut(self, /, *, abruptly: bool) -> None:
-        """`abruptly`: by a reset, for a mere close would look like the end of the answer."""
+    def response_cut(self, /, *, with_reset: bool) -> None:
+        """`with_reset`: a plain close would look like the end of the answer."""
         ...
 
-    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+    def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
         """See `server.http.message.Response`."""
         ...
 
 
 class HttpResponse:
     __slots__ = (
-        "_carrier",
         "_id",
         "_is_1_1",
         "_is_chunked",
         "_is_head",
-        "_is_plain",
+        "_is_unframed",
         "_send",
+        "_transport",
         "bytes_out",
         "gone",
         "on_drained",
@@ -68,17 +68,23 @@ class HttpResponse:
     )
 
     def __init__(
-        self, carrier: ResponseTransport, send: Callable[[bytes], None], request_id: str, *, is_head: bool, is_1_1: bool
+        self,
+        transport: ResponseTransport,
+        send: Callable[[bytes], None],
+        request_id: str,
+        *,
+        is_head: bool,
+        is_1_1: bool,
     ) -> None:
-        self._carrier = carrier
+        self._transport = transport
         self._send = send
         self._id = request_id
         self._is_head = is_head
         self._is_1_1 = is_1_1
         self._is_chunked = False
-        """A body is under way, in chunks."""
-        self._is_plain = False
-        """A body is under way, ended by the end of the connection."""
+        """A chunked body was started."""
+        self._is_unframed = False
+        """A body was started that ends with the connection."""
         self.bytes_out = 0
         self.started = False
         self.over = False
@@ -89,18 +95,18 @@ class HttpResponse:
 
     @property
     def full(self) -> bool:
-        return self._carrier.is_full and not self.over
+        return self._transport.is_full and not self.over
 
     def send(self, answer: Answer, /) -> None:
-        if not self._begins():
+        if not self._begin():
             return
         body = answer.body
-        has_body = not self._is_head and answer.status not in _BODILESS
-        framing = "" if answer.status in _BODILESS else f"content-length: {self._length(answer)}\r\n"
+        has_body = not self._is_head and answer.status not in _STATUSES_WITHOUT_BODY
+        framing = "" if answer.status in _STATUSES_WITHOUT_BODY else f"content-length: {self._length(answer)}\r\n"
         head = self._head(answer.status, answer.headers, framing)
         if not has_body:
             self._put(head)
-        elif len(body) > _LARGEST_JOINED:
+        elif len(body) > _MAX_JOINED_BYTES:
             self._put(head)
             self._put(body)
         else:
@@ -108,16 +114,16 @@ class HttpResponse:
         self._finish()
 
     def start(self, status: int, headers: Headers, first: bytes = b"", /) -> None:
-        if not self._begins():
+        if not self._begin():
             return
-        if self._is_head or status in _BODILESS:
+        if self._is_head or status in _STATUSES_WITHOUT_BODY:
             self._put(self._head(status, headers, ""))
         elif self._is_1_1:
             self._is_chunked = True
             head = self._head(status, headers, "transfer-encoding: chunked\r\n")
             self._put(b"%b%x\r\n%b\r\n" % (head, len(first), first) if first else head)
         else:
-            self._is_plain = True
+            self._is_unframed = True
             self._put(self._head(status, headers, "") + first)
 
     def write(self, data: bytes, /) -> None:
@@ -126,7 +132,7 @@ class HttpResponse:
                 frame = b"%x\r\n%b\r\n" % (len(data), data)
                 self.bytes_out += len(frame)
                 self._send(frame)
-        elif self._is_plain:
+        elif self._is_unframed:
             self._put(data)
         elif not self.started and not self.over:
             raise RuntimeError("a body before its head")
@@ -138,23 +144,23 @@ class HttpResponse:
             raise RuntimeError("an end before a head")
         if self._is_chunked:
             self._put(b"%x\r\n%b\r\n0\r\n\r\n" % (len(last), last) if last else b"0\r\n\r\n")
-        elif self._is_plain and last:
+        elif self._is_unframed and last:
             self._put(last)
         self._finish()
 
     def cut(self) -> None:
         if self.over:
             return
-        abruptly = self._is_plain
+        with_reset = self._is_unframed
         self._close()
-        self._carrier.response_cut(abruptly=abruptly)
+        self._transport.response_cut(with_reset=with_reset)
 
-    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+    def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
         if not self.over:
-            self._carrier.read_body(most, done)
+            self._transport.read_body(max_bytes, done)
 
-    def lose(self) -> None:
-        """For the carrier: the caller has gone."""
+    def disconnect(self) -> None:
+        """For the transport: the caller has gone."""
         if self.over:
             return
         on_gone = self.on_gone
@@ -163,7 +169,7 @@ class HttpResponse:
         if on_gone is not None:
             on_gone()
 
-    def _begins(self) -> bool:
+    def _begin(self) -> bool:
         if self.over:
             return False
         if self.started:
@@ -178,15 +184,15 @@ class HttpResponse:
 
     def _finish(self) -> None:
         self._close()
-        self._carrier.response_ended()
+        self._transport.response_ended()
 
     def _close(self) -> None:
         self.over = True
-        self._is_chunked = self._is_plain = False
+        self._is_chunked = self._is_unframed = False
         self.on_gone = self.on_full = self.on_drained = None
 
     def _length(self, answer: Answer) -> int:
-        """To HEAD, an application may say how long the body would have been."""
+        """In the answer to HEAD, an application may declare the length that the body would have."""
         if self._is_head and not answer.body:
             for name, value in answer.headers:
                 if name.lower() == "content-length" and value.isascii() and value.isdigit():
@@ -194,29 +200,29 @@ class HttpResponse:
         return len(answer.body)
 
     def _head(self, status: int, headers: Headers, framing: str) -> bytes:
-        lines = [_LINES.get(status) or f"HTTP/1.1 {status} \r\n"]
+        lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"]
         for name, value in headers:
             if clean_name := _clean_name(name):
-                clean_value = value if value.isascii() and value.isprintable() else _NO_VALUE.sub("", value)
+                clean_value = value if value.isascii() and value.isprintable() else _NOT_VALUE.sub("", value)
                 lines.append(f"{clean_name}: {clean_value}\r\n")
-        closing = "connection: close\r\n" if self._carrier.head_goes_out() else ""
+        closing = "connection: close\r\n" if self._transport.before_head() else ""
         lines.append(f"date: {_date(int(time.time()))}\r\nx-request-id: {self._id}\r\n{closing}{framing}\r\n")
         return "".join(lines).encode("latin-1")
 
 
 @lru_cache(maxsize=256)
 def _clean_name(name: str) -> str:
-    """Empty: not to be sent."""
-    name = _NO_TOKEN.sub("", name).lower()
-    return "" if name in _OURS else name
+    """Empty: the header is not sent."""
+    name = _NOT_TOKEN.sub("", name).lower()
+    return "" if name in _RESERVED_HEADERS else name
 
 
 def status_line(status: int) -> str:
-    return _LINES.get(status) or f"HTTP/1.1 {status} \r\n"
+    return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
 
 
 def http_date() -> bytes:
-    """Now, as a `date` header says it."""
+    """The current time in the format of a `date` header."""
     return _date(int(time.time())).encode("latin-1")
 
 

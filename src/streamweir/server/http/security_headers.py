@@ -1,9 +1,8 @@
-"""The headers that guard the console (docs/spec/security.md S13): on every answer below `/console` and `/api`,
+"""The security headers of the console (docs/spec/security.md S13): on every answer below `/console` and `/api`,
 errors included.
 
-They stand over whatever an answer says of the same names. The policy lets a page load files of this
-server alone and makes no exception for a line of script or style within it; nothing may frame it, keep
-a copy of it or learn where its reader came from. Pure.
+They replace headers of the same names. The policy allows a page to load files of this server only, and no inline script
+or style. No page may frame it, no cache may store it, and no referrer is sent. Pure.
 """
 
 from collections.abc import Callable
@@ -13,12 +12,12 @@ from msgspec import structs
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers, Response
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-SEAL: Headers = (
-    ("content-security-policy", POLICY),
+SECURITY_HEADERS: Headers = (
+    ("content-security-policy", CONTENT_SECURITY_POLICY),
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
@@ -26,15 +25,15 @@ SEAL: Headers = (
     ("x-frame-options", "DENY"),
     ("cache-control", "no-store"),
 )
-ONLY_TLS: Headers = (("strict-transport-security", "max-age=31536000"),)
-"""Where TLS ends here. Behind a proxy it is the proxy's to say."""
+STRICT_TRANSPORT_SECURITY: Headers = (("strict-transport-security", "max-age=31536000"),)
+"""If TLS ends in the gateway. Behind a proxy, the proxy must set it."""
 
 _ROOTS = ("/console", "/api")
 _BELOW = ("/console/", "/api/")
 
 
 def needs_security_headers(path: str) -> bool:
-    """By a path as it was sent: `/%61pi` is not `/api`, to the router neither."""
+    """By the path as it was sent: `/%61pi` is not `/api`, here and in the router."""
     return path in _ROOTS or path.startswith(_BELOW)
 
 
@@ -43,13 +42,13 @@ def with_security_headers(path: str, headers: Headers, *, is_secure: bool) -> He
 
 
 def add_security_headers(headers: Headers, *, is_secure: bool) -> Headers:
-    seal = SEAL + ONLY_TLS if is_secure else SEAL
-    names = {name for name, _ in seal}
-    return tuple(each for each in headers if each[0].lower() not in names) + seal
+    added = SECURITY_HEADERS + STRICT_TRANSPORT_SECURITY if is_secure else SECURITY_HEADERS
+    names = {name for name, _ in added}
+    return tuple(each for each in headers if each[0].lower() not in names) + added
 
 
 class SecuredResponse:
-    """See `server.http.message.Response`: the writer of an answer to the console that does not come from its routes."""
+    """See `server.http.message.Response`: adds the headers to an answer that no route of the console made."""
 
     __slots__ = ("_is_secure", "_response")
 
@@ -62,24 +61,24 @@ class SecuredResponse:
         return self._response.on_gone
 
     @on_gone.setter
-    def on_gone(self, tell: Callable[[], None] | None) -> None:
-        self._response.on_gone = tell
+    def on_gone(self, callback: Callable[[], None] | None) -> None:
+        self._response.on_gone = callback
 
     @property
     def on_full(self) -> Callable[[], None] | None:
         return self._response.on_full
 
     @on_full.setter
-    def on_full(self, tell: Callable[[], None] | None) -> None:
-        self._response.on_full = tell
+    def on_full(self, callback: Callable[[], None] | None) -> None:
+        self._response.on_full = callback
 
     @property
     def on_drained(self) -> Callable[[], None] | None:
         return self._response.on_drained
 
     @on_drained.setter
-    def on_drained(self, tell: Callable[[], None] | None) -> None:
-        self._response.on_drained = tell
+    def on_drained(self, callback: Callable[[], None] | None) -> None:
+        self._response.on_drained = callback
 
     @property
     def started(self) -> bool:
@@ -98,10 +97,10 @@ class SecuredResponse:
         return self._response.full
 
     def send(self, answer: Answer, /) -> None:
-        self._response.send(structs.replace(answer, headers=self._sealed(answer.headers)))
+        self._response.send(structs.replace(answer, headers=self._secured(answer.headers)))
 
     def start(self, status: int, headers: Headers, first: bytes = b"", /) -> None:
-        self._response.start(status, self._sealed(headers), first)
+        self._response.start(status, self._secured(headers), first)
 
     def write(self, data: bytes, /) -> None:
         self._response.write(data)
@@ -112,8 +111,8 @@ class SecuredResponse:
     def cut(self) -> None:
         self._response.cut()
 
-    def read_body(self, most: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
-        self._response.read_body(most, done)
+    def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
+        self._response.read_body(max_bytes, done)
 
-    def _sealed(self, headers: Headers) -> Headers:
+    def _secured(self, headers: Headers) -> Headers:
         return add_security_headers(headers, is_secure=self._is_secure)

@@ -1,8 +1,9 @@
-"""One deadline at a time for each of many, one timer for all, and whether a write makes progress.
+"""Timers for many deadlines with one timer of the event loop, and the detection of stalled writes.
 
-A deadline that moves back costs nothing: the timer stays as it is, and when it fires its owner checks what is due and
-sets it again. Only an earlier deadline moves it. A timer of the loop takes more than half a kilobyte, and every open
-stream needs some: so there is one for the earliest deadline, and a heap for the rest.
+A deadline that moves to a later time costs nothing: the timer stays, and when it fires, its target checks what is due
+and sets it again. Only an earlier deadline changes the timer. A timer of the event loop needs more than half a
+kilobyte, and every open stream needs several. So the loop has one timer for the earliest deadline, and a heap has the
+rest.
 """
 
 import asyncio
@@ -12,17 +13,17 @@ from math import inf
 from typing import Protocol
 
 SLACK_S = 0.001
-"""The loop's clock counts milliseconds: a timer may come that much early."""
-_FEW = 64
-"""So many places in the heap may be taken by alarms that will never ring, however many others there are."""
+"""The clock of the loop counts milliseconds: a timer may fire that much too early."""
+_MIN_STALE = 64
+"""The heap may always have so many stale entries before it is rebuilt."""
 
 
 class TimerTarget(Protocol):
-    def wake(self) -> None: ...
+    def on_timer(self) -> None: ...
 
 
 class TimerQueue:
-    """All alarms of one loop."""
+    """All timers of one event loop."""
 
     __slots__ = ("_due", "_heap", "_order", "_stale", "_timer")
 
@@ -36,12 +37,12 @@ class TimerQueue:
     def add(self, when: float, timer: "DeadlineTimer") -> None:
         heappush(self._heap, (when, next(self._order), timer))
         if when < self._due:
-            self._wait(when)
+            self._schedule(when)
 
-    def forget(self) -> None:
-        """An alarm that was added is not due any more, or not then."""
+    def note_stale(self) -> None:
+        """An entry of the heap is stale: its timer has ended, or has another time."""
         self._stale += 1
-        if self._stale > max(_FEW, len(self._heap) // 2):
+        if self._stale > max(_MIN_STALE, len(self._heap) // 2):
             self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
             heapify(self._heap)
             self._stale = 0
@@ -51,57 +52,57 @@ class TimerQueue:
             self._timer.cancel()
         self._timer, self._due = None, inf
 
-    def _wait(self, when: float) -> None:
+    def _schedule(self, when: float) -> None:
         self.stop()
         self._due = when
-        self._timer = asyncio.get_running_loop().call_at(when, self._ring)
+        self._timer = asyncio.get_running_loop().call_at(when, self._fire_due)
 
-    def _ring(self) -> None:
+    def _fire_due(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer, self._due = None, inf
         now = loop.time() + SLACK_S
         while self._heap and self._heap[0][0] <= now:
             when, _, timer = heappop(self._heap)
             if timer.due == when:
-                loop.call_soon(timer.ring)  # so that what goes wrong with one does not keep the others from ringing
+                loop.call_soon(timer.fire)  # in its own callback: a fault of one must not stop the others
             else:
                 self._stale -= 1
         if self._heap:
-            self._wait(self._heap[0][0])
+            self._schedule(self._heap[0][0])
 
 
 class DeadlineTimer:
-    __slots__ = ("_clock", "_sleeper", "due")
+    __slots__ = ("_target", "_timers", "due")
 
-    def __init__(self, clock: TimerQueue, sleeper: TimerTarget) -> None:
-        self._clock = clock
-        self._sleeper: TimerTarget | None = sleeper
+    def __init__(self, timers: TimerQueue, target: TimerTarget) -> None:
+        self._timers = timers
+        self._target: TimerTarget | None = target
         self.due = inf
 
-    def by(self, when: float) -> None:
-        """Wakes at that time of the loop's clock, or earlier."""
+    def fire_by(self, when: float) -> None:
+        """Fires at that time of the loop's clock, or earlier."""
         if when >= self.due:
             return
         was_set, self.due = self.due < inf, when
         if was_set:
-            self._clock.forget()
-        self._clock.add(when, self)
+            self._timers.note_stale()
+        self._timers.add(when, self)
 
     def end(self) -> None:
-        """Never again. Whoever would have been woken is let go of, too."""
+        """It never fires again, and holds no reference to its target."""
         was_set, self.due = -inf < self.due < inf, -inf
-        self._sleeper = None
+        self._target = None
         if was_set:
-            self._clock.forget()
+            self._timers.note_stale()
 
-    def ring(self) -> None:
-        if self._sleeper is not None:
+    def fire(self) -> None:
+        if self._target is not None:
             self.due = inf
-            self._sleeper.wake()
+            self._target.on_timer()
 
 
 class WriteStall:
-    """Looked at from time to time: since when no waiting byte has been taken."""
+    """Since when the caller has read no buffered byte. Checked from time to time."""
 
     __slots__ = ("_since", "_taken")
 
@@ -109,9 +110,9 @@ class WriteStall:
         self._taken = -1
         self._since = inf
 
-    def lasts_s(self, given: int, waiting: int, now: float) -> float:
-        """`given`: all bytes ever handed to the transport. Seen late at most by the time between two looks."""
-        taken = given - waiting
+    def duration_s(self, written: int, waiting: int, now: float) -> float:
+        """`written`: all bytes ever written to the transport. The result is late by at most one check."""
+        taken = written - waiting
         if not waiting:
             self._since = inf
         elif taken != self._taken or self._since > now:

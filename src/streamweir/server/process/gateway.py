@@ -175,12 +175,14 @@ class Gateway:
         self._pressure = pressure_of(config, workers)
         self._workers = workers
         batch = max(BATCH // workers, 1)  # what one of several takes, the others cannot
-        self.server = self._overload.files = HttpServer(self, http_limits_of(config), reserved=_RESERVED, batch=batch)
+        self.server = self._overload.files = HttpServer(
+            self, http_limits_of(config), reserved_paths=_RESERVED, batch=batch
+        )
         self.server.upstream_files = self._upstream_files
         self.server.refusal = self._overload.no_file
         self.server.probe = lambda data: plain_probe(data, self.readiness)
         self.metrics.queued = lambda: self.server.queued
-        self._observer.clock = self.server.clock
+        self._observer.timers = self.server.timers
 
     def _api(self, file: Path | None) -> Context | None:
         if self.room is None or self._maintenance is None or self._feed is None:
@@ -420,7 +422,7 @@ class Gateway:
             raise Refusal(error)
 
     def _opening_limited(self, is_limited: bool) -> None:
-        self.server.look_early(self._overload.refusal_of if is_limited else None)
+        self.server.set_early_refusal(self._overload.refusal_of if is_limited else None)
 
     def _upstream_files(self) -> int:
         """Every request will have one, if it has none yet."""

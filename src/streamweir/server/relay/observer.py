@@ -10,7 +10,7 @@ from streamweir.server.telemetry.metrics import Metrics
 
 class AttemptObserver(Protocol):
     @property
-    def clock(self) -> TimerQueue: ...
+    def timers(self) -> TimerQueue: ...
 
     def chunk_gap(self, gap_s: float, /) -> None:
         """Called for every chunk."""
@@ -36,9 +36,9 @@ class AttemptObserver(Protocol):
 
 
 class GatewayObserver:
-    """For all relays of a process. `clock` is set before the first one runs."""
+    """For all relays of a process. `timers` is set before the first one runs."""
 
-    clock: TimerQueue
+    timers: TimerQueue
 
     def __init__(self, metrics: Metrics, most_abandoned: Callable[[], int]) -> None:
         self._metrics = metrics

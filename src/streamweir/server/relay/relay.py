@@ -137,7 +137,7 @@ class Relay:
         self._request_id = request_id
         self._opening: asyncio.Task[object] | None = None
         self._parsing: asyncio.Task[None] | None = None  # of a large answer
-        self._timer = DeadlineTimer(observer.clock, self)
+        self._timer = DeadlineTimer(observer.timers, self)
         self._waiter: asyncio.Future[None] | None = None  # of whoever waits until it is over
         self._give_up_at = 0.0  # while it drains
         self._delivered_before: tuple[int, int] | None = None  # output is paused since so much text had gone out
@@ -229,7 +229,7 @@ class Relay:
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response
         response.on_gone, response.on_full, response.on_drained = self.caller_gone, self.caller_slow, self.caller_ready
-        self._timer.by(self._deadlines.first_look(is_stream=self._stream is not None))
+        self._timer.fire_by(self._deadlines.first_look(is_stream=self._stream is not None))
         self._opening = asyncio.current_task(self._loop)
         try:
             call = await upstream.open(request, self)
@@ -314,7 +314,7 @@ class Relay:
     def call_failed(self, error: StreamweirError, /) -> None:
         self._take(Input.RESET, error)
 
-    def wake(self) -> None:
+    def on_timer(self) -> None:
         """Time has passed: look at what has taken too long."""
         self._take(Input.TIMER)
 
@@ -592,7 +592,7 @@ class Relay:
             if not self._is_covered(0):
                 self._check_allowance()
         if self._state is not _DONE and self._state is not _DRAINING:
-            self._timer.by(self._deadlines.next_look(look))
+            self._timer.fire_by(self._deadlines.next_look(look))
 
     def _snapshot(self) -> AttemptSnapshot:
         stream, state, downstream, record = self._stream, self._state, self._downstream, self._record
@@ -657,13 +657,13 @@ class Relay:
         self._resume_upstream()
         grace_s = self._timing.silence_s if self._may_end() else self._timing.abandoned_s
         self._give_up_at = self._time() + grace_s
-        self._timer.by(self._give_up_at)
+        self._timer.fire_by(self._give_up_at)
         if self._exchange.ended:
             self._take(Input.ANSWER_ENDED, b"")
 
     def _check_drain(self) -> None:
         if self._time() < self._give_up_at - SLACK_S:
-            self._timer.by(self._give_up_at)
+            self._timer.fire_by(self._give_up_at)
             return
         self._upstream.drop()
         if self._may_end():  # what it has of the end counts, if there is no sentinel behind it

@@ -67,7 +67,7 @@ class Files(Protocol):
     def connections(self) -> int: ...
 
     @property
-    def most_files(self) -> int: ...
+    def max_files(self) -> int: ...
 
     def has_files(self) -> bool: ...
 
@@ -144,7 +144,7 @@ class Overload:
         files = self.files
         if files is None or self._in_flight.total + files.connections < self._roomy:
             return None
-        most = files.most_files
+        most = files.max_files
         self._roomy = most // 4  # the rest is more than what is kept of earlier requests, and than any share
         if not files.has_files():
             self._free_files()

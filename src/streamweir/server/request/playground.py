@@ -17,7 +17,7 @@ from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.http.answers import Refusal
-from streamweir.server.http.asgi import Taker
+from streamweir.server.http.asgi import RequestHandover
 from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.http.security_headers import SecuredResponse
 from streamweir.server.request.admission import Admission, admit_as, own_frontend
@@ -66,10 +66,10 @@ class Playground:
         key, frontend, closed = played.key, played.frontend, self._why_closed()
         return admit_as(key, frontend, request.headers, self._runtime(), self._accounting, closed, time.time())
 
-    def begin(self, played: PlaygroundChat, admission: Admission) -> Taker:
+    def begin(self, played: PlaygroundChat, admission: Admission) -> RequestHandover:
         return partial(self._take, played, admission)
 
-    def refuse(self, played: PlaygroundChat, refusal: Refusal) -> Taker:
+    def refuse(self, played: PlaygroundChat, refusal: Refusal) -> RequestHandover:
         return partial(self._take_refused, played, refusal)
 
     def _take(self, played: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:

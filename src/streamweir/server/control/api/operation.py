@@ -29,7 +29,7 @@ from streamweir.server.control.routing import (
     request_of,
     stream_response,
 )
-from streamweir.server.http.asgi import Taker
+from streamweir.server.http.asgi import RequestHandover
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.request.body_parsing import LARGEST_ON_LOOP
 from streamweir.wire.jsonio import decode_body
@@ -95,7 +95,7 @@ class Stream(Struct, frozen=True, kw_only=True):
 class Handover(Struct, frozen=True, kw_only=True):
     """For what somebody else answers, with the request and the response as they are."""
 
-    take: Taker
+    take: RequestHandover
 
 
 def read_members(body: bytes, kind: type[S]) -> S:
