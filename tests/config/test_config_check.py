@@ -355,6 +355,17 @@ def test_targets() -> None:
     ]
 
 
+def test_a_target_has_one_longest_answer() -> None:
+    def target(most: int | None, name: str = "x") -> Target:
+        return Target(provider="p", model=name, max_output_tokens=most)
+
+    models = [("a", target(500)), ("b", target(None)), ("c", target(500)), ("d", target(9, "y")), ("e", target(501))]
+    made = tuple(Model(id=name, targets=(to,)) for name, to in models)
+    assert said(Config(providers=(provider(),), models=made)) == [
+        "models.e.targets[0].max_output_tokens: is 501, but 500 in models.a.targets[0], which is the same target"
+    ]
+
+
 def test_names_that_are_there_twice() -> None:
     providers = (provider(name="a"), provider(name="b"), provider(name="a"))
     models = tuple(Model(id="m", targets=(Target(provider="a", model="x"),)) for _ in range(3))

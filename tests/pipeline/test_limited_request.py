@@ -10,13 +10,11 @@ from streamweir.providers.base import Target
 from streamweir.providers.registry import provider_named
 from streamweir.wire import jsonio
 
-TARGET = Target(model="some-model", api_key="k")
 
-
-def sent(kind: str, most: int, **members: Any) -> dict[str, Any]:
+def sent(kind: str, most: int, *, model: str = "some-model", **members: Any) -> dict[str, Any]:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
     before = jsonio.encode(body)
-    request = provider_named(kind).build_request(with_limit(read_request(body), most), TARGET)
+    request = provider_named(kind).build_request(with_limit(read_request(body), most), Target(model=model, api_key="k"))
     assert jsonio.encode(body) == before, "the caller's own body is not touched"
     found: dict[str, Any] = jsonio.decode(request.body)
     return found
@@ -34,7 +32,7 @@ def sent(kind: str, most: int, **members: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("asked", [{}, {"max_tokens": 5000}, {"max_completion_tokens": 5000, "max_tokens": 7000}])
-def test_a_limit_goes_out_under_the_providers_own_name(kind: str, name: str, asked: dict[str, int]) -> None:
+def test_a_limit_goes_out_under_the_providers_own_name(kind: str, name: str, asked: dict[str, Any]) -> None:
     body = sent(kind, 100, **asked)
     limits = {each: body[each] for each in ("max_tokens", "max_completion_tokens") if each in body}
     assert set(limits.values()) == {100}
@@ -79,6 +77,24 @@ def test_a_reasoning_budget_in_the_providers_own_member_stays_within_it_too(most
     body = sent("openrouter", most, reasoning={"max_tokens": 10_000, "exclude": True})
     assert body["max_tokens"] == most
     assert body.get("reasoning", {}).get("max_tokens") == budget
+
+
+@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (20_000, 10_000)])
+def test_a_reasoning_budget_that_a_provider_is_told_otherwise_stays_within_it_too(most: int, budget: int) -> None:
+    body = sent("gemini", most, model="gemini-2.5-pro", reasoning={"max_tokens": 10_000})
+    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == budget
+
+
+def test_the_members_keep_their_order() -> None:
+    members: dict[str, Any] = {
+        "seed": 1,
+        "max_tokens": 9000,
+        "thinking": {"budget_tokens": 8000, "type": "enabled"},
+        "top_p": 0.5,
+    }
+    body = sent("openai-compatible", 2000, **members)
+    assert list(body) == ["model", "messages", *members]
+    assert list(body["thinking"].items()) == [("budget_tokens", 1600), ("type", "enabled")]
 
 
 @pytest.mark.parametrize(

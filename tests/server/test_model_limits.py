@@ -35,6 +35,21 @@ def test_one_model_is_enough_for_the_worse_of_two_bounds() -> None:
     assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
 
 
+def test_the_longest_answer_is_that_of_the_operator_or_the_documented_one_within_the_window() -> None:
+    book = PriceBook(table(**{"gpt-4o": 10_000, "llama": 8000}))
+    limits = ModelLimitsTable(KINDS, book, STORE, {TargetId("g", "gpt-4o"): 20_000, TargetId("o", "mine"): 7})
+    names = ("o/gpt-4o", "g/gpt-4o", "g/llama", "o/mine", "g/mine", "o/gpt-4.1")
+    found = {name: limits.most_output(TargetId(*name.split("/"))) for name in names}
+    assert list(found.values()) == [10_000, 20_000, 8000, 7, None, 32_768]
+    assert limits.of(route("o/mine", "o/gpt-4o")).answer == 7
+
+
+def test_the_longest_of_a_route_is_known_only_if_it_is_of_all() -> None:
+    book = PriceBook(table())
+    assert ModelLimitsTable(KINDS, book, STORE).of(route("o/gpt-4.1", "o/gpt-4o")).longest == 32_768
+    assert ModelLimitsTable(KINDS, book, STORE).of(route("o/gpt-4.1", "o/x")).longest is None
+
+
 def test_it_is_made_once_for_each_table() -> None:
     book = PriceBook(table(a=1000))
     reaches = ModelLimitsTable(KINDS, book, STORE)

@@ -65,6 +65,7 @@ def check(config: Config) -> list[Complaint]:
         *(each for provider in config.providers for each in _provider(provider)),
         *_twice("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
+        *_unequal_outputs(config.models),
         *_twice("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
@@ -229,6 +230,20 @@ def _model(model: Model, config: Config) -> Iterator[Complaint]:
         if (target.provider, target.model) in seen:
             yield Complaint(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
+
+
+def _unequal_outputs(models: Sequence[Model]) -> Iterator[Complaint]:
+    """The longest answer is the target's, whatever name it is asked for by."""
+    first: dict[tuple[str, str], tuple[str, int]] = {}
+    for model in models:
+        for index, target in enumerate(model.targets):
+            if target.max_output_tokens is None:
+                continue
+            at = entry(f"{member('models', model.id)}.targets", index)
+            before, tokens = first.setdefault((target.provider, target.model), (at, target.max_output_tokens))
+            if tokens != target.max_output_tokens:
+                reason = f"is {target.max_output_tokens}, but {tokens} in {before}, which is the same target"
+                yield Complaint(f"{at}.max_output_tokens", reason)
 
 
 def _key(key: Key) -> Iterator[Complaint]:

@@ -163,6 +163,7 @@ class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str
     model: str
     weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,15 @@ _LEAST_THINKING = 1024
 
 def with_limit(request: ChatRequest, most: int) -> ChatRequest:
     """`most` tokens for each choice. Where the caller named no limit, the provider's own name for it is used."""
-    body: dict[str, Any] = {**request.body}
+    reasoning = request.reasoning
+    if reasoning is not None and (reasoning.max_tokens or 0) >= most > _LEAST_THINKING:
+        reasoning = structs.replace(reasoning, max_tokens=_budget_within(most))
+    body = _limited(request.body, most)
+    return structs.replace(request, body=body, max_output_tokens=most, reasoning=reasoning)
+
+
+def _limited(sent: dict[str, Any], most: int) -> dict[str, Any]:
+    body: dict[str, Any] = {**sent}
     for name in _NAMES:
         if name in body and body[name] is not None:
             body[name] = most
@@ -28,10 +36,14 @@ def with_limit(request: ChatRequest, most: int) -> ChatRequest:
         thinking = body[name]
         if isinstance(thinking, dict) and isinstance(budget := thinking.get(member), int) and budget >= most:
             if most > _LEAST_THINKING:
-                body[name] = {**thinking, member: max(_LEAST_THINKING, most * 4 // 5)}
+                body[name] = {**thinking, member: _budget_within(most)}
             else:
                 del body[name]
-    return structs.replace(request, body=body, max_output_tokens=most)
+    return body
+
+
+def _budget_within(most: int) -> int:
+    return max(_LEAST_THINKING, most * 4 // 5)
 
 
 def thinking_budget(request: ChatRequest) -> int:

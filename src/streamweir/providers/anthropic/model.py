@@ -114,7 +114,8 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
     ),
 }
 
-_UNKNOWN = _budgeted(8192, schema=True)
+UNKNOWN = _budgeted(8192, schema=True)
+"""Of a name that cannot be read: careful guesses."""
 
 
 def traits_of(model: str) -> Traits:
@@ -122,9 +123,9 @@ def traits_of(model: str) -> Traits:
     name = model.lower()
     match = _OLD_NAME.search(name) or _NEW_NAME.search(name)
     if match is None:
-        return _UNKNOWN
+        return UNKNOWN
     version = (int(match["major"] or 0), int(match["minor"] or 0))
     for since, traits in _ROWS.get(match["family"], ()):
         if version >= since:
             return traits
-    return _UNKNOWN
+    return UNKNOWN

@@ -35,6 +35,7 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, WeightedTarget
 from streamweir.providers.base import UpstreamRequest
+from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
@@ -157,6 +158,21 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
     return sha256(sent.encode("latin-1", "replace")).digest(), sha256(body).digest()
 
 
+def limit_for(
+    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, reservation: Reservation | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """What the target is told in the place of the caller's limit, for each choice, and what the record says of it.
+
+    None: what the caller said holds. No target is told more than it takes: most answer that with an error.
+    """
+    limit, flags = (None, ()) if reservation is None else (reservation.limit, reservation.flags)
+    asked = chat.max_output_tokens if limit is None else limit
+    most = None if asked is None else runtime.reaches.most_output(target)
+    if asked is None or most is None or asked <= most:
+        return limit, flags
+    return most, (*flags, "max_tokens_clamped")
+
+
 def build_request(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
 ) -> UpstreamRequest:
@@ -236,9 +252,14 @@ def timing_of(
     )
 
 
-def most_output_tokens(chat: ChatRequest) -> int | None:
-    """The most that the caller wants, of all choices together. None: it does not say."""
+def most_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | None:
+    """The most that the caller wants, of all choices together. None: it does not say.
+
+    `longest`: that any of its targets gives, for each choice. None: that is not known.
+    """
     most = chat.max_output_tokens
+    if most is not None and longest is not None:
+        most = min(most, longest)
     return most if most is None or chat.n == 1 else most * chat.n
 
 

@@ -41,6 +41,7 @@ from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
     fit_route,
+    limit_for,
     make_exchange,
     most_output_tokens,
     read_idempotency,
@@ -229,9 +230,8 @@ class RequestHandler:
 
     def _settle_early(self, verdict: Verdict, status: int) -> None:
         """The record of a request whose last attempt left nothing to be counted."""
-        record = self.record
-        record.verdict, record.status = verdict, status
-        record.duration_s = time.monotonic() - self._request.arrived_s
+        self.record.verdict, self.record.status = verdict, status
+        self.record.duration_s = time.monotonic() - self._request.arrived_s
 
     def _bill(self) -> None:
         """What the last attempt took, where its upstream was asked and has not refused."""
@@ -274,22 +274,20 @@ class RequestHandler:
             quote=quote,
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
-            output_tokens=most_output_tokens(chat),
+            output_tokens=most_output_tokens(chat, self._runtime.reaches.of(route).longest),
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
             measure=ReservationSize(self._runtime, self._vocabularies, self._parser, route, chat, self._body_bytes),
         )
         self.reservation, headers = await self._accounting.open(reservation_request)
-        self.record.flags = self.reservation.flags
         self._headers += headers
         try:
             await self.reservation.written()
-        except JournalUnavailable:
-            self._accounting.withdraw(self.reservation)
-            self.reservation = None
-            raise answers.Refusal(unavailable(), headers) from None
-        except TimeoutError:
+        except (JournalUnavailable, TimeoutError) as reason:
+            if isinstance(reason, JournalUnavailable):
+                self._accounting.withdraw(self.reservation)
+                self.reservation = None
             raise answers.Refusal(unavailable(), headers) from None
         self.record.admitted_s = time.monotonic() - self._request.arrived_s
         self._allowance = OutputAllowance(
@@ -351,8 +349,9 @@ class RequestHandler:
 
     async def _build(self, target: TargetId) -> UpstreamRequest:
         """What is sent. Of a large request it is made in a thread, as it was read in one."""
-        chat, limit = self._chat, self.reservation.limit if self.reservation is not None else None
+        chat = self._chat
         assert chat is not None  # noqa: S101 (for the type checker)
+        limit, self.record.flags = limit_for(self._runtime, chat, target, self.reservation)
         self._response.on_gone = self._caller_gone
         if self._body_bytes <= LARGEST_ON_LOOP:
             return build_request(self._runtime, chat, target, limit)

@@ -52,6 +52,8 @@ class ReservationSize:
         bound = bound_of(chat, self._body_bytes, reach.image_tokens, links_are_images=reach.links_are_images)
         self._bound = bound
         choices, limit = choices_of(chat), chat.max_output_tokens
+        if limit is not None and reach.longest is not None:
+            limit = min(limit, reach.longest)
         return Need(
             prompt=bound.by_bytes(reach.widest, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,

@@ -6,15 +6,16 @@ are closed as soon as their last call is over. Health of targets and what is kno
 outlive a reload.
 
 `RoutePrices` has the prices of a route: the quote, and its text, which the reservation stores. `ModelLimitsTable` has
-how much the models of a route read and write at the most, for reservations. Both are asked for nearly every request, so
-what was made for a route is kept for as long as the prices are the same. Callers choose names of routes
-(`{provider}/{anything}`): what is kept is bounded.
+how much the models of a route read and write at the most, for reservations, and so that no target is told a limit that
+it does not take. Both are asked for nearly every request, so what was made for a route is kept for as long as the
+prices are the same. Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct, structs
 
@@ -38,7 +39,7 @@ from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import Refusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
-from streamweir.providers.output_limits import longest_answer
+from streamweir.providers.output_limits import longest_answer, most_output
 from streamweir.providers.registry import (
     abort_stops_billing,
     native_wire,
@@ -68,14 +69,23 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     """The least that any of them reads. None: that is known of none."""
     answer: int
     """The longest that each of them gives."""
+    longest: int | None
+    """The longest that any of them gives. None: that is not known of all."""
 
 
 class ModelLimitsTable:
-    def __init__(self, kinds: Mapping[str, str], prices: PriceBook, store: Store) -> None:
-        """`kinds` of the providers by their names."""
+    def __init__(
+        self,
+        kinds: Mapping[str, str],
+        prices: PriceBook,
+        store: Store,
+        outputs: Mapping[TargetId, int] = MappingProxyType({}),
+    ) -> None:
+        """`kinds` of the providers by their names; `outputs`: the longest answers that the operator knows of."""
         self._kinds = kinds
         self._prices = prices
         self._store = store
+        self._outputs = outputs
         self._made: dict[str, ModelLimits] = {}
         self._made_by: PriceTable | None = None
 
@@ -89,7 +99,21 @@ class ModelLimitsTable:
             made = self._made[route.id] = self._make(route, table)
         return made
 
+    def most_output(self, target: TargetId) -> int | None:
+        """The longest answer that it gives, as the operator says, else as documented. None: nobody knows."""
+        own = self._outputs.get(target)
+        if own is not None:
+            return own
+        window = self._prices.table.context_window(self._kinds[target.provider], target.model)
+        documented = most_output(target.model)
+        return min([most for most in (documented, window) if most is not None], default=None)
+
+    def _answer(self, target: TargetId) -> int:
+        """What it can be asked for, where nobody said how much."""
+        return self._outputs.get(target) or longest_answer(target.model) or self._store.answer_tokens
+
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
+        most = [self.most_output(each.target) for each in route.targets]
         targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
         windows = [table.context_window(kind, model) for kind, model in targets]
         return ModelLimits(
@@ -99,7 +123,8 @@ class ModelLimitsTable:
             links_are_images={kind for kind, _ in targets} <= _READ_IMAGES_ALONE,
             widest=max(window or self._store.remote_tokens for window in windows),
             narrowest=min([window for window in windows if window is not None], default=None),
-            answer=min(longest_answer(model) or self._store.answer_tokens for _, model in targets),
+            answer=min(self._answer(each.target) for each in route.targets),
+            longest=None if None in most else max([tokens for tokens in most if tokens is not None]),
         )
 
 
@@ -224,7 +249,7 @@ def build_runtime_config(
             kinds,
             {model.id: _rates(model.price) for model in config.models if model.price is not None},
         ),
-        reaches=ModelLimitsTable(kinds, book, config.store),
+        reaches=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
     )
 
@@ -290,6 +315,15 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         timeouts=timeouts,
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
     )
+
+
+def _outputs(config: Config) -> dict[TargetId, int]:
+    return {
+        TargetId(target.provider, target.model): target.max_output_tokens
+        for model in config.models
+        for target in model.targets
+        if target.max_output_tokens is not None
+    }
 
 
 def _routes(config: Config) -> list[Route]:

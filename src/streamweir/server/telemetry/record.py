@@ -74,7 +74,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
-    """What was odd: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
+    """What was odd: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`; what was done to the limit of its
+    answer: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`."""
     held: int | None = None
     cost: int | None = None
     """Nano-dollars. None: nothing was booked, or the model has no price."""
