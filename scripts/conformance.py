@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamweir.conformance import Asked, Outcome, Recording, Rule, check, nearest
+from streamweir.conformance import Outcome, Recording, RequestInfo, Rule, check, nearest
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
-from streamweir.conformance.parsed_answer import Reading
+from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.table import DIALECTS
 
@@ -55,12 +55,12 @@ def table(head: Row, rows: Iterable[Row]) -> str:
 
 
 def dialects_of(rule: Rule[Any]) -> str:
-    names = [name for name, dialect in DIALECTS.items() if rule.holds_for(dialect)]
+    names = [name for name, dialect in DIALECTS.items() if rule.applies_to(dialect)]
     return "all" if len(names) == len(DIALECTS) else ", ".join(names)
 
 
 def severity_of(rule: Rule[Any]) -> str:
-    lenient = [name for name, dialect in DIALECTS.items() if rule.holds_for(dialect) and rule.odd_in(dialect)]
+    lenient = [name for name, dialect in DIALECTS.items() if rule.applies_to(dialect) and rule.odd_in(dialect)]
     return f"{rule.severity} (odd in {', '.join(lenient)})" if lenient else str(rule.severity)
 
 
@@ -75,25 +75,25 @@ def rule_tables(rules: Iterable[Rule[Any]]) -> str:
         ]
         parts.append(f"### {group}\n\n" + table(("rule", "says", "severity", "dialects", "why", "source"), rows))
     values = [
-        (f"`{rule.id}`", *(rule.value(each) if rule.holds_for(each) else "-" for each in DIALECTS.values()))
+        (f"`{rule.id}`", *(rule.value(each) if rule.applies_to(each) else "-" for each in DIALECTS.values()))
         for members in groups.values()
         for rule in members
-        if any(rule.value(each) for each in DIALECTS.values() if rule.holds_for(each))
+        if any(rule.value(each) for each in DIALECTS.values() if rule.applies_to(each))
     ]
     parts.append("### In each dialect\n\n" + table(("rule", *DIALECTS), values))
     return "\n\n".join(parts)
 
 
-def asked_of(corpus: Path, entry: dict[str, Any]) -> Asked:
+def asked_of(corpus: Path, entry: dict[str, Any]) -> RequestInfo:
     """What the request said, where it was recorded whole."""
     file = entry.get("request_file")
     if not file or entry.get("request_elided") or not (corpus / file).exists():
-        return Asked(stream=True)
+        return RequestInfo(stream=True)
     request = json.loads((corpus / file).read_bytes())
     if not isinstance(request, dict):
-        return Asked(stream=True)
+        return RequestInfo(stream=True)
     options = request.get("stream_options")
-    return Asked(
+    return RequestInfo(
         stream=True,
         include_usage=bool(isinstance(options, dict) and options.get("include_usage")),
         model=request.get("model") if isinstance(request.get("model"), str) else None,
@@ -113,7 +113,7 @@ def provider_results(corpus: Path) -> tuple[dict[str, Provider], Counter[str]]:
         if entry["provenance"] in LEFT_OUT:
             continue
         recording = Recording(
-            body=(corpus / entry["file"]).read_bytes(), asked=asked_of(corpus, entry), status=entry["status"]
+            body=(corpus / entry["file"]).read_bytes(), request=asked_of(corpus, entry), status=entry["status"]
         )
         provider = found[entry["provider"]]
         provider.streams += 1
@@ -196,7 +196,7 @@ def with_rules(page: str) -> str:
     return put_between(page, "rules", rule_tables(rules))
 
 
-def _answers(rules: Iterable[Rule[Reading]]) -> Iterable[Rule[Any]]:
+def _answers(rules: Iterable[Rule[ParsedAnswer]]) -> Iterable[Rule[Any]]:
     return rules
 
 

@@ -113,7 +113,7 @@ def stream_error_of(dialect: Dialect) -> str:
 
 def cells_of(dialect: Dialect) -> dict[str, str]:
     """The column of a dialect, as its value has it."""
-    asked = dialect.request
+    request = dialect.request
     own_chunk, sent = "a chunk of its own, `choices: []`", "as the upstream sent it"
     return {
         "D3": ID_FORMS[dialect.id_format],
@@ -139,10 +139,10 @@ def cells_of(dialect: Dialect) -> dict[str, str]:
         "D23": stream_error_of(dialect),
         "D24": "a chunk with `choices: []`" if dialect.error_in_chunk else "a frame of its own",
         "D25": code_of(dialect.terminator.decode().strip()) if dialect.terminator else "the close",
-        "D26": "refused" if asked.checks_stream_options else "ignored",
-        "D27": "required" if asked.model_required else "optional",
-        "D28": "always streams" if asked.always_streams else "default false",
-        "D29": str(asked.max_choices),
+        "D26": "refused" if request.checks_stream_options else "ignored",
+        "D27": "required" if request.model_required else "optional",
+        "D28": "always streams" if request.always_streams else "default false",
+        "D29": str(request.max_choices),
     }
 
 

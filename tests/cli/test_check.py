@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from streamweir.cli.check import read_recording
 from streamweir.cli.main import main
-from streamweir.conformance import Asked
+from streamweir.conformance import RequestInfo
 from support.broken_endpoint import KEY, MODEL, BrokenEndpoint
 from support.dialect_rules import AIVENE, OPENAI
 from support.endpoint_defects import CASES
@@ -97,11 +97,11 @@ def test_junit(tmp_path: Path) -> None:
 
 def test_a_head_before_the_body() -> None:
     head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/2 200 \r\nContent-Type: text/event-stream\r\nX-Request-Id: a\r\n\r\n"
-    recording = read_recording(head + b"data: [DONE]\n\n", "x", Asked())
+    recording = read_recording(head + b"data: [DONE]\n\n", "x", RequestInfo())
     assert recording.status == 200
     assert recording.header("content-type") == "text/event-stream"
     assert recording.body == b"data: [DONE]\n\n"
-    odd = read_recording(b"HTTP/1.1\nno colon\n\nrest", "x", Asked())
+    odd = read_recording(b"HTTP/1.1\nno colon\n\nrest", "x", RequestInfo())
     assert (odd.status, odd.headers, odd.body) == (None, (("no colon", ""),), b"rest")
 
 
@@ -143,7 +143,7 @@ async def test_an_endpoint_that_conforms() -> None:
         result = await run_beside(endpoint.base_url, "--model", MODEL, env={"STREAMWEIR_KEY": KEY})
     lines = result.output.splitlines()
     assert result.exit_code == 0, result.output
-    assert lines[0] == f"{len(endpoint.asked)} requests were sent to {endpoint.base_url}/chat/completions"
+    assert lines[0] == f"{len(endpoint.requests)} requests were sent to {endpoint.base_url}/chat/completions"
     assert lines[1].startswith("no dialect was named: aivene is the nearest (0 broken, 0 odd;")
     assert HOLDS.fullmatch(lines[-1])
     assert KEY not in result.output
@@ -156,7 +156,7 @@ async def test_an_endpoint_that_does_not() -> None:
         result = await run_beside(*words)
     document = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert document["requests"] == len(endpoint.asked)
+    assert document["requests"] == len(endpoint.requests)
     (broken,) = [rule for rule in document["rules"] if rule["outcome"] == "broken"]
     assert broken["id"] == "refused.keeps-secrets"
     assert "sk-streamweir-check-a-key" not in result.stdout
@@ -166,7 +166,7 @@ async def test_few_requests() -> None:
     async with BrokenEndpoint(OPENAI) as endpoint:
         result = await run_beside(endpoint.base_url, "--model", MODEL, "--key", KEY, "--requests", "2")
     assert result.exit_code == 0
-    assert len(endpoint.asked) == 2
+    assert len(endpoint.requests) == 2
     assert "only 2 requests were allowed" in result.output
 
 
@@ -193,7 +193,7 @@ async def test_the_local_gateways_own_key_is_used(tmp_path: Path, monkeypatch: p
     async with BrokenEndpoint(OPENAI) as endpoint:
         words = ["check", endpoint.base_url, "--model", MODEL, "--requests", "1"]
         await asyncio.to_thread(CliRunner().invoke, main, words)
-        assert endpoint.asked[0].headers["authorization"] == f"Bearer {KEY}"
+        assert endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_ctrl_c_is_no_finding(tmp_path: Path) -> None:
@@ -212,11 +212,11 @@ def test_without_the_extra() -> None:
         "import sys; sys.modules['httpx2'] = None\nfrom streamweir.cli.main import main\nmain(['check', *sys.argv[1:]])"
     )
     words = [sys.executable, "-c", script]
-    asked = subprocess.run(  # noqa: S603 (our own program)
+    completed = subprocess.run(  # noqa: S603 (our own program)
         [*words, "http://host/v1", "--model", "m"], capture_output=True, timeout=60, text=True
     )
-    assert asked.returncode == 2
-    assert asked.stderr == (
+    assert completed.returncode == 2
+    assert completed.stderr == (
         "Error: could not check: to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'\n"
     )
     read = subprocess.run([*words, str(TEXT)], capture_output=True, timeout=60)  # noqa: S603 (our own program)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from streamweir.conformance.endpoint.delivery import RULES
-from streamweir.conformance.evaluate import apply
+from streamweir.conformance.evaluate import apply_rules
 from streamweir.conformance.plan import ProbeRequest
-from streamweir.conformance.probe_session import Loss, ObservedExchange, ProbeSession
-from streamweir.conformance.recording import Asked, Piece, Recording
+from streamweir.conformance.probe_session import FailureKind, ObservedExchange, ProbeSession
+from streamweir.conformance.recording import Piece, Recording, RequestInfo
 from streamweir.conformance.rule import Outcome, Verdict
 from streamweir.frontends.chat.openai import OPENAI
 
@@ -24,18 +24,20 @@ def heard(name: str, times: Sequence[float], *, was_cut: bool = False, status: i
     recording = Recording(
         body=body,
         name=name,
-        asked=Asked(stream=True),
+        request=RequestInfo(stream=True),
         status=status,
         headers=(),
         pieces=tuple(pieces),
         ended_s=times[-1] if times else 0.0,
         was_cut=was_cut,
     )
-    return ObservedExchange(name=name, ask=ProbeRequest(name=name), recording=recording)
+    return ObservedExchange(name=name, probe_request=ProbeRequest(name=name), recording=recording)
 
 
 def verdict(rule: str, *answers: ObservedExchange) -> Verdict:
-    (found,) = [each for each in apply(RULES, [ProbeSession(answers)], OPENAI, lambda _: "") if each.rule.id == rule]
+    (found,) = [
+        each for each in apply_rules(RULES, [ProbeSession(answers)], OPENAI, lambda _: "") if each.rule.id == rule
+    ]
     return found
 
 
@@ -82,7 +84,9 @@ def test_a_lump_is_shown_with_its_measures() -> None:
 
 def test_no_times_were_recorded() -> None:
     found = verdict(
-        "delivery.as-made", SHORT, ObservedExchange(name="long", ask=ProbeRequest(name="long"), recording=bare("long"))
+        "delivery.as-made",
+        SHORT,
+        ObservedExchange(name="long", probe_request=ProbeRequest(name="long"), recording=bare("long")),
     )
     assert (found.outcome, found.reason) == (Outcome.SKIPPED, "no time was taken")
 
@@ -130,7 +134,10 @@ def test_a_short_rest_tells_nothing() -> None:
             [
                 LEFT,
                 ObservedExchange(
-                    name="after-cancel", ask=ProbeRequest(name="after-cancel"), recording=None, loss=Loss.LATE
+                    name="after-cancel",
+                    probe_request=ProbeRequest(name="after-cancel"),
+                    recording=None,
+                    failure_kind=FailureKind.TIMED_OUT,
                 ),
             ],
             "the next answer did not come in time",
@@ -145,9 +152,9 @@ def test_when_leaving_cannot_be_judged(answers: list[ObservedExchange], reason: 
 def test_no_answer_to_the_next_request() -> None:
     gone = ObservedExchange(
         name="after-cancel",
-        ask=ProbeRequest(name="after-cancel"),
+        probe_request=ProbeRequest(name="after-cancel"),
         recording=None,
-        loss=Loss.UNREACHABLE,
+        failure_kind=FailureKind.UNREACHABLE,
         failure="refused",
     )
     (finding,) = verdict("cancel.next-answer", LEFT, gone).findings

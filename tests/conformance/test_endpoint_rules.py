@@ -26,7 +26,7 @@ async def test_a_right_endpoint_breaks_no_rule(rules: Rules) -> None:
     assert_conforms(report)
     skips = {"cancel.frees-the-model"} | ({"buffered.usage"} if rules.is_bitseek else set())
     dialect = DIALECTS[rules.name]
-    assert {rule.id for rule in RULES if rule.holds_for(dialect)} - held(report) <= skips
+    assert {rule.id for rule in RULES if rule.applies_to(dialect)} - held(report) <= skips
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
@@ -49,7 +49,7 @@ def test_a_rule_says_all_there_is_to_say(rule: Rule[ProbeSession]) -> None:
     assert rule.text.endswith(".")
     assert rule.why.endswith(".")
     assert re.search(r"\.md|-streaming-|bitseek-sse|RFC|WHATWG", rule.source)
-    assert any(rule.holds_for(dialect) for dialect in DIALECTS.values())
+    assert any(rule.applies_to(dialect) for dialect in DIALECTS.values())
 
 
 def test_rules_have_names_of_their_own() -> None:

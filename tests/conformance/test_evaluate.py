@@ -3,8 +3,8 @@
 import pytest
 
 from streamweir.conformance import Outcome, Recording, check, nearest
-from streamweir.conformance.evaluate import MOST_FINDINGS
-from streamweir.conformance.report import badge, nearest_line
+from streamweir.conformance.evaluate import MAX_FINDINGS
+from streamweir.conformance.report import badge, nearest_summary
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
 from support.answer_changes import Defect
@@ -40,8 +40,8 @@ def test_a_finding_names_its_answer_and_shows_its_bytes() -> None:
 
 def test_many_findings_are_counted_and_few_are_kept() -> None:
     recording = right.recorded(right.written(right.text()).replace(b"\n", b"\r\n"))
-    (verdict,) = check(recording, OPENAI).of(Outcome.BROKEN)
-    assert (len(verdict.findings), verdict.count) == (MOST_FINDINGS, 12)
+    (verdict,) = check(recording, OPENAI).with_outcome(Outcome.BROKEN)
+    assert (len(verdict.findings), verdict.count) == (MAX_FINDINGS, 12)
 
 
 def test_nothing_recorded_holds_nothing() -> None:
@@ -55,23 +55,26 @@ def test_a_right_answer_is_nearest_to_its_own_dialect(name: str) -> None:
     answers = [right.stream(right.text(name), name), right.stream(right.tool(name), name)]
     found = nearest(answers)
     assert (found.dialect.name, found.distance) == (name, (0, 0))
-    assert found.its_distance > found.distance
+    assert found.runner_up_distance > found.distance
 
 
 def test_a_tie_goes_to_the_first_of_the_table() -> None:
     found = nearest([])
-    assert (found.dialect.name, found.runner_up.name, found.its_distance) == ("openai", "opentoken", (0, 0))
-    assert nearest_line(found) == "no dialect was named: openai is taken, and opentoken is as near"
+    assert (found.dialect.name, found.runner_up.name, found.runner_up_distance) == ("openai", "opentoken", (0, 0))
+    assert nearest_summary(found) == "no dialect was named: openai is taken, and opentoken is as near"
 
 
 def test_the_distance_is_said() -> None:
     found = nearest([right.stream(right.text("bitseek"), "bitseek")])
-    assert nearest_line(found).startswith("no dialect was named: bitseek is the nearest (0 broken, 0 odd; ")
+    assert nearest_summary(found).startswith("no dialect was named: bitseek is the nearest (0 broken, 0 odd; ")
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
 def test_the_last_line_does_not_say_that_all_hold(defect: Defect) -> None:
     report = check(defect.recording, DIALECTS[defect.dialect])
-    holding, total = len(report.of(Outcome.HOLDS)), len(report.verdicts) - len(report.of(Outcome.SKIPPED))
+    holding, total = (
+        len(report.with_outcome(Outcome.HOLDS)),
+        len(report.verdicts) - len(report.with_outcome(Outcome.SKIPPED)),
+    )
     assert holding < total
     assert badge(report).startswith(f"{report.dialect.name}: {holding} of {total} rules hold (")

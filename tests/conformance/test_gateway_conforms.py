@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from streamweir.conformance.evaluate_session import nearest_to
+from streamweir.conformance.evaluate_session import nearest_dialect
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.upstream.local import LocalAddress, LocalUpstream
-from support.conformance_check import ask, assert_conforms, checked
+from support.conformance_check import assert_conforms, checked, run_probe
 from support.embedded import needs_the_model, running_model
 from support.gateway import KEY, Gate, gateway, gateway_to
 from support.provider_script import KINDS, script_of
@@ -75,10 +75,10 @@ async def test_on_the_simulator(simulated: Gate, dialect: str, model: str) -> No
 
 @each_dialect
 async def test_the_dialect_is_found(simulated: Gate, dialect: str) -> None:
-    nearest = nearest_to(await ask(path_of(simulated, dialect), "sim/hello", KEY))
+    nearest = nearest_dialect(await run_probe(path_of(simulated, dialect), "sim/hello", KEY))
     assert nearest.dialect.name == dialect
     assert nearest.distance == (0, 0)
-    assert nearest.its_distance > nearest.distance
+    assert nearest.runner_up_distance > nearest.distance
 
 
 @each_dialect

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streamweir.cli.replay import replay
-from streamweir.conformance import Asked, Recording, check
+from streamweir.conformance import Recording, RequestInfo, check
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 from support.soak import one_of_each
@@ -54,7 +54,7 @@ PLAIN = [path for path in BODIES if path not in ODD]
 
 
 def broken_by(body: bytes, dialect: Dialect, *, usage: bool, stream: bool) -> set[str]:
-    recording = Recording(body=body, asked=Asked(stream=stream, include_usage=usage, model=MODEL))
+    recording = Recording(body=body, request=RequestInfo(stream=stream, include_usage=usage, model=MODEL))
     report = check(recording, dialect)
     assert report.has_checked
     return {finding.rule for finding in report.findings}

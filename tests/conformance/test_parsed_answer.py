@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamweir.conformance import Asked, Recording, check, nearest
-from streamweir.conformance.parsed_answer import read, read_json
+from streamweir.conformance import Recording, RequestInfo, check, nearest
+from streamweir.conformance.parsed_answer import parse_answer, parse_json
 from streamweir.conformance.recording import Kind, Piece
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.wire.sse import Splitter
@@ -45,7 +45,7 @@ names = st.sampled_from(sorted(DIALECTS))
 
 def test_every_frame_has_its_place() -> None:
     body = right.written(right.tool())
-    frames = read(Recording(body=body)).frames
+    frames = parse_answer(Recording(body=body)).frames
     assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
     assert all(body[frame.offset :].startswith(frame.raw) for frame in frames)
     assert b"".join(frame.raw for frame in frames) == body
@@ -57,7 +57,7 @@ def test_it_reads_the_data_that_the_splitter_reads(path: Path) -> None:
     splitter = Splitter()
     found = [frame.data for frame in [*splitter.feed(body), *splitter.finish()]]
     # Two documents whose blank line was lost are one event to the splitter.
-    mine = b"\n".join(frame.data for frame in read(Recording(body=body)).frames if frame.data is not None)
+    mine = b"\n".join(frame.data for frame in parse_answer(Recording(body=body)).frames if frame.data is not None)
     if Recording(body=body).kind is Kind.STREAM:
         assert mine == b"\n".join(data for data in found if data is not None)
 
@@ -67,16 +67,16 @@ def test_it_reads_the_data_that_the_splitter_reads(path: Path) -> None:
 @example(body=b"data: {}\r\rdata: {}\r\n\r\n")
 def test_lines_put_together_are_the_body(body: bytes) -> None:
     recording = Recording(body=body)
-    reading = read(recording)
-    if reading.kind is Kind.STREAM:
-        start = 3 if reading.has_bom else 0
-        assert b"".join(line.text + line.end for line in reading.lines) == body[start:]
+    answer = parse_answer(recording)
+    if answer.kind is Kind.STREAM:
+        start = 3 if answer.has_bom else 0
+        assert b"".join(line.text + line.end for line in answer.lines) == body[start:]
 
 
 @given(body=lines | st.binary(max_size=60), name=names)
 def test_no_bytes_make_it_raise(body: bytes, name: str) -> None:
-    for asked in (Asked(), right.ASKED, Asked(stream=False, include_usage=False)):
-        check(Recording(body=body, asked=asked, headers=()), DIALECTS[name])
+    for request in (RequestInfo(), right.REQUEST, RequestInfo(stream=False, include_usage=False)):
+        check(Recording(body=body, request=request, headers=()), DIALECTS[name])
 
 
 @given(value=values, name=names, at=st.integers(0, 3), data=st.data())
@@ -106,25 +106,25 @@ def test_no_cut_makes_it_raise(defect: Defect, cut: float) -> None:
     recording = defect.recording
     body = recording.body[: int(len(recording.body) * cut)]
     for was_cut in (False, True):
-        nearest([Recording(body=body, asked=recording.asked, was_cut=was_cut)])
+        nearest([Recording(body=body, request=recording.request, was_cut=was_cut)])
 
 
 def test_a_recording_that_was_cut_is_not_blamed_for_its_end() -> None:
     body = right.written(right.tool()).replace(b"get_weather", "wétter".encode())
     for at in range(1, len(body)):
-        report = check(Recording(body=body[:at], asked=right.ASKED, was_cut=True), DIALECTS["openai"])
+        report = check(Recording(body=body[:at], request=right.REQUEST, was_cut=True), DIALECTS["openai"])
         assert [finding.rule for finding in report.findings] == []
 
 
 def test_an_answer_that_broke_off_is() -> None:
     body = right.written(right.text())
     for at in range(1, len(body)):
-        report = check(Recording(body=body[:at], asked=right.ASKED), DIALECTS["openai"])
+        report = check(Recording(body=body[:at], request=right.REQUEST), DIALECTS["openai"])
         assert not report.holds
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "asked", "kind"),
+    ("body", "status", "stream", "kind"),
     [
         (b'data: {"a":1}\n\n', None, None, Kind.STREAM),
         (b"", None, None, Kind.STREAM),
@@ -138,8 +138,8 @@ def test_an_answer_that_broke_off_is() -> None:
         (b"[1]", 200, None, Kind.WHOLE),
     ],
 )
-def test_kind(body: bytes, status: int | None, asked: bool | None, kind: Kind) -> None:
-    assert Recording(body=body, status=status, asked=Asked(stream=asked)).kind is kind
+def test_kind(body: bytes, status: int | None, stream: bool | None, kind: Kind) -> None:
+    assert Recording(body=body, status=status, request=RequestInfo(stream=stream)).kind is kind
 
 
 def test_headers_are_found_in_any_case() -> None:
@@ -163,5 +163,5 @@ def test_headers_are_found_in_any_case() -> None:
     ],
 )
 def test_json(text: bytes, problem: bool, repeated: tuple[str, ...], is_half: bool) -> None:
-    found = read_json(text)
-    assert (found.problem is not None, found.repeated, found.has_half_character) == (problem, repeated, is_half)
+    found = parse_json(text)
+    assert (found.problem is not None, found.repeated, found.has_lone_surrogate) == (problem, repeated, is_half)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from streamweir.conformance.plan import RequestOptions, plan
-from streamweir.conformance.probe import Bounds, WrongAddress, find_endpoint
-from streamweir.conformance.probe_session import Loss
-from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play
-from support.conformance_check import ask
+from streamweir.conformance.probe import InvalidAddress, ProbeLimits, find_endpoint
+from streamweir.conformance.probe_session import FailureKind
+from support.broken_endpoint import KEY, MODEL, BrokenEndpoint, Defect, ReceivedRequest, ScriptedResponse
+from support.conformance_check import run_probe
 from support.dialect_rules import BITSEEK, OPENAI
 from support.scripted_upstream import closed_port
 
@@ -34,78 +34,78 @@ def test_an_address(text: str, url: str) -> None:
 
 
 def test_an_address_is_shown_without_its_query() -> None:
-    assert find_endpoint("https://host/v1?key=secret").shown == "https://host/v1/chat/completions"
+    assert find_endpoint("https://host/v1?key=secret").shown_url == "https://host/v1/chat/completions"
 
 
 @pytest.mark.parametrize(
     "text", ["host/v1", "ftp://host/v1", "http://", "http://me:pw@host/v1", "http://host:99999999"]
 )
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(WrongAddress) as refused:
+    with pytest.raises(InvalidAddress) as refused:
         find_endpoint(text)
     assert "pw" not in str(refused.value)
 
 
 async def test_all_is_asked_in_order_over_one_connection() -> None:
     async with BrokenEndpoint(OPENAI) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY)
-    assert [each.name for each in heard.heard] == NAMES
-    assert heard.sent == len(NAMES) == len(endpoint.asked)
-    assert all(each.loss is None for each in heard.heard)
-    left = NAMES.index("cancelled")
-    assert {each.connection for each in heard.heard[: left + 1]} == {0}
-    assert {each.connection for each in heard.heard[left + 1 :]} == {1}, "the one that was left is closed"
-    recording = heard.recording("cancelled")
+        session = await run_probe(endpoint.base_url, MODEL, KEY)
+    assert [each.name for each in session.exchanges] == NAMES
+    assert session.request_count == len(NAMES) == len(endpoint.requests)
+    assert all(each.failure_kind is None for each in session.exchanges)
+    cancelled = NAMES.index("cancelled")
+    assert {each.connection for each in session.exchanges[: cancelled + 1]} == {0}
+    assert {each.connection for each in session.exchanges[cancelled + 1 :]} == {1}, "the one that was left is closed"
+    recording = session.recording("cancelled")
     assert recording.was_cut
     assert recording.body.count(b"\n\n") >= 2
-    assert all(request.headers["accept-encoding"] == "identity" for request in endpoint.asked)
+    assert all(request.headers["accept-encoding"] == "identity" for request in endpoint.requests)
 
 
-@pytest.mark.parametrize("most", [1, 5])
-async def test_no_more_requests_than_allowed(most: int) -> None:
+@pytest.mark.parametrize("count", [1, 5])
+async def test_no_more_requests_than_allowed(count: int) -> None:
     async with BrokenEndpoint(OPENAI) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(requests=most))
-    assert len(endpoint.asked) == heard.sent == most
-    assert [each.name for each in heard.heard] == NAMES[:most]
-    assert heard.why_missing(NAMES[most]) == f"only {most} requests were allowed"
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(requests=count))
+    assert len(endpoint.requests) == session.request_count == count
+    assert [each.name for each in session.exchanges] == NAMES[:count]
+    assert session.why_missing(NAMES[count]) == f"only {count} requests were allowed"
 
 
 async def test_no_longer_than_allowed() -> None:
     async with BrokenEndpoint(OPENAI, _hang_from(2)) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(total_s=2.0))
-    assert heard.of("plain").loss is None
-    assert heard.of("buffered").loss is Loss.LATE
-    assert heard.why_missing("unknown-model") == "the 2 s were over"
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(total_s=2.0))
+    assert session.exchange("plain").failure_kind is None
+    assert session.exchange("buffered").failure_kind is FailureKind.TIMED_OUT
+    assert session.why_missing("unknown-model") == "the 2 s were over"
 
 
 async def test_an_answer_that_is_too_large_is_left() -> None:
     async with BrokenEndpoint(OPENAI) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(requests=1, answer_bytes=1000))
-    (only,) = heard.heard
-    assert only.loss is Loss.LARGE
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(requests=1, answer_bytes=1000))
+    (only,) = session.exchanges
+    assert only.failure_kind is FailureKind.TOO_LARGE
     assert only.recording is not None
     assert only.recording.was_cut
     assert len(only.recording.body) == 1000
 
 
 async def test_where_nobody_listens() -> None:
-    heard = await ask(f"http://127.0.0.1:{closed_port()}/v1", MODEL, KEY)
-    (only,) = heard.heard
-    assert (only.loss, only.recording) == (Loss.UNREACHABLE, None)
-    assert not heard.has_answer
-    assert heard.why_missing("plain") == "the first request was not answered well"
+    session = await run_probe(f"http://127.0.0.1:{closed_port()}/v1", MODEL, KEY)
+    (only,) = session.exchanges
+    assert (only.failure_kind, only.recording) == (FailureKind.UNREACHABLE, None)
+    assert not session.has_answer
+    assert session.why_missing("plain") == "the first request was not answered well"
 
 
 async def test_nothing_more_is_asked_where_the_key_is_wrong() -> None:
     async with BrokenEndpoint(OPENAI) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, "sk-not-this-one")
-    assert [each.recording.status for each in heard.heard if each.recording is not None] == [401]
-    assert len(endpoint.asked) == 1
-    assert not heard.has_answer
+        session = await run_probe(endpoint.base_url, MODEL, "sk-not-this-one")
+    assert [each.recording.status for each in session.exchanges if each.recording is not None] == [401]
+    assert len(endpoint.requests) == 1
+    assert not session.has_answer
 
 
 @pytest.mark.parametrize(
-    ("complaint", "wanted"),
+    ("message", "wanted"),
     [
         (
             "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
@@ -115,76 +115,76 @@ async def test_nothing_more_is_asked_where_the_key_is_wrong() -> None:
         ("Unknown member: seed", {"max_tokens", "temperature"}),
     ],
 )
-async def test_asked_in_the_manner_that_the_model_wants(complaint: str, wanted: set[str]) -> None:
+async def test_asked_in_the_manner_that_the_model_wants(message: str, wanted: set[str]) -> None:
     """Whatever the refusal names is said otherwise, from then on."""
 
-    def refuse(asked: Asked, play: Play) -> None:
-        names = {"max_completion_tokens", "max_tokens", "temperature", "seed"} & asked.body.keys()
-        if play.is_stream and not names <= wanted | ({"temperature"} if "temp" not in complaint else set()):
-            play.status, play.frames = 400, []
-            play.document = {"error": {"message": complaint, "type": "invalid_request_error"}}
+    def refuse(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        names = {"max_completion_tokens", "max_tokens", "temperature", "seed"} & request.body.keys()
+        if response.is_stream and not names <= wanted | ({"temperature"} if "temp" not in message else set()):
+            response.status, response.frames = 400, []
+            response.document = {"error": {"message": message, "type": "invalid_request_error"}}
 
     async with BrokenEndpoint(OPENAI, refuse) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(requests=4))
-    assert [each.name for each in heard.heard] == NAMES[:3]
-    assert heard.has_answer
-    assert wanted <= endpoint.asked[-1].body.keys()
-    assert heard.sent == 4, "the refused one counts"
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(requests=4))
+    assert [each.name for each in session.exchanges] == NAMES[:3]
+    assert session.has_answer
+    assert wanted <= endpoint.requests[-1].body.keys()
+    assert session.request_count == 4, "the refused one counts"
 
 
 async def test_a_manner_that_is_never_right() -> None:
-    def refuse(_: Asked, play: Play) -> None:
-        play.status, play.frames = 400, []
-        play.document = {"error": {"message": "no: max_completion_tokens, temperature, seed", "type": "x"}}
+    def refuse(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.status, response.frames = 400, []
+        response.document = {"error": {"message": "no: max_completion_tokens, temperature, seed", "type": "x"}}
 
     async with BrokenEndpoint(OPENAI, refuse) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY)
-    assert len(heard.heard) == 1
-    assert 1 < len(endpoint.asked) <= 4
+        session = await run_probe(endpoint.base_url, MODEL, KEY)
+    assert len(session.exchanges) == 1
+    assert 1 < len(endpoint.requests) <= 4
 
 
-def _told(change: Callable[[Play], None]) -> Defect:
-    return lambda _, play: change(play)
+def _with_change(change: Callable[[ScriptedResponse], None]) -> Defect:
+    return lambda _, response: change(response)
 
 
 async def test_the_key_is_in_no_recording() -> None:
-    def tell(asked: Asked, play: Play) -> None:
-        play.fields["x-you-are"] = asked.headers.get("authorization", "nobody")
-        play.pieces = [*play.written(), b": " + asked.headers.get("authorization", "").encode() + b"\n"]
+    def repeat_key(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.fields["x-you-are"] = request.headers.get("authorization", "nobody")
+        response.pieces = [*response.written(), b": " + request.headers.get("authorization", "").encode() + b"\n"]
 
-    async with BrokenEndpoint(OPENAI, tell) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(requests=3))
-    for each in heard.heard:
+    async with BrokenEndpoint(OPENAI, repeat_key) as endpoint:
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(requests=3))
+    for each in session.exchanges:
         assert each.recording is not None
-        assert each.has_leaked
+        assert each.leaked_key
         assert KEY.encode() not in each.recording.body
         assert KEY not in str(each.recording.headers)
         assert b"*" * len(KEY) in each.recording.body
-    assert "Good5qP8" not in repr(heard.heard)
+    assert "Good5qP8" not in repr(session.exchanges)
 
 
 async def test_a_short_key_is_no_secret() -> None:
-    async with BrokenEndpoint(OPENAI, _told(lambda play: play.fields.update(x="none"))) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, "none", Bounds(requests=1))
-    assert not heard.heard[0].has_leaked
+    async with BrokenEndpoint(OPENAI, _with_change(lambda response: response.fields.update(x="none"))) as endpoint:
+        session = await run_probe(endpoint.base_url, MODEL, "none", ProbeLimits(requests=1))
+    assert not session.exchanges[0].leaked_key
 
 
 async def test_an_endpoint_that_breaks_off_before_it_answers_is_asked_again_once() -> None:
     """A kept connection may be closed in the moment in which it is used."""
 
-    def close(asked: Asked, play: Play) -> None:
-        play.is_gone = asked.number in (1, 2)
+    def close(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.is_gone = request.number in (1, 2)
 
     async with BrokenEndpoint(OPENAI, close) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY, Bounds(requests=5))
-    assert [each.loss for each in heard.heard] == [None, Loss.CUT, None, None]
-    assert heard.of("plain").recording is None
+        session = await run_probe(endpoint.base_url, MODEL, KEY, ProbeLimits(requests=5))
+    assert [each.failure_kind for each in session.exchanges] == [None, FailureKind.CUT, None, None]
+    assert session.exchange("plain").recording is None
 
 
 async def test_pieces_have_their_times() -> None:
     async with BrokenEndpoint(BITSEEK, pause_s=0.002) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY)
-    recording = heard.recording("long")
+        session = await run_probe(endpoint.base_url, MODEL, KEY)
+    recording = session.recording("long")
     times = [piece.at_s for piece in recording.pieces]
     assert len(times) > 30
     assert times == sorted(times)
@@ -196,27 +196,29 @@ async def test_pieces_have_their_times() -> None:
 
 
 def _hang_from(number: int) -> Defect:
-    def hang(asked: Asked, play: Play) -> None:
-        if asked.number >= number:
-            play.pause_s = 60.0
+    def hang(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        if request.number >= number:
+            response.pause_s = 60.0
 
     return hang
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
 async def test_an_answer_is_left_whatever_ends_its_lines(line_end: bytes) -> None:
-    def end_lines(_: Asked, play: Play) -> None:
-        play.pieces = [piece.replace(b"\n", line_end) for piece in play.written()] if play.is_stream else None
+    def end_lines(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.pieces = (
+            [piece.replace(b"\n", line_end) for piece in response.written()] if response.is_stream else None
+        )
 
     async with BrokenEndpoint(OPENAI, end_lines) as endpoint:
-        heard = await ask(endpoint.base_url, MODEL, KEY)
-    assert heard.recording("cancelled").was_cut
+        session = await run_probe(endpoint.base_url, MODEL, KEY)
+    assert session.recording("cancelled").was_cut
 
 
 async def test_a_check_can_be_cancelled() -> None:
     async with BrokenEndpoint(OPENAI, _hang_from(0)) as endpoint:
-        asking = asyncio.create_task(ask(endpoint.base_url, MODEL, KEY))
-        while not endpoint.asked:
+        asking = asyncio.create_task(run_probe(endpoint.base_url, MODEL, KEY))
+        while not endpoint.requests:
             await asyncio.sleep(0.001)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):

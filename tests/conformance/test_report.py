@@ -9,7 +9,7 @@ from rich.console import Console
 
 from streamweir.conformance import Outcome, Recording, check, nearest
 from streamweir.conformance.evaluate import Report
-from streamweir.conformance.report import badge, document, draw, escaped, exit_status, junit, lines, place
+from streamweir.conformance.report import badge, document, draw, escape_bytes, exit_status, junit, lines, location_of
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
 
@@ -41,11 +41,11 @@ def test_exit_status() -> None:
 
 def test_the_last_line_counts() -> None:
     report = good()
-    skipped = len(report.of(Outcome.SKIPPED))
+    skipped = len(report.with_outcome(Outcome.SKIPPED))
     total = len(report.verdicts) - skipped
     assert badge(report) == f"openai: {total} of {total} rules hold ({skipped} skipped)"
     assert lines(report)[-1] == drawn(report).splitlines()[-1] == badge(report)
-    only = Report(dialect=OPENAI, verdicts=tuple(report.of(Outcome.HOLDS)[:2]))
+    only = Report(dialect=OPENAI, verdicts=tuple(report.with_outcome(Outcome.HOLDS)[:2]))
     assert badge(only) == "openai: 2 of 2 rules hold"
 
 
@@ -98,19 +98,19 @@ def test_junit_has_a_case_for_each_rule() -> None:
     report = spoiled()
     root = ElementTree.fromstring(junit(report, HOSTILE))  # noqa: S314 (our own)
     suite = root[0]
-    failed = len(report.of(Outcome.BROKEN)) + len(report.of(Outcome.ODD))
+    failed = len(report.with_outcome(Outcome.BROKEN)) + len(report.with_outcome(Outcome.ODD))
     assert (suite.get("tests"), suite.get("failures")) == (str(len(report.verdicts)), str(failed))
     assert len(suite.findall("testcase")) == len(report.verdicts)
     assert len(suite.findall("testcase/failure")) == failed
-    assert len(suite.findall("testcase/skipped")) == len(report.of(Outcome.SKIPPED))
+    assert len(suite.findall("testcase/skipped")) == len(report.with_outcome(Outcome.SKIPPED))
     assert "found" in (suite.find("testcase/failure").text or "")  # type: ignore[union-attr]
 
 
 def test_bytes_are_escaped_and_cut() -> None:
-    assert escaped(b'data: "\xff\n\\') == 'data: "\\xff\\n\\\\'
-    assert escaped(b"x" * 1000).endswith("xxx...")
+    assert escape_bytes(b'data: "\xff\n\\') == 'data: "\\xff\\n\\\\'
+    assert escape_bytes(b"x" * 1000).endswith("xxx...")
 
 
 def test_a_finding_without_a_place_has_none() -> None:
     report = check(right.stream(right.text(), headers=()), OPENAI)
-    assert {place(finding) for finding in report.findings} == {""}
+    assert {location_of(finding) for finding in report.findings} == {""}

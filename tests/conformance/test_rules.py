@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.conformance import Asked, Outcome, Recording, Rule, check
-from streamweir.conformance.parsed_answer import Reading
+from streamweir.conformance import Outcome, Recording, RequestInfo, Rule, check
+from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
@@ -24,18 +24,18 @@ def test_a_defect_is_found_by_its_rule(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_defect(rule: Rule[Reading]) -> None:
+def test_every_rule_has_a_defect(rule: Rule[ParsedAnswer]) -> None:
     assert rule.id in {defect.rule for defect in DEFECTS}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[Reading]) -> None:
+def test_a_rule_says_all_there_is_to_say(rule: Rule[ParsedAnswer]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     for sentence in (rule.text, rule.why):
         assert sentence.endswith((".", ".)"))
     assert rule.title
     assert re.search(r"docs/spec/\w+\.md [A-Z]\d|RFC|WHATWG", rule.source)
-    assert any(rule.holds_for(dialect) for dialect in DIALECTS.values())
+    assert any(rule.applies_to(dialect) for dialect in DIALECTS.values())
 
 
 def test_rules_have_names_of_their_own() -> None:
@@ -93,7 +93,7 @@ def test_every_rule_is_looked_at_by_some_right_answer() -> None:
         for verdict in check(case.values[0], DIALECTS[str(case.values[1])]).verdicts  # type: ignore[arg-type]
         if verdict.outcome is Outcome.HOLDS
     }
-    uninvited = right.stream(right.text()[:-1], asked=Asked(include_usage=False))
+    uninvited = right.stream(right.text()[:-1], request=RequestInfo(include_usage=False))
     comment = right.recorded(b": keep-alive\n" + right.written(right.text()))
     for recording in (uninvited, comment):
         looked |= {v.rule.id for v in check(recording, DIALECTS["openai"]).verdicts if v.outcome is Outcome.HOLDS}

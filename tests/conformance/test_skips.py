@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from streamweir.conformance.rule import Outcome
-from support.broken_endpoint import KEY, MODEL, Asked, BrokenEndpoint, Defect, Play, answer
+from support.broken_endpoint import KEY, MODEL, BrokenEndpoint, Defect, ReceivedRequest, ScriptedResponse, answer
 from support.conformance_check import checked, found
 from support.dialect_rules import OPENAI
 
@@ -15,43 +15,43 @@ EQUAL = ("buffered.text", "buffered.finish", "buffered.usage")
 def without(*members: str) -> Defect:
     """It takes no notice of these members."""
 
-    def ignore(asked: Asked, play: Play) -> None:
-        if play.status == 200 and any(name in asked.body for name in members):
-            body = {name: value for name, value in asked.body.items() if name not in members}
-            other = answer(asked.with_body(body), OPENAI)
-            play.frames, play.document = other.frames, other.document
+    def ignore(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        if response.status == 200 and any(name in request.body for name in members):
+            body = {name: value for name, value in request.body.items() if name not in members}
+            other = answer(request.with_body(body), OPENAI)
+            response.frames, response.document = other.frames, other.document
 
     return ignore
 
 
-def asks_nobody(asked: Asked, play: Play) -> None:
-    if play.status == 401:
-        other = answer(asked.with_key(KEY), OPENAI)
-        play.status, play.frames, play.document = other.status, other.frames, other.document
-        play.fields = {**other.fields, "x-request-id": play.fields["x-request-id"]}
+def asks_nobody(request: ReceivedRequest, response: ScriptedResponse) -> None:
+    if response.status == 401:
+        other = answer(request.with_key(KEY), OPENAI)
+        response.status, response.frames, response.document = other.status, other.frames, other.document
+        response.fields = {**other.fields, "x-request-id": response.fields["x-request-id"]}
 
 
-def never_says_the_same(asked: Asked, play: Play) -> None:
-    if play.status == 200:
-        word = b'" today %d"' % asked.number
-        play.pieces = [piece.replace(b'" today"', word) for piece in play.written()]
+def never_says_the_same(request: ReceivedRequest, response: ScriptedResponse) -> None:
+    if response.status == 200:
+        word = b'" today %d"' % request.number
+        response.pieces = [piece.replace(b'" today"', word) for piece in response.written()]
 
 
-def refuses(status: int, holds: Callable[[Asked], bool]) -> Defect:
-    def refuse(asked: Asked, play: Play) -> None:
-        if holds(asked):
+def refuses(status: int, holds: Callable[[ReceivedRequest], bool]) -> Defect:
+    def refuse(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        if holds(request):
             error = {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}
-            play.status, play.frames, play.document = status, [], {"error": error}
-            play.fields["content-type"] = "application/json"
+            response.status, response.frames, response.document = status, [], {"error": error}
+            response.fields["content-type"] = "application/json"
 
     return refuse
 
 
-def says_little(asked: Asked, play: Play) -> None:
+def says_little(request: ReceivedRequest, response: ScriptedResponse) -> None:
     """Three words, which no limit cuts."""
-    if play.status == 200 and "tools" not in asked.body:
-        few = answer(asked.with_body({**asked.body, "max_tokens": 3}), OPENAI)
-        play.frames, play.document = few.frames, few.document
+    if response.status == 200 and "tools" not in request.body:
+        few = answer(request.with_body({**request.body, "max_tokens": 3}), OPENAI)
+        response.frames, response.document = few.frames, few.document
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def says_little(asked: Asked, play: Play) -> None:
             id="no tools",
         ),
         pytest.param(
-            refuses(400, lambda asked: "n" in asked.body),
+            refuses(400, lambda request: "n" in request.body),
             {"asked.choices": "choices was answered with status 400"},
             id="choices refused",
         ),
         pytest.param(
-            refuses(429, lambda asked: "no-such" in str(asked.body.get("model"))),
+            refuses(429, lambda request: "no-such" in str(request.body.get("model"))),
             {
                 "refused.unknown-model": "unknown-model was answered with status 429",
                 "refused.before-stream": "unknown-model-streamed was answered with status 429",
@@ -87,7 +87,7 @@ def says_little(asked: Asked, play: Play) -> None:
             id="too often",
         ),
         pytest.param(
-            refuses(503, lambda asked: asked.body.get("max_tokens") == 4),
+            refuses(503, lambda request: request.body.get("max_tokens") == 4),
             {
                 "asked.limit": "limited was answered with status 503",
                 "asked.limit-finish": "limited was answered with status 503",
@@ -101,7 +101,7 @@ async def test_what_it_cannot_do(change: Defect, reasons: dict[str, str]) -> Non
     async with BrokenEndpoint(OPENAI, change) as endpoint:
         report = await checked(endpoint.base_url, "openai", MODEL, KEY)
     assert not found(report), found(report)
-    skipped = {verdict.rule.id: verdict.reason for verdict in report.of(Outcome.SKIPPED)}
+    skipped = {verdict.rule.id: verdict.reason for verdict in report.with_outcome(Outcome.SKIPPED)}
     assert reasons.items() <= skipped.items(), skipped
 
 

@@ -5,7 +5,7 @@
 
 It is a server of its own, made of asyncio's streams and the tables of `support.dialect_rules`, and
 has nothing of the gateway in it. A request is answered by what it says (its key, its body, its model), as
-a real one would; the answer is a `Play`, which a defect may change before it goes out.
+a real one would; the answer is a `ScriptedResponse`, which a defect may change before it goes out.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _WORDS: dict[str, dict[str, Words]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """A request as it came."""
 
     number: int
@@ -77,15 +77,15 @@ class Asked:
             return {}
         return document if isinstance(document, dict) else {}
 
-    def with_body(self, body: dict[str, Any]) -> "Asked":
+    def with_body(self, body: dict[str, Any]) -> "ReceivedRequest":
         return replace(self, raw=json.dumps(body).encode())
 
-    def with_key(self, key: str) -> "Asked":
+    def with_key(self, key: str) -> "ReceivedRequest":
         return replace(self, headers={**self.headers, "authorization": f"Bearer {key}"})
 
 
 @dataclass
-class Play:
+class ScriptedResponse:
     """What is answered."""
 
     status: int = 200
@@ -119,14 +119,14 @@ class Play:
         return [_json(self.document)]
 
 
-Defect = Callable[[Asked, Play], None]
+Defect = Callable[[ReceivedRequest, ScriptedResponse], None]
 
 
 class BrokenEndpoint:
     def __init__(self, rules: Rules, defect: Defect | None = None, *, pause_s: float = 0.0) -> None:
         """`pause_s`: before each frame of a long answer, so that it can be seen how it is delivered."""
         self.rules = rules
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self._defect = defect
         self._pause_s = pause_s
         self._numbers = count()
@@ -168,51 +168,51 @@ class BrokenEndpoint:
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-2])}
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
-        asked = Asked(next(self._numbers), method, path, headers, raw)
-        self.asked.append(asked)
-        play = answer(asked, self.rules)
-        play.fields.setdefault("x-request-id", f"req_{asked.number:08d}")
-        if play.is_stream and "sixty" in str(asked.body.get("messages")):
-            play.pause_s = self._pause_s
+        request = ReceivedRequest(next(self._numbers), method, path, headers, raw)
+        self.requests.append(request)
+        response = answer(request, self.rules)
+        response.fields.setdefault("x-request-id", f"req_{request.number:08d}")
+        if response.is_stream and "sixty" in str(request.body.get("messages")):
+            response.pause_s = self._pause_s
         if self._defect is not None:
-            self._defect(asked, play)
-        if play.is_gone:
+            self._defect(request, response)
+        if response.is_gone:
             return False
-        await _write(writer, play)
-        return not play.is_cut and not play.closes
+        await _write(writer, response)
+        return not response.is_cut and not response.closes
 
 
-async def _write(writer: asyncio.StreamWriter, play: Play) -> None:
-    pieces = play.written()
-    fields = dict(play.fields)
-    is_chunked = play.is_stream and "content-length" not in fields
+async def _write(writer: asyncio.StreamWriter, response: ScriptedResponse) -> None:
+    pieces = response.written()
+    fields = dict(response.fields)
+    is_chunked = response.is_stream and "content-length" not in fields
     if is_chunked:
         fields["transfer-encoding"] = "chunked"
     else:
         fields.setdefault("content-length", str(sum(map(len, pieces))))
-    lines = [f"HTTP/1.1 {play.status} Played", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    lines = [f"HTTP/1.1 {response.status} Played", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
     writer.write("\r\n".join(lines).encode("latin-1"))
-    await asyncio.sleep(play.wait_s)
+    await asyncio.sleep(response.wait_s)
     for piece in pieces:
-        await asyncio.sleep(play.pause_s)
+        await asyncio.sleep(response.pause_s)
         if writer.is_closing():
             raise ConnectionResetError
         if piece:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
         await writer.drain()
-    if is_chunked and not play.is_cut:
+    if is_chunked and not response.is_cut:
         writer.write(b"0\r\n\r\n")
     await writer.drain()
 
 
-def answer(asked: Asked, rules: Rules) -> Play:
+def answer(request: ReceivedRequest, rules: Rules) -> ScriptedResponse:
     """The right one."""
-    body = asked.body
-    secret = asked.headers.get("authorization")
+    body = request.body
+    secret = request.headers.get("authorization")
     refused: tuple[str, str | None] | None = None
-    if asked.path != PATH:
+    if request.path != PATH:
         refused = ("unknown-path", None)
-    elif asked.method != "POST":
+    elif request.method != "POST":
         refused = ("method", None)
     elif secret is None:
         refused = ("no-key", None)
@@ -236,24 +236,24 @@ def answer(asked: Asked, rules: Rules) -> Play:
         return refusal(*refused, rules)
     if rules.is_bitseek or body.get("stream"):
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-        return Play(fields=fields, frames=_stream(asked, rules))
-    return Play(fields={"content-type": "application/json"}, document=_whole(asked, rules))
+        return ScriptedResponse(fields=fields, frames=_stream(request, rules))
+    return ScriptedResponse(fields={"content-type": "application/json"}, document=_whole(request, rules))
 
 
-def refusal(case: str, param: str | None, rules: Rules) -> Play:
+def refusal(case: str, param: str | None, rules: Rules) -> ScriptedResponse:
     status, kind, code = _WORDS[rules.name][case]
     members = {"message": f"This request cannot be answered: {case}.", "type": kind, "param": param, "code": code}
     error = {name: members[name] for name in rules.error_members}
     fields = {"content-type": "application/json"}
     if case == "method":
         fields["allow"] = "POST"
-    return Play(status=status, fields=fields, document={"error": error})
+    return ScriptedResponse(status=status, fields=fields, document={"error": error})
 
 
-def _stream(asked: Asked, rules: Rules) -> list[Any]:
-    body = asked.body
+def _stream(request: ReceivedRequest, rules: Rules) -> list[Any]:
+    body = request.body
     wants_usage = (body.get("stream_options") or {}).get("include_usage") is True
-    head = {**_head(asked, rules, rules.chunk_object), "choices": []}
+    head = {**_head(request, rules, rules.chunk_object), "choices": []}
     frames: list[dict[str, Any]] = []
     for index in range(body.get("n", 1)):
         if rules.first_delta is not None:
@@ -270,8 +270,8 @@ def _stream(asked: Asked, rules: Rules) -> list[Any]:
     return [*frames, b"data: [DONE]\n\n"] if rules.has_terminator else list(frames)
 
 
-def _whole(asked: Asked, rules: Rules) -> dict[str, Any]:
-    body = asked.body
+def _whole(request: ReceivedRequest, rules: Rules) -> dict[str, Any]:
+    body = request.body
     message: dict[str, Any] = {"role": "assistant", "content": "".join(_texts(body)) or None}
     if thoughts := _thoughts(body, rules):
         message["reasoning_content"] = "".join(thoughts)
@@ -279,16 +279,16 @@ def _whole(asked: Asked, rules: Rules) -> dict[str, Any]:
         message["tool_calls"] = [{"id": id, "type": "function", "function": function} for id, function in calls]
     finish = rules.finish_reasons[_finish(body)]
     choices = [{"index": index, "message": message, "finish_reason": finish} for index in range(body.get("n", 1))]
-    return {**_head(asked, rules, "chat.completion"), "choices": choices, "usage": _usage(body, rules)}
+    return {**_head(request, rules, "chat.completion"), "choices": choices, "usage": _usage(body, rules)}
 
 
-def _head(asked: Asked, rules: Rules, kind: str) -> dict[str, Any]:
-    letters = string.ascii_lowercase[asked.number % 26]
+def _head(request: ReceivedRequest, rules: Rules, kind: str) -> dict[str, Any]:
+    letters = string.ascii_lowercase[request.number % 26]
     id = {
         "aivene": "ilbs_" + letters * 24,
-        "bitseek": f"stream:chat:{asked.number:08x}-0000-4000-8000-000000000000",
+        "bitseek": f"stream:chat:{request.number:08x}-0000-4000-8000-000000000000",
     }.get(rules.name, "chatcmpl-" + letters * 29)
-    return {"id": id, "object": kind, "created": 1_760_000_000, "model": asked.body.get("model", "")}
+    return {"id": id, "object": kind, "created": 1_760_000_000, "model": request.body.get("model", "")}
 
 
 def _choice(index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -3,21 +3,21 @@
 from collections.abc import Collection
 
 from streamweir.conformance.evaluate import Report
-from streamweir.conformance.evaluate_session import examine
-from streamweir.conformance.probe import Bounds, find_endpoint, interview
+from streamweir.conformance.evaluate_session import evaluate_session
+from streamweir.conformance.probe import ProbeLimits, find_endpoint, probe
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Outcome
 from streamweir.frontends.chat.table import DIALECTS
 
-USUAL = Bounds(total_s=30.0, answer_s=10.0)
+USUAL = ProbeLimits(total_s=30.0, answer_s=10.0)
 
 
-async def ask(url: str, model: str, key: str | None, bounds: Bounds = USUAL) -> ProbeSession:
-    return await interview(find_endpoint(url), model, key, bounds)
+async def run_probe(url: str, model: str, key: str | None, limits: ProbeLimits = USUAL) -> ProbeSession:
+    return await probe(find_endpoint(url), model, key, limits)
 
 
 async def checked(url: str, dialect: str, model: str, key: str | None) -> Report:
-    return examine(await ask(url, model, key), DIALECTS[dialect])
+    return evaluate_session(await run_probe(url, model, key), DIALECTS[dialect])
 
 
 def found(report: Report) -> dict[str, list[str]]:
@@ -30,10 +30,10 @@ def found(report: Report) -> dict[str, list[str]]:
 
 
 def held(report: Report) -> set[str]:
-    return {verdict.rule.id for verdict in report.of(Outcome.HOLDS)}
+    return {verdict.rule.id for verdict in report.with_outcome(Outcome.HOLDS)}
 
 
 def assert_conforms(report: Report, *, looked_at: Collection[str] = ()) -> None:
     """Without a finding; these rules had something to look at."""
     assert not found(report), found(report)
-    assert set(looked_at) <= held(report), {each.rule.id: each.reason for each in report.of(Outcome.SKIPPED)}
+    assert set(looked_at) <= held(report), {each.rule.id: each.reason for each in report.with_outcome(Outcome.SKIPPED)}

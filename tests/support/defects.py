@@ -6,13 +6,13 @@ either: no answer breaks the one without the other.
 
 from typing import Any
 
-from streamweir.conformance import Asked
-from streamweir.conformance.rules.framing import LARGEST_FRAME
+from streamweir.conformance import RequestInfo
+from streamweir.conformance.rules.framing import MAX_FRAME_BYTES
 from support.answer_changes import Change, Defect, again, drop, in_bytes, put, replaced, spoiled
 from support.valid_answers import (
-    ASKED,
     HEADERS,
     JSON_HEADERS,
+    REQUEST,
     failed,
     failure,
     failure_document,
@@ -61,7 +61,7 @@ FRAMING = [
     in_bytes("framing.object", lambda body: b'data: ["ping"]\n\n' + body),
     in_bytes("framing.unique-members", replaced(b'"index":0', b'"index":0,"index":0')),
     in_bytes("framing.whole-characters", replaced(b"Hello", b"Hello \\ud83d")),
-    in_bytes("framing.size", replaced(b"Hello", b"Hello" * (LARGEST_FRAME // 5))),
+    in_bytes("framing.size", replaced(b"Hello", b"Hello" * (MAX_FRAME_BYTES // 5))),
     in_bytes("keepalive.one-newline", lambda body: b": ping\n\n" + body),
     in_bytes("keepalive.between-frames", replaced(b"}\n\n", b"}\n: ping\n\n")),
     spoiled("keepalive.says-something", text(), again(1, 1, put(DELTA, {}))),
@@ -138,7 +138,7 @@ DELTAS = [
         text("aivene"),
         dialect="aivene",
         also="usage.uninvited",
-        asked=Asked(stream=True, include_usage=False),
+        request=RequestInfo(stream=True, include_usage=False),
     ),
     spoiled("delta.index", text(), drop("1.choices.0.index")),
     spoiled("delta.index", text(), put("1.choices.0.index", "0")),
@@ -215,13 +215,13 @@ TOOLS = [
 
 USAGE = [
     spoiled("usage.present", text(), drop("4")),
-    spoiled("usage.present", text("opentoken"), drop("4"), dialect="opentoken", asked=Asked()),
+    spoiled("usage.present", text("opentoken"), drop("4"), dialect="opentoken", request=RequestInfo()),
     spoiled("usage.present", text("bitseek"), drop("2.usage"), dialect="bitseek"),
     spoiled(
         "usage.uninvited",
         text("bitseek"),
         dialect="bitseek",
-        asked=Asked(stream=True, include_usage=False),
+        request=RequestInfo(stream=True, include_usage=False),
     ),
     spoiled("usage.once", text(), again(4, 4)),
     spoiled(
@@ -256,7 +256,7 @@ USAGE = [
     spoiled("usage.details-known", text("bitseek"), put("2.usage.cost", 1), dialect="bitseek"),
     spoiled("usage.null-before", text(), drop("1.usage")),
     spoiled("usage.no-null", text("aivene"), put("1.usage", None), dialect="aivene"),
-    spoiled("usage.no-null", text(), drop("4"), asked=Asked(stream=True, include_usage=False)),
+    spoiled("usage.no-null", text(), drop("4"), request=RequestInfo(stream=True, include_usage=False)),
 ]
 
 ERRORS = [
@@ -312,8 +312,8 @@ MESSAGE = "choices.0.message"
 WHOLE = [
     in_whole("whole.never", dialect="bitseek"),
     Defect("whole.json", "openai", whole(["Hello"])),
-    Defect("whole.json", "openai", recorded(b"{", asked=Asked(stream=False), headers=JSON_HEADERS)),
-    in_whole("whole.not-asked", asked=ASKED),
+    Defect("whole.json", "openai", recorded(b"{", request=RequestInfo(stream=False), headers=JSON_HEADERS)),
+    in_whole("whole.not-asked", request=REQUEST),
     in_whole("whole.object", put("object", "chat.completion.chunk")),
     in_whole("whole.identity", drop("id")),
     in_whole("whole.identity", put("created", "now")),

@@ -1,7 +1,7 @@
 """One defect for each rule over an endpoint: what is changed in its right answers, and what else that must break.
 
-A defect is a function over a request and the `Play` that would answer it. Some remember what they have seen;
-so each is made anew for each endpoint.
+A defect is a function that changes the `ScriptedResponse` to a request. Some keep state between requests, so
+a new one is made for each endpoint.
 """
 
 import time
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support.broken_endpoint import KEY, Asked, Defect, Play, answer, refusal
+from support.broken_endpoint import KEY, Defect, ReceivedRequest, ScriptedResponse, answer, refusal
 from support.dialect_rules import BITSEEK, OPENAI, OPENTOKEN, Rules
 
 PAUSE_S = 0.005
@@ -29,104 +29,112 @@ class Case:
 def _with_status(case: str, status: int) -> Callable[[], Defect]:
     """What would be refused as `case` has another status."""
 
-    def change(_: Asked, play: Play) -> None:
-        if play.document is not None and f": {case}." in str(play.document.get("error")):
-            play.status = status
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        if response.document is not None and f": {case}." in str(response.document.get("error")):
+            response.status = status
 
     return lambda: change
 
 
-def _for(holds: Callable[[Asked, Play], bool], change: Defect) -> Callable[[], Defect]:
-    def defect(asked: Asked, play: Play) -> None:
-        if holds(asked, play):
-            change(asked, play)
+def _for(holds: Callable[[ReceivedRequest, ScriptedResponse], bool], change: Defect) -> Callable[[], Defect]:
+    def defect(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        if holds(request, response):
+            change(request, response)
 
     return lambda: defect
 
 
 def _where(holds: Callable[[dict[str, Any]], bool], change: Defect) -> Callable[[], Defect]:
     """By the request's body alone."""
-    return _for(lambda asked, _: holds(asked.body), change)
+    return _for(lambda request, _: holds(request.body), change)
 
 
 def _answer_without(*members: str, rules: Rules) -> Defect:
     """As if these members had not been sent."""
 
-    def change(asked: Asked, play: Play) -> None:
-        body = {name: value for name, value in asked.body.items() if name not in members}
-        _become(play, answer(asked.with_body(body), rules))
+    def change(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        body = {name: value for name, value in request.body.items() if name not in members}
+        _become(response, answer(request.with_body(body), rules))
 
     return change
 
 
-def _become(play: Play, other: Play) -> None:
-    play.status, play.document, play.frames = other.status, other.document, other.frames
-    play.fields = {**other.fields, "x-request-id": play.fields["x-request-id"]}
+def _become(response: ScriptedResponse, other: ScriptedResponse) -> None:
+    response.status, response.document, response.frames = other.status, other.document, other.frames
+    response.fields = {**other.fields, "x-request-id": response.fields["x-request-id"]}
 
 
 def _set_status(status: int) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        play.status = status
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.status = status
 
     return change
 
 
-def _is_ok(_: Asked, play: Play) -> bool:
-    return play.status == 200
+def _is_ok(_: ReceivedRequest, response: ScriptedResponse) -> bool:
+    return response.status == 200
 
 
-def _is_refused(_: Asked, play: Play) -> bool:
-    return play.status >= 400
+def _is_refused(_: ReceivedRequest, response: ScriptedResponse) -> bool:
+    return response.status >= 400
 
 
-def _is_stream(_: Asked, play: Play) -> bool:
-    return play.is_stream
+def _is_stream(_: ReceivedRequest, response: ScriptedResponse) -> bool:
+    return response.is_stream
 
 
-def _is_whole(asked: Asked, play: Play) -> bool:
-    return play.status == 200 and not asked.body.get("stream")
+def _is_whole(request: ReceivedRequest, response: ScriptedResponse) -> bool:
+    return response.status == 200 and not request.body.get("stream")
 
 
-def _is_hello(asked: Asked) -> bool:
-    return "hello" in str(asked.body.get("messages")) and asked.body.get("max_tokens") == 64 and "n" not in asked.body
+def _is_hello(request: ReceivedRequest) -> bool:
+    return (
+        "hello" in str(request.body.get("messages"))
+        and request.body.get("max_tokens") == 64
+        and "n" not in request.body
+    )
 
 
-def _is_long(asked: Asked) -> bool:
-    return "sixty" in str(asked.body.get("messages"))
+def _is_long(request: ReceivedRequest) -> bool:
+    return "sixty" in str(request.body.get("messages"))
 
 
-def _is_unknown_streamed(asked: Asked, play: Play) -> bool:
-    return _is_refused(asked, play) and "no-such" in str(asked.body.get("model")) and bool(asked.body.get("stream"))
+def _is_unknown_streamed(request: ReceivedRequest, response: ScriptedResponse) -> bool:
+    return (
+        _is_refused(request, response)
+        and "no-such" in str(request.body.get("model"))
+        and bool(request.body.get("stream"))
+    )
 
 
-def _error(play: Play) -> dict[str, object]:
-    assert play.document is not None
-    error: dict[str, object] = play.document["error"]
+def _error(response: ScriptedResponse) -> dict[str, object]:
+    assert response.document is not None
+    error: dict[str, object] = response.document["error"]
     return error
 
 
-def _reply_page(_: Asked, play: Play) -> None:
-    play.status, play.pieces = 200, [b"ok\n"]
-    play.fields = {"content-type": "text/plain", "x-request-id": play.fields["x-request-id"]}
+def _reply_page(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.status, response.pieces = 200, [b"ok\n"]
+    response.fields = {"content-type": "text/plain", "x-request-id": response.fields["x-request-id"]}
 
 
-def _stream_the_error(_: Asked, play: Play) -> None:
-    play.status, play.frames = 200, [play.document, b"data: [DONE]\n\n"]
-    play.fields["content-type"] = "text/event-stream"
-    play.fields["cache-control"] = "no-cache"
+def _stream_the_error(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.status, response.frames = 200, [response.document, b"data: [DONE]\n\n"]
+    response.fields["content-type"] = "text/event-stream"
+    response.fields["cache-control"] = "no-cache"
 
 
 def _finish_with(word: str) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        for frame in play.frames:
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        for frame in response.frames:
             for choice in frame["choices"] if isinstance(frame, dict) else ():
                 choice["finish_reason"] = choice["finish_reason"] and word
 
     return change
 
 
-def _silence_a_choice(_: Asked, play: Play) -> None:
-    play.frames = [frame for frame in play.frames if not (isinstance(frame, dict) and _says_second(frame))]
+def _silence_a_choice(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.frames = [frame for frame in response.frames if not (isinstance(frame, dict) and _says_second(frame))]
 
 
 def _says_second(frame: dict[str, Any]) -> bool:
@@ -134,20 +142,20 @@ def _says_second(frame: dict[str, Any]) -> bool:
 
 
 def _replace(old: bytes, new: bytes) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        play.pieces = [piece.replace(old, new) for piece in play.written()]
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.pieces = [piece.replace(old, new) for piece in response.written()]
 
     return change
 
 
-def _same_id(_: Asked, play: Play) -> None:
-    for document in [*play.frames, play.document]:
+def _same_id(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    for document in [*response.frames, response.document]:
         if isinstance(document, dict) and "id" in document:
             document["id"] = "chatcmpl-" + "z" * 29
 
 
-def _more_tokens(play: Play, name: str) -> None:
-    for document in [*play.frames, play.document]:
+def _more_tokens(response: ScriptedResponse, name: str) -> None:
+    for document in [*response.frames, response.document]:
         if isinstance(document, dict) and document.get("usage"):
             document["usage"][name] += 1
             document["usage"]["total_tokens"] += 1
@@ -157,64 +165,64 @@ def _count_otherwise_again() -> Defect:
     """The same request, sent again, counts one token more."""
     seen: set[bytes] = set()
 
-    def defect(asked: Asked, play: Play) -> None:
-        if asked.raw in seen:
-            _more_tokens(play, "prompt_tokens")
-        seen.add(asked.raw)
+    def defect(request: ReceivedRequest, response: ScriptedResponse) -> None:
+        if request.raw in seen:
+            _more_tokens(response, "prompt_tokens")
+        seen.add(request.raw)
 
     return defect
 
 
 def _change_message(member: str, value: str) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        assert play.document is not None
-        (choice,) = play.document["choices"]
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        assert response.document is not None
+        (choice,) = response.document["choices"]
         (choice if member == "finish_reason" else choice["message"])[member] = value
 
     return change
 
 
-def _in_one_lump(_: Asked, play: Play) -> None:
-    play.pieces, play.wait_s = [b"".join(play.written())], 0.5
+def _in_one_lump(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.pieces, response.wait_s = [b"".join(response.written())], 0.5
 
 
-def _cut(_: Asked, play: Play) -> None:
-    play.is_cut = True
+def _cut(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.is_cut = True
 
 
-def _close_silently(_: Asked, play: Play) -> None:
-    play.closes = True
+def _close_silently(_: ReceivedRequest, response: ScriptedResponse) -> None:
+    response.closes = True
 
 
 def _set(name: str, value: str) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        play.fields[name] = value
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        response.fields[name] = value
 
     return change
 
 
 def _set_error(name: str, value: object) -> Defect:
-    def change(_: Asked, play: Play) -> None:
-        _error(play)[name] = value
+    def change(_: ReceivedRequest, response: ScriptedResponse) -> None:
+        _error(response)[name] = value
 
     return change
 
 
-def _repeat_key(asked: Asked, play: Play) -> None:
-    _error(play)["message"] = f"This key is wrong: {asked.headers['authorization']}"
+def _repeat_key(request: ReceivedRequest, response: ScriptedResponse) -> None:
+    _error(response)["message"] = f"This key is wrong: {request.headers['authorization']}"
 
 
 def _refuse_after_a_leave() -> Defect:
     """After the long answer that nobody counts, which is the one that is left, the place stays taken."""
     is_taken = False
 
-    def defect(asked: Asked, play: Play) -> None:
+    def defect(request: ReceivedRequest, response: ScriptedResponse) -> None:
         nonlocal is_taken
-        if is_taken and _is_hello(asked):
-            play.status, play.frames = 409, []
-            play.document = {"error": {"message": "busy", "type": "conflict_error", "param": None, "code": "busy"}}
-            play.fields["content-type"] = "application/json"
-        is_taken = _is_long(asked) and "stream_options" not in asked.body
+        if is_taken and _is_hello(request):
+            response.status, response.frames = 409, []
+            response.document = {"error": {"message": "busy", "type": "conflict_error", "param": None, "code": "busy"}}
+            response.fields["content-type"] = "application/json"
+        is_taken = _is_long(request) and "stream_options" not in request.body
 
     return defect
 
@@ -223,21 +231,21 @@ def _wait_after_a_leave() -> Defect:
     """The answer that was left goes on for as long as the one that was not, and the next one waits for it."""
     asked_at_s, took_s, is_taken = 0.0, 0.0, False
 
-    def defect(asked: Asked, play: Play) -> None:
+    def defect(request: ReceivedRequest, response: ScriptedResponse) -> None:
         nonlocal asked_at_s, took_s, is_taken
         if is_taken:
-            play.wait_s = took_s + 1.0
+            response.wait_s = took_s + 1.0
         took_s = took_s or (time.monotonic() - asked_at_s if asked_at_s else 0.0)
-        is_counted = "stream_options" in asked.body
-        if _is_long(asked) and is_counted:
+        is_counted = "stream_options" in request.body
+        if _is_long(request) and is_counted:
             asked_at_s = time.monotonic()
-        is_taken = _is_long(asked) and not is_counted
+        is_taken = _is_long(request) and not is_counted
 
     return defect
 
 
-def _is_wrong_key(asked: Asked, _: Play) -> bool:
-    return asked.headers.get("authorization") not in (None, f"Bearer {KEY}")
+def _is_wrong_key(request: ReceivedRequest, _: ScriptedResponse) -> bool:
+    return request.headers.get("authorization") not in (None, f"Bearer {KEY}")
 
 
 CASES = (

@@ -7,14 +7,14 @@ import copy
 import json
 from typing import Any
 
-from streamweir.conformance import Asked, Recording
+from streamweir.conformance import Recording, RequestInfo
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
 Documents = list[dict[str, Any]]
 
 MODEL = "vendor/model"
-ASKED = Asked(stream=True, include_usage=True, model=MODEL, choices=1)
+REQUEST = RequestInfo(stream=True, include_usage=True, model=MODEL, choices=1)
 HEADERS = (
     ("Content-Type", "text/event-stream; charset=utf-8"),
     ("Cache-Control", "no-cache, no-transform"),
@@ -109,7 +109,7 @@ def stream(documents: Documents, dialect: str = "openai", **known: Any) -> Recor
 
 
 def recorded(body: bytes, **known: Any) -> Recording:
-    return Recording(**{"body": body, "asked": ASKED, "status": 200, "headers": HEADERS, **known})
+    return Recording(**{"body": body, "request": REQUEST, "status": 200, "headers": HEADERS, **known})
 
 
 def whole_document(name: str = "openai") -> dict[str, Any]:
@@ -125,8 +125,8 @@ def whole_document(name: str = "openai") -> dict[str, Any]:
 
 
 def whole(document: Any, **known: Any) -> Recording:
-    asked = Asked(stream=False, model=MODEL, choices=1)
-    return recorded(json.dumps(document).encode(), **{"asked": asked, "headers": JSON_HEADERS, **known})
+    request = RequestInfo(stream=False, model=MODEL, choices=1)
+    return recorded(json.dumps(document).encode(), **{"request": request, "headers": JSON_HEADERS, **known})
 
 
 def failure_document(name: str = "openai") -> dict[str, Any]:

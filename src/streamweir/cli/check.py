@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from streamweir.cli.localkey import development_key
-from streamweir.conformance import Asked, Nearest, Recording, Report, check, nearest
+from streamweir.conformance import Nearest, Recording, Report, RequestInfo, check, nearest
 from streamweir.conformance.report import (
     NOT_CHECKED,
     document,
     draw,
-    escaped,
+    escape_bytes,
+    escape_text,
     exit_status,
     junit,
     lines,
-    nearest_line,
-    plain,
+    nearest_summary,
 )
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
@@ -32,8 +32,8 @@ from streamweir.frontends.chat.table import DIALECTS
 if TYPE_CHECKING:
     from streamweir.conformance.probe_session import ProbeSession
 
-LEFT = 130
-_LARGEST_FILE = 64 * 1024 * 1024
+INTERRUPTED = 130
+_MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class NotChecked(click.ClickException):
@@ -92,18 +92,18 @@ def command(
     if target.lower().startswith(("http://", "https://")):
         report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout)
     else:
-        asked = Asked(include_usage=usage, model=model)
-        recording = read_recording(_read(target), target, asked)
+        request = RequestInfo(include_usage=usage, model=model)
+        recording = read_recording(_read(target), target, request)
         near = nearest([recording]) if dialect is None else None
         report = check(recording, near.dialect if near is not None else _given(dialect))
-        facts = {"target": plain(target)}
+        facts = {"target": escape_text(target)}
     if junit_file is not None:
         _write(junit_file, junit(report, facts["target"]))
     _show(report, near, facts, as_json=as_json)
     sys.exit(exit_status(report))
 
 
-def read_recording(data: bytes, name: str, asked: Asked) -> Recording:
+def read_recording(data: bytes, name: str, request: RequestInfo) -> Recording:
     """The body of an answer, with the head that may stand before it."""
     status: int | None = None
     headers: tuple[tuple[str, str], ...] | None = None
@@ -114,19 +114,19 @@ def read_recording(data: bytes, name: str, asked: Asked) -> Recording:
         words = first.split(" ")
         status = int(words[1]) if len(words) > 1 and words[1].isascii() and words[1].isdigit() else None
         headers = tuple((field.partition(":")[0].lower(), field.partition(":")[2].strip()) for field in fields)
-    return Recording(body=data, name=name, asked=asked, status=status, headers=headers)
+    return Recording(body=data, name=name, request=request, status=status, headers=headers)
 
 
 def _check_endpoint(
     target: str, model: str | None, dialect: Dialect | None, key: str | None, requests: int, timeout_s: float
 ) -> tuple[Report, Nearest | None, dict[str, Any]]:
     try:
-        from streamweir.conformance.probe import Bounds, WrongAddress, find_endpoint, interview
+        from streamweir.conformance.probe import InvalidAddress, ProbeLimits, find_endpoint, probe
     except ModuleNotFoundError as missing:
         if missing.name != "httpx2":
             raise
         raise NotChecked("to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'") from None
-    from streamweir.conformance.evaluate_session import examine, nearest_to
+    from streamweir.conformance.evaluate_session import evaluate_session, nearest_dialect
 
     if model is None:
         raise click.UsageError("checking an endpoint needs a model: add --model")
@@ -135,23 +135,23 @@ def _check_endpoint(
         raise click.UsageError("the key contains characters that are not allowed in a key")
     try:
         endpoint = find_endpoint(target)
-    except WrongAddress as reason:
+    except InvalidAddress as reason:
         raise click.UsageError(str(reason)) from None
-    bounds = Bounds(requests=requests, total_s=timeout_s)
+    limits = ProbeLimits(requests=requests, total_s=timeout_s)
     try:
-        heard = asyncio.run(interview(endpoint, model, key or None, bounds, _tell_progress))
+        session = asyncio.run(probe(endpoint, model, key or None, limits, _show_progress))
     except KeyboardInterrupt:
-        sys.exit(LEFT)
+        sys.exit(INTERRUPTED)
     finally:
         _clear_progress()
-    if not heard.has_answer:
-        raise NotChecked(_why_silent(heard))
-    near = nearest_to(heard) if dialect is None else None
-    report = examine(heard, near.dialect if near is not None else _given(dialect))
-    return report, near, {"target": plain(endpoint.shown), "requests": heard.sent}
+    if not session.has_answer:
+        raise NotChecked(_why_unanswered(session))
+    near = nearest_dialect(session) if dialect is None else None
+    report = evaluate_session(session, near.dialect if near is not None else _given(dialect))
+    return report, near, {"target": escape_text(endpoint.shown_url), "requests": session.request_count}
 
 
-def _tell_progress(name: str) -> None:
+def _show_progress(name: str) -> None:
     """For a person who waits."""
     if sys.stderr.isatty():
         click.echo(f"\r{f'asking: {name}':<40}", nl=False, err=True)
@@ -162,13 +162,13 @@ def _clear_progress() -> None:
         click.echo(f"\r{'':<40}\r", nl=False, err=True)
 
 
-def _why_silent(heard: "ProbeSession") -> str:
-    if not heard.heard:
+def _why_unanswered(session: "ProbeSession") -> str:
+    if not session.exchanges:
         return "nothing was asked"
-    first = heard.heard[0]
+    first = session.exchanges[0]
     if first.recording is None:
-        return plain(first.failure or "no answer came")
-    return f"the first request was answered with status {first.recording.status}: {escaped(first.recording.body)}"
+        return escape_text(first.failure or "no answer came")
+    return f"the first request was answered with status {first.recording.status}: {escape_bytes(first.recording.body)}"
 
 
 def _given(dialect: Dialect | None) -> Dialect:
@@ -181,14 +181,14 @@ def _read(name: str) -> bytes:
         if name == "-" and sys.stdin is None:
             data = b""
         elif name == "-":
-            data = sys.stdin.buffer.read(_LARGEST_FILE + 1)
+            data = sys.stdin.buffer.read(_MAX_FILE_BYTES + 1)
         else:
             with Path(name).open("rb") as file:
-                data = file.read(_LARGEST_FILE + 1)
+                data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as reason:
-        raise NotChecked(f"cannot read {plain(name)}: {reason.strerror}") from None
-    if len(data) > _LARGEST_FILE:
-        raise NotChecked(f"{plain(name)} is larger than {_LARGEST_FILE} bytes")
+        raise NotChecked(f"cannot read {escape_text(name)}: {reason.strerror}") from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise NotChecked(f"{escape_text(name)} is larger than {_MAX_FILE_BYTES} bytes")
     return data
 
 
@@ -196,7 +196,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except OSError as reason:
-        raise NotChecked(f"cannot write {plain(str(path))}: {reason.strerror}") from None
+        raise NotChecked(f"cannot write {escape_text(str(path))}: {reason.strerror}") from None
 
 
 def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_json: bool) -> None:
@@ -208,7 +208,7 @@ def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_jso
     if "requests" in facts:
         click.echo(f"{facts['requests']} requests were sent to {facts['target']}")
     if near is not None:
-        click.echo(nearest_line(near))
+        click.echo(nearest_summary(near))
     if "requests" in facts or near is not None:
         click.echo()
     if sys.stdout.isatty():

@@ -1,11 +1,10 @@
-"""Whether an answer keeps a dialect's promises: rules over recorded answers, and over an endpoint that is asked."""
+"""Checks whether answers conform to a dialect: rules for recorded answers, and for the answers of an endpoint."""
 
 from streamweir.conformance.evaluate import Nearest, Report, check, nearest
-from streamweir.conformance.recording import Asked, Exchange, Piece, Recording
+from streamweir.conformance.recording import Exchange, Piece, Recording, RequestInfo
 from streamweir.conformance.rule import Finding, Outcome, Rule, Severity, Verdict, Violation
 
 __all__ = [
-    "Asked",
     "Exchange",
     "Finding",
     "Nearest",
@@ -13,6 +12,7 @@ __all__ = [
     "Piece",
     "Recording",
     "Report",
+    "RequestInfo",
     "Rule",
     "Severity",
     "Verdict",

@@ -1,7 +1,7 @@
-"""Rules applied: recordings and a dialect in, a report out; and which dialect is the nearest.
+"""Applies the rules of a dialect to recordings and returns a report; also finds the nearest dialect.
 
-Every rule of the dialect gets one verdict over all recordings: broken or odd where any shows it, else
-holding where any gave it something to look at, else skipped. Nothing here raises for what a body holds.
+Every rule of the dialect gets one verdict for all recordings: broken or odd if any recording violates it, else holding
+if it could be checked with any recording, else skipped. No content of a body raises an exception.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,24 +9,24 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from streamweir.conformance.parsed_answer import Reading, read
+from streamweir.conformance.parsed_answer import ParsedAnswer, parse_answer
 from streamweir.conformance.recording import Recording
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
-Looked = TypeVar("Looked")
+Subject = TypeVar("Subject")
 
-MOST_FINDINGS = 5
-"""Of one rule that a report keeps; the others are counted."""
+MAX_FINDINGS = 5
+"""Maximum findings per rule in a report; further ones are only counted."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
     dialect: Dialect
     verdicts: tuple[Verdict, ...]
 
-    def of(self, outcome: Outcome) -> list[Verdict]:
+    def with_outcome(self, outcome: Outcome) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.outcome is outcome]
 
     @property
@@ -35,7 +35,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def has_checked(self) -> bool:
-        """Any rule had something to look at."""
+        """At least one rule was not skipped."""
         return any(verdict.outcome is not Outcome.SKIPPED for verdict in self.verdicts)
 
     @property
@@ -44,7 +44,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Distance(NamedTuple):
-    """How far a dialect is from what was recorded: less is nearer."""
+    """The number of rules of a dialect that the recordings violate: less is nearer."""
 
     broken: int
     odd: int
@@ -54,75 +54,75 @@ class Nearest(NamedTuple):
     dialect: Dialect
     distance: Distance
     runner_up: Dialect
-    its_distance: Distance
+    runner_up_distance: Distance
 
 
 def check(recordings: Recording | Sequence[Recording], dialect: Dialect) -> Report:
-    """One recording, or several answers of the same endpoint, held to every rule of a dialect."""
+    """Checks one recording, or several answers of one endpoint, against every rule of a dialect."""
     if isinstance(recordings, Recording):
         recordings = [recordings]
-    readings = [read(recording) for recording in recordings]
-    return judge(readings, dialect)
+    answers = [parse_answer(recording) for recording in recordings]
+    return evaluate(answers, dialect)
 
 
-def judge(readings: Sequence[Reading], dialect: Dialect) -> Report:
-    return Report(dialect=dialect, verdicts=tuple(apply(RULES, readings, dialect, _name_of)))
+def evaluate(answers: Sequence[ParsedAnswer], dialect: Dialect) -> Report:
+    return Report(dialect=dialect, verdicts=tuple(apply_rules(RULES, answers, dialect, _name_of)))
 
 
-def _name_of(reading: Reading) -> str:
-    return reading.recording.name
+def _name_of(answer: ParsedAnswer) -> str:
+    return answer.recording.name
 
 
-def apply(
-    rules: Iterable[Rule[Looked]], things: Sequence[Looked], dialect: Dialect, name_of: Callable[[Looked], str]
+def apply_rules(
+    rules: Iterable[Rule[Subject]], subjects: Sequence[Subject], dialect: Dialect, name_of: Callable[[Subject], str]
 ) -> list[Verdict]:
-    """A verdict for each of the rules that hold in this dialect."""
-    return [_verdict(rule, things, dialect, name_of) for rule in rules if rule.holds_for(dialect)]
+    """One verdict for each rule that applies to this dialect."""
+    return [_verdict(rule, subjects, dialect, name_of) for rule in rules if rule.applies_to(dialect)]
 
 
 def _verdict(
-    rule: Rule[Looked], things: Sequence[Looked], dialect: Dialect, name_of: Callable[[Looked], str]
+    rule: Rule[Subject], subjects: Sequence[Subject], dialect: Dialect, name_of: Callable[[Subject], str]
 ) -> Verdict:
     findings: list[Finding] = []
     count = 0
     reasons: list[str] = []
     severity = rule.severity_in(dialect)
-    for thing in things:
-        reason = rule.needs(thing, dialect)
+    for subject in subjects:
+        reason = rule.skip_reason(subject, dialect)
         if reason is not None:
             reasons.append(reason)
             continue
-        for breach in rule.check(thing, dialect):
+        for violation in rule.check(subject, dialect):
             count += 1
-            if len(findings) < MOST_FINDINGS:
+            if len(findings) < MAX_FINDINGS:
                 findings.append(
                     Finding(
                         rule=rule.id,
                         severity=severity,
-                        message=breach.message,
-                        answer=breach.answer or name_of(thing),
-                        excerpt=breach.excerpt[:EXCERPT_BYTES],
-                        offset=breach.offset,
-                        frame=breach.frame,
+                        message=violation.message,
+                        answer=violation.answer or name_of(subject),
+                        excerpt=violation.excerpt[:EXCERPT_BYTES],
+                        offset=violation.offset,
+                        frame=violation.frame,
                     )
                 )
-    shown: Rule[Any] = rule
+    any_rule: Rule[Any] = rule
     if findings:
         outcome = Outcome.BROKEN if severity is Severity.BROKEN else Outcome.ODD
-        return Verdict(rule=shown, outcome=outcome, findings=tuple(findings), count=count)
-    if len(reasons) == len(things):
-        return Verdict(rule=shown, outcome=Outcome.SKIPPED, reason=reasons[0] if reasons else "nothing was recorded")
-    return Verdict(rule=shown, outcome=Outcome.HOLDS)
+        return Verdict(rule=any_rule, outcome=outcome, findings=tuple(findings), count=count)
+    if len(reasons) == len(subjects):
+        return Verdict(rule=any_rule, outcome=Outcome.SKIPPED, reason=reasons[0] if reasons else "nothing was recorded")
+    return Verdict(rule=any_rule, outcome=Outcome.HOLDS)
 
 
-def distance(readings: Sequence[Reading], dialect: Dialect) -> Distance:
-    report = judge(readings, dialect)
-    return Distance(len(report.of(Outcome.BROKEN)), len(report.of(Outcome.ODD)))
+def distance(answers: Sequence[ParsedAnswer], dialect: Dialect) -> Distance:
+    report = evaluate(answers, dialect)
+    return Distance(len(report.with_outcome(Outcome.BROKEN)), len(report.with_outcome(Outcome.ODD)))
 
 
 def nearest(recordings: Sequence[Recording]) -> Nearest:
     """The dialect with the fewest broken rules, then the fewest odd ones, then the first of the table."""
-    readings = [read(recording) for recording in recordings]
-    ranked = sorted(((distance(readings, dialect), dialect) for dialect in DIALECTS.values()), key=lambda pair: pair[0])
+    answers = [parse_answer(recording) for recording in recordings]
+    ranked = sorted(((distance(answers, dialect), dialect) for dialect in DIALECTS.values()), key=lambda pair: pair[0])
     (best, first), (second, other) = ranked[:2]
     return Nearest(first, best, other, second)

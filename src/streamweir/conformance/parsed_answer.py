@@ -1,9 +1,8 @@
-"""A recorded answer, read with the place of everything, so that a finding can show the bytes that broke a rule.
+"""Parses a recorded answer and keeps the offset of every part, so that a finding can show the bytes that broke a rule.
 
-The engine's own splitter and decoders mend what they can and forget where it stood; here nothing is
-mended and everything has an offset. What is not of the right type is left out of `parts`, `calls` and their
-like, and the rule that speaks of that type says so: one mistake is one finding, and no rule after it
-trips over it. Reading never raises, whatever the bytes are.
+The splitter and the decoders of the gateway tolerate some errors and keep no offsets. This parser tolerates nothing
+and keeps all offsets. Values of a wrong type are left out of `parts`, `calls` and so on; only the rule about that type
+reports them, so that one mistake is one finding. Parsing never raises an exception, whatever the bytes are.
 """
 
 import json
@@ -26,7 +25,7 @@ class Line(NamedTuple):
     offset: int
     text: bytes
     end: bytes
-    """LF, CRLF, CR; empty where the body ended first."""
+    """LF, CRLF or CR; empty at the end of the body."""
 
     @property
     def is_comment(self) -> bool:
@@ -37,19 +36,18 @@ class Line(NamedTuple):
         return self.text.partition(b":")[0]
 
 
-class Json(NamedTuple):
+class ParsedJson(NamedTuple):
     value: Any = None
     problem: str | None = None
-    """Why it is no JSON document."""
+    """Why it is not a JSON document."""
     repeated: tuple[str, ...] = ()
-    """Keys that stand twice in one object."""
-    has_half_character: bool = False
-    """A lone surrogate."""
+    """Keys that occur twice in one object."""
+    has_lone_surrogate: bool = False
 
 
 @dataclass
 class Frame:
-    """What stands between two blank lines. `number` counts from 1."""
+    """The lines between two blank lines. `number` counts from 1."""
 
     number: int
     offset: int
@@ -57,13 +55,13 @@ class Frame:
     lines: list[Line]
     data: bytes | None
     is_terminated: bool = True
-    lost_blank_line: bool = False
-    """It followed the frame before it without a blank line."""
-    json: Json = field(default_factory=Json)
+    lacks_blank_line: bool = False
+    """No blank line separates it from the frame before it."""
+    json: ParsedJson = field(default_factory=ParsedJson)
 
     @property
-    def is_done(self) -> bool:
-        """The terminator, also where it is misspelled."""
+    def is_terminator(self) -> bool:
+        """The terminator, also if it is misspelled."""
         return self.data is not None and self.data.strip(b" \t\"'").upper() == DONE
 
     @property
@@ -77,7 +75,7 @@ class Frame:
 
 @dataclass
 class Part:
-    """One choice in one chunk, where its index, its delta and its finish are of the right types."""
+    """One choice of one chunk, if its index, delta and finish reason have the right types."""
 
     frame: Frame
     choice: dict[str, Any]
@@ -103,29 +101,29 @@ class Call:
 
     @property
     def arguments(self) -> str:
-        said = (piece.function.get("arguments") for piece in self.pieces)
-        return "".join(text for text in said if isinstance(text, str))
+        texts = (piece.function.get("arguments") for piece in self.pieces)
+        return "".join(text for text in texts if isinstance(text, str))
 
 
 @dataclass
-class Reading:
+class ParsedAnswer:
     recording: Recording
     kind: Kind
     has_bom: bool = False
     lines: list[Line] = field(default_factory=list)
-    spare_blanks: list[Line] = field(default_factory=list)
-    """Blank lines that end nothing."""
+    extra_blank_lines: list[Line] = field(default_factory=list)
+    """Blank lines that end no frame."""
     frames: list[Frame] = field(default_factory=list)
     chunks: list[Frame] = field(default_factory=list)
-    """Frames whose document is an object and no error."""
+    """Frames whose document is an object without `error`."""
     errors: list[Frame] = field(default_factory=list)
-    dones: list[Frame] = field(default_factory=list)
+    terminators: list[Frame] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     calls: dict[tuple[int, int], Call] = field(default_factory=dict)
     usages: list[Frame] = field(default_factory=list)
     """Chunks whose `usage` is not null."""
-    body: Json = field(default_factory=Json)
-    """Of a whole answer or a failure."""
+    body: ParsedJson = field(default_factory=ParsedJson)
+    """Of a whole answer or a failed response."""
 
     @property
     def data_frames(self) -> list[Frame]:
@@ -135,14 +133,13 @@ class Reading:
     def was_cut(self) -> bool:
         return self.recording.was_cut
 
-    def parts_of(self) -> dict[int, list[Part]]:
-        """By choice."""
+    def parts_by_choice(self) -> dict[int, list[Part]]:
         by_choice: dict[int, list[Part]] = {}
         for part in self.parts:
             by_choice.setdefault(part.index, []).append(part)
         return by_choice
 
-    def finishes(self) -> dict[int, str]:
+    def finish_reasons(self) -> dict[int, str]:
         """The first finish reason of each choice that has one."""
         found: dict[int, str] = {}
         for part in self.parts:
@@ -151,39 +148,39 @@ class Reading:
         return found
 
 
-def read(recording: Recording) -> Reading:
-    reading = Reading(recording, recording.kind)
-    if reading.kind is not Kind.STREAM:
-        reading.body = read_json(recording.body)
-        return reading
-    reading.has_bom = recording.body.startswith(BOM)
-    reading.lines = list(_lines(recording.body, len(BOM) if reading.has_bom else 0))
-    _frame(reading)
-    for frame in reading.data_frames:
-        _sort(reading, frame)
-    for frame in reading.chunks:
-        reading.parts.extend(_parts(frame))
-    for part in reading.parts:
-        _read_calls(reading, part)
-    return reading
+def parse_answer(recording: Recording) -> ParsedAnswer:
+    answer = ParsedAnswer(recording, recording.kind)
+    if answer.kind is not Kind.STREAM:
+        answer.body = parse_json(recording.body)
+        return answer
+    answer.has_bom = recording.body.startswith(BOM)
+    answer.lines = list(_lines(recording.body, len(BOM) if answer.has_bom else 0))
+    _split_frames(answer)
+    for frame in answer.data_frames:
+        _classify(answer, frame)
+    for frame in answer.chunks:
+        answer.parts.extend(_choice_parts(frame))
+    for part in answer.parts:
+        _collect_calls(answer, part)
+    return answer
 
 
-def read_json(data: bytes) -> Json:
+def parse_json(data: bytes) -> ParsedJson:
     try:
         value = jsonio.decode(data)
     except jsonio.InvalidJson as reason:
-        return Json(None, str(reason) or "no JSON")
-    has_half_character = False
+        return ParsedJson(None, str(reason) or "no JSON")
+    has_lone_surrogate = False
     try:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the project's codec is more lenient than JSON
         if _has_constant(data):
-            return Json(None, "NaN and Infinity are no JSON")
-        has_half_character = _has_half_character(value)
-    return Json(value, None, _repeated_keys(data), has_half_character)
+            return ParsedJson(None, "NaN and Infinity are no JSON")
+        has_lone_surrogate = _has_lone_surrogate(value)
+    return ParsedJson(value, None, _repeated_keys(data), has_lone_surrogate)
 
 
-def _has_half_character(value: Any) -> bool:
+def _has_lone_surrogate(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -193,26 +190,26 @@ def _has_half_character(value: Any) -> bool:
 
 def _has_constant(data: bytes) -> bool:
     found: list[str] = []
-    _walk(data, parse_constant=found.append)
+    _scan(data, parse_constant=found.append)
     return bool(found)
 
 
 def _repeated_keys(data: bytes) -> tuple[str, ...]:
     repeated: list[str] = []
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
+    def collect(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 repeated.append(key)
             seen.add(key)
 
-    _walk(data, object_pairs_hook=look)
+    _scan(data, object_pairs_hook=collect)
     return tuple(repeated)
 
 
-def _walk(data: bytes, **hooks: Any) -> None:
-    """Through a document that the codec has read, so it is not too deep; numbers are passed over, however long."""
+def _scan(data: bytes, **hooks: Any) -> None:
+    """Calls the hooks for a document that the codec has accepted, so it is not too deep. Numbers are not parsed."""
     try:
         json.loads(data, parse_int=len, parse_float=len, **hooks)
     except (ValueError, RecursionError):
@@ -221,29 +218,29 @@ def _walk(data: bytes, **hooks: Any) -> None:
 
 def _lines(body: bytes, start: int) -> Iterator[Line]:
     for match in _LINE.finditer(body, start):
-        if match.start() == len(body):  # an empty line that is not there
+        if match.start() == len(body):  # the empty match at the end
             return
         yield Line(match.start(), match[1], match[2])
 
 
-def _frame(reading: Reading) -> None:
-    held: list[Line] = []
-    for line in reading.lines:
+def _split_frames(answer: ParsedAnswer) -> None:
+    pending: list[Line] = []
+    for line in answer.lines:
         if line.text:
-            held.append(line)
-        elif held:
-            _close(reading, held, line, is_terminated=True)
-            held = []
+            pending.append(line)
+        elif pending:
+            _end_frame(answer, pending, line, is_terminated=True)
+            pending = []
         else:
-            reading.spare_blanks.append(line)
-    if held and reading.was_cut:
-        del reading.lines[-len(held) :]  # how it would have gone on cannot be said
-    elif held:
-        _close(reading, held, None, is_terminated=False)
+            answer.extra_blank_lines.append(line)
+    if pending and answer.was_cut:
+        del answer.lines[-len(pending) :]  # the rest of this frame is not known
+    elif pending:
+        _end_frame(answer, pending, None, is_terminated=False)
 
 
-def _close(reading: Reading, lines: list[Line], blank: Line | None, *, is_terminated: bool) -> None:
-    groups = _documents_apart(lines)
+def _end_frame(answer: ParsedAnswer, lines: list[Line], blank: Line | None, *, is_terminated: bool) -> None:
+    groups = _split_documents(lines)
     for at, group in enumerate(groups):
         first, last = group[0], group[-1]
         end = last.offset + len(last.text) + len(last.end)
@@ -251,27 +248,27 @@ def _close(reading: Reading, lines: list[Line], blank: Line | None, *, is_termin
             end = blank.offset + len(blank.end)
         data = [line.text[4:].removeprefix(b":").removeprefix(b" ") for line in group if line.field == b"data"]
         frame = Frame(
-            number=len(reading.frames) + 1,
+            number=len(answer.frames) + 1,
             offset=first.offset,
-            raw=reading.recording.body[first.offset : end],
+            raw=answer.recording.body[first.offset : end],
             lines=group,
             data=b"\n".join(data) if data else None,
             is_terminated=is_terminated or at < len(groups) - 1,
-            lost_blank_line=at > 0,
+            lacks_blank_line=at > 0,
         )
-        if frame.data and not frame.is_done:
-            frame.json = read_json(frame.data)
-        reading.frames.append(frame)
+        if frame.data and not frame.is_terminator:
+            frame.json = parse_json(frame.data)
+        answer.frames.append(frame)
 
 
-def _documents_apart(lines: list[Line]) -> list[list[Line]]:
-    """A block of several data lines that are whole each: its blank lines were lost, and it is read as if they stood."""
+def _split_documents(lines: list[Line]) -> list[list[Line]]:
+    """Splits a block whose data lines are complete documents each: the blank lines between them are missing."""
     data = [line for line in lines if line.field == b"data"]
     if len(data) < 2 or not all(_is_whole(line) for line in data[:-1]):
         return [lines]
     groups: list[list[Line]] = [[]]
     for line in lines:
-        if line.field == b"data" and any(held.field == b"data" for held in groups[-1]):
+        if line.field == b"data" and any(pending.field == b"data" for pending in groups[-1]):
             groups.append([])
         groups[-1].append(line)
     return groups
@@ -279,35 +276,35 @@ def _documents_apart(lines: list[Line]) -> list[list[Line]]:
 
 def _is_whole(line: Line) -> bool:
     value = line.text[4:].removeprefix(b":").strip()
-    return value == DONE or read_json(value).problem is None
+    return value == DONE or parse_json(value).problem is None
 
 
-def _sort(reading: Reading, frame: Frame) -> None:
+def _classify(answer: ParsedAnswer, frame: Frame) -> None:
     document = frame.document
-    if frame.is_done:
-        reading.dones.append(frame)
+    if frame.is_terminator:
+        answer.terminators.append(frame)
     elif document is None:
         return
     elif document.get("error") is not None:
-        reading.errors.append(frame)
+        answer.errors.append(frame)
     else:
-        reading.chunks.append(frame)
+        answer.chunks.append(frame)
         if document.get("usage") is not None:
-            reading.usages.append(frame)
+            answer.usages.append(frame)
 
 
 def is_count(value: object) -> bool:
-    """A whole number, not below 0. JSON's true is none."""
+    """An integer, 0 or more; not a boolean."""
     return type(value) is int and value >= 0
 
 
 def choices_of(frame: Frame) -> list[dict[str, Any]]:
-    """Those that are objects."""
+    """The choices that are objects."""
     choices = (frame.document or {}).get("choices")
     return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
 
-def _parts(frame: Frame) -> Iterator[Part]:
+def _choice_parts(frame: Frame) -> Iterator[Part]:
     for choice in choices_of(frame):
         index, delta, finish = choice.get("index"), choice.get("delta"), choice.get("finish_reason")
         if type(index) is not int or index < 0 or not isinstance(delta, dict):
@@ -321,11 +318,11 @@ def call_pieces(part: Part) -> list[dict[str, Any]]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def _read_calls(reading: Reading, part: Part) -> None:
+def _collect_calls(answer: ParsedAnswer, part: Part) -> None:
     for sent in call_pieces(part):
         index, function = sent.get("index"), sent.get("function")
         if type(index) is not int or index < 0:
             continue
         key = (part.index, index)
-        call = reading.calls.setdefault(key, Call(*key))
+        call = answer.calls.setdefault(key, Call(*key))
         call.pieces.append(CallPiece(part, sent, function if isinstance(function, dict) else {}))

@@ -1,9 +1,9 @@
-"""What a check asks of an endpoint: small requests, each for a reason, the most telling ones first.
+"""The requests that a check sends to an endpoint: small ones, the most informative ones first.
 
-They are the same for every dialect: what is right to answer them differs, and is for the rules to say
-(`conformance.endpoint`). So the nearest dialect can be found from the very answers that are then judged, and a
-plan that is cut short (`--requests`) still has what matters most. Every request is named; rules look
-answers up by these names. Nothing here sends anything, and no key is known here: an `ProbeRequest` only says which one.
+They are the same for every dialect. Which answers are correct depends on the dialect, and is decided by the rules
+(`conformance.endpoint`). So the nearest dialect is found from the same answers that are then checked, and a plan with
+fewer requests (`--requests`) still has the most important ones. Every request has a name, by which rules find its
+answer. This module sends nothing and knows no key: a `ProbeRequest` only says which key to use.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct, structs
 
 LIMIT = 64
-"""Tokens of a short answer."""
+"""Maximum tokens of a short answer."""
 LONG_LIMIT = 128
 TIGHT_LIMIT = 4
-"""Fewer than any answer to the short question has."""
+"""Fewer tokens than any answer to the short prompt has."""
 
 UNKNOWN_MODEL = "streamweir-check/no-such-model"
 ORIGIN = "https://streamweir-check.invalid"
-"""Of a page that nobody has ever heard of."""
+"""The origin of a web page that no endpoint knows."""
 
 _SHORT = "Say hello in one short sentence."
 _LONG = "Count from one to sixty in words, separated by commas, and write nothing else."
@@ -44,38 +44,36 @@ class KeyUse(StrEnum):
 
 
 class RequestOptions(Struct, frozen=True, kw_only=True):
-    """How the model wants to be asked: some refuse members that others need."""
+    """Members of the requests that depend on the model: some models refuse members that others need."""
 
     model: str
     limit: str = "max_tokens"
-    fixed: tuple[tuple[str, Any], ...] = (("temperature", 0), ("seed", 7))
-    """What makes an answer the same each time, where a model can do that."""
+    deterministic: tuple[tuple[str, Any], ...] = (("temperature", 0), ("seed", 7))
+    """Members that make the answers of most models deterministic."""
 
     def body(self, text: str, limit: int = LIMIT, **members: Any) -> dict[str, Any]:
         messages = [{"role": "user", "content": text}]
-        return {"model": self.model, "messages": messages, self.limit: limit, **dict(self.fixed), **members}
+        return {"model": self.model, "messages": messages, self.limit: limit, **dict(self.deterministic), **members}
 
-    def without(self, complaint: str) -> "RequestOptions | None":
-        """As an endpoint wants it that has refused a request with these words. None: it says nothing that helps."""
-        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
+    def without(self, message: str) -> "RequestOptions | None":
+        """Without the members that an endpoint's error message names. None if it names none of them."""
+        if self.limit == "max_tokens" and "max_completion_tokens" in message:
             return structs.replace(self, limit="max_completion_tokens")
-        kept = tuple((name, value) for name, value in self.fixed if name not in complaint)
-        return structs.replace(self, fixed=kept) if kept != self.fixed else None
+        kept = tuple((name, value) for name, value in self.deterministic if name not in message)
+        return structs.replace(self, deterministic=kept) if kept != self.deterministic else None
 
 
 class ProbeRequest(Struct, frozen=True, kw_only=True):
-    """One request."""
-
     name: str
     body: dict[str, Any] | bytes | None = None
     method: str = "POST"
-    is_elsewhere: bool = False
-    """At an address beside the endpoint where nothing is."""
+    is_unknown_path: bool = False
+    """Sent to a path of the server that does not exist."""
     key: KeyUse = KeyUse.OWN
-    leaves: bool = False
-    """The connection is closed when the answer has begun."""
+    cancels: bool = False
+    """The connection is closed soon after the answer has begun."""
     origin: str | None = None
-    """Asked as if from a page of that origin."""
+    """The `Origin` header, as sent by a web page."""
 
     @property
     def is_streamed(self) -> bool:
@@ -87,44 +85,44 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
         return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def plan(manner: RequestOptions) -> list[ProbeRequest]:
+def plan(options: RequestOptions) -> list[ProbeRequest]:
     """All requests, in the order in which they are sent."""
-    return list(_asks(manner))
+    return list(_probe_requests(options))
 
 
-def _asks(manner: RequestOptions) -> Iterable[ProbeRequest]:
+def _probe_requests(options: RequestOptions) -> Iterable[ProbeRequest]:
     streamed: dict[str, Any] = {"stream": True}
     counted: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-    yield ProbeRequest(name="streamed", body=manner.body(_SHORT, **counted))
-    yield ProbeRequest(name="plain", body=manner.body(_SHORT, **streamed))
-    yield ProbeRequest(name="buffered", body=manner.body(_SHORT))
+    yield ProbeRequest(name="streamed", body=options.body(_SHORT, **counted))
+    yield ProbeRequest(name="plain", body=options.body(_SHORT, **streamed))
+    yield ProbeRequest(name="buffered", body=options.body(_SHORT))
 
-    # What must be refused: it costs nothing, and the connection is looked at behind each refusal.
-    unknown = structs.replace(manner, model=UNKNOWN_MODEL)
+    # Requests that must be refused. They cost nothing. The connection is checked after each refusal.
+    unknown = structs.replace(options, model=UNKNOWN_MODEL)
     yield ProbeRequest(name="unknown-model", body=unknown.body(_SHORT))
     yield ProbeRequest(name="unknown-model-streamed", body=unknown.body(_SHORT, **streamed))
-    yield ProbeRequest(name="wrong-key", body=manner.body(_SHORT, **streamed), key=KeyUse.WRONG)
-    yield ProbeRequest(name="no-key", body=manner.body(_SHORT, **streamed), key=KeyUse.NONE)
+    yield ProbeRequest(name="wrong-key", body=options.body(_SHORT, **streamed), key=KeyUse.WRONG)
+    yield ProbeRequest(name="no-key", body=options.body(_SHORT, **streamed), key=KeyUse.NONE)
     yield ProbeRequest(name="not-json", body=b'{"model": "')
-    yield ProbeRequest(name="wrong-type", body={**manner.body(_SHORT), "messages": _SHORT})
-    yield ProbeRequest(name="no-messages", body={"model": manner.model})
-    yield ProbeRequest(name="origin", body={"model": manner.model}, origin=ORIGIN)
+    yield ProbeRequest(name="wrong-type", body={**options.body(_SHORT), "messages": _SHORT})
+    yield ProbeRequest(name="no-messages", body={"model": options.model})
+    yield ProbeRequest(name="origin", body={"model": options.model}, origin=ORIGIN)
     yield ProbeRequest(name="wrong-method", method="GET")
-    yield ProbeRequest(name="elsewhere", body=manner.body(_SHORT), is_elsewhere=True)
+    yield ProbeRequest(name="elsewhere", body=options.body(_SHORT), is_unknown_path=True)
 
-    yield ProbeRequest(name="long", body=manner.body(_LONG, LONG_LIMIT, **counted))
-    yield ProbeRequest(name="limited", body=manner.body(_SHORT, TIGHT_LIMIT, **counted))
-    yield ProbeRequest(name="cancelled", body=manner.body(_LONG, LONG_LIMIT, **streamed), leaves=True)
-    yield ProbeRequest(name="after-cancel", body=manner.body(_SHORT, **counted))
+    yield ProbeRequest(name="long", body=options.body(_LONG, LONG_LIMIT, **counted))
+    yield ProbeRequest(name="limited", body=options.body(_SHORT, TIGHT_LIMIT, **counted))
+    yield ProbeRequest(name="cancelled", body=options.body(_LONG, LONG_LIMIT, **streamed), cancels=True)
+    yield ProbeRequest(name="after-cancel", body=options.body(_SHORT, **counted))
 
     forced = {"type": "function", "function": {"name": FUNCTION}}
-    yield ProbeRequest(name="tool", body=manner.body(_FORCED, tools=[_TOOL], tool_choice=forced, **counted))
-    yield ProbeRequest(name="tools", body=manner.body(_PARALLEL, tools=[_TOOL], tool_choice="required", **counted))
-    yield ProbeRequest(name="choices", body=manner.body(_SHORT, n=2, **counted))
-    yield ProbeRequest(name="reasoning", body=manner.body(_SHORT, LONG_LIMIT, reasoning_effort="low", **counted))
+    yield ProbeRequest(name="tool", body=options.body(_FORCED, tools=[_TOOL], tool_choice=forced, **counted))
+    yield ProbeRequest(name="tools", body=options.body(_PARALLEL, tools=[_TOOL], tool_choice="required", **counted))
+    yield ProbeRequest(name="choices", body=options.body(_SHORT, n=2, **counted))
+    yield ProbeRequest(name="reasoning", body=options.body(_SHORT, LONG_LIMIT, reasoning_effort="low", **counted))
 
-    # These are right in some dialects and wrong in others.
-    without_model = manner.body(_SHORT, **streamed)
+    # Valid in some dialects and invalid in others.
+    without_model = options.body(_SHORT, **streamed)
     del without_model["model"]
     yield ProbeRequest(name="no-model", body=without_model)
-    yield ProbeRequest(name="lone-options", body={**manner.body(_SHORT), "stream_options": {"include_usage": True}})
+    yield ProbeRequest(name="lone-options", body={**options.body(_SHORT), "stream_options": {"include_usage": True}})

@@ -1,7 +1,7 @@
-"""What was recorded of an answer: its bytes, and whatever else is known about it.
+"""A recorded answer: its bytes, and what else is known about it.
 
-Only the bytes have to be there. What is None was not recorded, and no rule may guess it. A `Recording`
-is what one request got; an `Exchange` is that together with what was sent.
+Only the bytes are required. None means: not recorded; no rule may guess such a value. A `Recording` is the answer to
+one request; an `Exchange` is a request with its recording.
 """
 
 from enum import StrEnum
@@ -16,11 +16,11 @@ class Kind(StrEnum):
     WHOLE = "whole"
     """A completion in one JSON body."""
     FAILURE = "failure"
-    """An error before anything else: a status and a JSON body."""
+    """An error response: a status and a JSON body."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What the request asked for. None: not known."""
+class RequestInfo(Struct, frozen=True, kw_only=True):
+    """What is known about the request. None: not known."""
 
     stream: bool | None = None
     include_usage: bool | None = None
@@ -32,7 +32,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Piece(Struct, frozen=True):
-    """One read: where it begins in the body, and when it came (seconds since the request was sent)."""
+    """One read from the socket: its offset in the body, and its time in seconds since the request was sent."""
 
     offset: int
     at_s: float
@@ -41,23 +41,23 @@ class Piece(Struct, frozen=True):
 class Recording(Struct, frozen=True, kw_only=True):
     body: bytes
     name: str = ""
-    asked: Asked = Asked()
+    request: RequestInfo = RequestInfo()
     status: int | None = None
     headers: tuple[tuple[str, str], ...] | None = None
     pieces: tuple[Piece, ...] = ()
-    """Empty: the times were not recorded."""
+    """Empty if times were not recorded."""
     ended_s: float | None = None
     was_cut: bool = False
-    """Whoever recorded it stopped before the answer's end: what is missing there is nobody's fault."""
+    """The recording was stopped before the end of the answer. A missing end is then no violation."""
 
     def header(self, name: str) -> str | None:
-        """The first of this name, in whatever case."""
+        """The first header of this name. Names are case-insensitive."""
         wanted = name.lower()
         return next((value for key, value in self.headers or () if key.lower() == wanted), None)
 
     @property
     def kind(self) -> Kind:
-        """By the bytes first: an answer of the wrong sort is still an answer of its sort."""
+        """Decided by the bytes first, not by what was requested."""
         if not self.body.lstrip().startswith((b"{", b"[")):
             return Kind.FAILURE if self.status is not None and self.status >= 400 else Kind.STREAM
         if self.status is not None and self.status >= 400:
@@ -65,17 +65,17 @@ class Recording(Struct, frozen=True, kw_only=True):
         try:
             document = jsonio.decode(self.body)
         except jsonio.InvalidJson:
-            return Kind.STREAM if self.asked.stream else Kind.WHOLE
+            return Kind.STREAM if self.request.stream else Kind.WHOLE
         return Kind.FAILURE if isinstance(document, dict) and document.get("error") else Kind.WHOLE
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One request and what came of it."""
+    """One request and its result."""
 
     name: str
-    """Which question it was: `hello`, `bad-model` ..."""
+    """The name of the request: `streamed`, `unknown-model` ..."""
     request: bytes = b""
     recording: Recording | None
-    """None: no answer came."""
+    """None if there was no answer."""
     failure: str | None = None
-    """Why none came, or why it stopped: a sentence without secrets."""
+    """Why there is no answer, or why it is incomplete. Contains no secrets."""

@@ -1,7 +1,7 @@
-"""A report as people and machines read it: lines, a drawn table, JSON, JUnit, one last line, an exit status.
+"""Formats a report: lines, a drawn table, JSON, JUnit XML, a one-line summary, an exit status.
 
-Everything that an endpoint sent is foreign: it is shown escaped, in ASCII, so that no terminal and no page
-obeys it. Nothing here prints or opens a file.
+Everything that an endpoint sent is untrusted. It is escaped to ASCII, so that no terminal and no web page interprets
+it. Nothing here prints or opens a file.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -28,55 +28,54 @@ def exit_status(report: Report) -> int:
 
 
 def badge(report: Report) -> str:
-    """The last line: `openai: 42 of 42 rules hold`, and what else there is to say."""
-    holding, skipped = len(report.of(Outcome.HOLDS)), len(report.of(Outcome.SKIPPED))
-    told = [f"{len(found)} {word}" for word in (Outcome.BROKEN, Outcome.ODD) if (found := report.of(word))]
+    """The last line: `openai: 42 of 42 rules hold`, with the numbers of broken, odd and skipped rules."""
+    holding, skipped = len(report.with_outcome(Outcome.HOLDS)), len(report.with_outcome(Outcome.SKIPPED))
+    parts = [f"{len(found)} {word}" for word in (Outcome.BROKEN, Outcome.ODD) if (found := report.with_outcome(word))]
     if skipped:
-        told.append(f"{skipped} skipped")
-    tail = f" ({', '.join(told)})" if told else ""
+        parts.append(f"{skipped} skipped")
+    tail = f" ({', '.join(parts)})" if parts else ""
     return f"{report.dialect.name}: {holding} of {len(report.verdicts) - skipped} rules hold{tail}"
 
 
-def nearest_line(nearest: Nearest) -> str:
-    """Which dialect was taken where none was named, and by how much."""
+def nearest_summary(nearest: Nearest) -> str:
+    """Which dialect was chosen because none was named, and its distance."""
     name, other = nearest.dialect.name, nearest.runner_up.name
-    if nearest.distance == nearest.its_distance:
+    if nearest.distance == nearest.runner_up_distance:
         return f"no dialect was named: {name} is taken, and {other} is as near"
     return (
         f"no dialect was named: {name} is the nearest ({nearest.distance.broken} broken, {nearest.distance.odd} odd; "
-        f"{other}: {nearest.its_distance.broken} broken, {nearest.its_distance.odd} odd)"
+        f"{other}: {nearest.runner_up_distance.broken} broken, {nearest.runner_up_distance.odd} odd)"
     )
 
 
-def escaped(data: bytes) -> str:
-    """Foreign bytes for a page or a terminal: printable ASCII as it is, all else as in a Python literal."""
-    shown = data[:EXCERPT_BYTES]
+def escape_bytes(data: bytes) -> str:
+    """Escapes untrusted bytes: printable ASCII stays, everything else is written as in a Python literal."""
     tail = "..." if len(data) > EXCERPT_BYTES else ""
-    return shown.decode("latin-1").encode("unicode_escape").decode("ascii") + tail
+    return data[:EXCERPT_BYTES].decode("latin-1").encode("unicode_escape").decode("ascii") + tail
 
 
-def plain(text: str) -> str:
-    """A message may quote foreign text, and a recording has a foreign name."""
+def escape_text(text: str) -> str:
+    """Escapes text that may contain untrusted characters: messages, names of recordings."""
     return text if text.isascii() and text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
-def place(finding: Finding) -> str:
-    """Where it stands: the answer, the frame, the byte."""
-    told = [plain(finding.answer)] if finding.answer else []
+def location_of(finding: Finding) -> str:
+    """The answer, the frame and the byte of a finding."""
+    parts = [escape_text(finding.answer)] if finding.answer else []
     if finding.frame is not None:
-        told.append(f"frame {finding.frame}")
+        parts.append(f"frame {finding.frame}")
     if finding.offset is not None:
-        told.append(f"byte {finding.offset}")
-    return ", ".join(told)
+        parts.append(f"byte {finding.offset}")
+    return ", ".join(parts)
 
 
 def lines(report: Report) -> list[str]:
-    """For a pipe: one line for each rule, then what was found, then the last line."""
+    """For a pipe: one line for each rule, then the findings, then the summary."""
     width = max((len(verdict.rule.id) for verdict in report.verdicts), default=0)
-    shown = [f"{v.outcome.value:<7}  {v.rule.id:<{width}}  {_said(v)}".rstrip() for v in report.verdicts]
+    shown = [f"{v.outcome.value:<7}  {v.rule.id:<{width}}  {_summary(v)}".rstrip() for v in report.verdicts]
     for verdict in report.verdicts:
         if verdict.findings:
-            shown += ["", *_explained(verdict, report)]
+            shown += ["", *_explain(verdict, report)]
     return [*shown, "", badge(report)]
 
 
@@ -90,11 +89,11 @@ def draw(report: Report, console: "Console") -> None:
         table.add_column(name, no_wrap=name == "RULE", overflow="fold")
     for verdict in report.verdicts:
         outcome = Text(verdict.outcome.value, style=_STYLES[verdict.outcome])
-        table.add_row(Text(verdict.rule.id), outcome, Text(_said(verdict)))
+        table.add_row(Text(verdict.rule.id), outcome, Text(_summary(verdict)))
     console.print(table)
     for verdict in report.verdicts:
         if verdict.findings:
-            head, *rest = _explained(verdict, report)
+            head, *rest = _explain(verdict, report)
             console.print()
             console.print(Text(head, style=_STYLES[verdict.outcome]))
             for line in rest:
@@ -104,50 +103,50 @@ def draw(report: Report, console: "Console") -> None:
 
 
 def document(report: Report, nearest: Nearest | None = None) -> dict[str, Any]:
-    """For `--json`. Bytes are escaped text."""
+    """For `--json`. Bytes are shown as escaped text."""
     return {
         "dialect": report.dialect.name,
         "nearest": None if nearest is None else {"dialect": nearest.dialect.name, **nearest.distance._asdict()},
         "summary": badge(report),
         "holds": report.holds,
-        "counts": {outcome.value: len(report.of(outcome)) for outcome in Outcome},
+        "counts": {outcome.value: len(report.with_outcome(outcome)) for outcome in Outcome},
         "rules": [_rule_document(verdict, report) for verdict in report.verdicts],
     }
 
 
 def junit(report: Report, name: str = "streamweir check") -> bytes:
-    """For CI: a test case for each rule. Odd findings fail it too; a rule with nothing to look at is skipped."""
-    failed = len(report.of(Outcome.BROKEN)) + len(report.of(Outcome.ODD))
+    """For CI: one test case for each rule. It also fails for odd findings; a skipped rule is a skipped test."""
+    failed = len(report.with_outcome(Outcome.BROKEN)) + len(report.with_outcome(Outcome.ODD))
     counts = {
         "tests": str(len(report.verdicts)),
         "failures": str(failed),
-        "skipped": str(len(report.of(Outcome.SKIPPED))),
+        "skipped": str(len(report.with_outcome(Outcome.SKIPPED))),
         "errors": "0",
     }
-    root = ElementTree.Element("testsuites", {"name": plain(name), **counts})
+    root = ElementTree.Element("testsuites", {"name": escape_text(name), **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": report.dialect.name, **counts})
     for verdict in report.verdicts:
         rule = verdict.rule
         where = {"classname": f"{report.dialect.name}.{rule.group}", "name": rule.id}
         case = ElementTree.SubElement(suite, "testcase", where)
         if verdict.findings:
-            head = f"{rule.title}: {plain(verdict.findings[0].message)}"
+            head = f"{rule.title}: {escape_text(verdict.findings[0].message)}"
             failure = ElementTree.SubElement(case, "failure", {"type": verdict.outcome.value, "message": head})
-            failure.text = "\n".join(_explained(verdict, report))
+            failure.text = "\n".join(_explain(verdict, report))
         elif verdict.outcome is Outcome.SKIPPED:
-            ElementTree.SubElement(case, "skipped", {"message": plain(verdict.reason)})
+            ElementTree.SubElement(case, "skipped", {"message": escape_text(verdict.reason)})
     ElementTree.indent(root)
     written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return written + b"\n"
 
 
-def _said(verdict: Verdict) -> str:
+def _summary(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.SKIPPED:
-        return plain(verdict.reason)
+        return escape_text(verdict.reason)
     return verdict.rule.title
 
 
-def _explained(verdict: Verdict, report: Report) -> list[str]:
+def _explain(verdict: Verdict, report: Report) -> list[str]:
     rule = verdict.rule
     value = rule.value(report.dialect)
     shown = [
@@ -157,10 +156,10 @@ def _explained(verdict: Verdict, report: Report) -> list[str]:
         f"{_INDENT}source  {rule.source}",
     ]
     for finding in verdict.findings:
-        where = place(finding)
-        shown.append(f"{_INDENT}found   {f'{where}: ' if where else ''}{plain(finding.message)}")
+        where = location_of(finding)
+        shown.append(f"{_INDENT}found   {f'{where}: ' if where else ''}{escape_text(finding.message)}")
         if finding.excerpt:
-            shown.append(f"{_INDENT}        {escaped(finding.excerpt)}")
+            shown.append(f"{_INDENT}        {escape_bytes(finding.excerpt)}")
     if verdict.count > len(verdict.findings):
         shown.append(f"{_INDENT}        and {verdict.count - len(verdict.findings)} more")
     return shown
@@ -176,16 +175,16 @@ def _rule_document(verdict: Verdict, report: Report) -> dict[str, Any]:
         "value": rule.value(report.dialect) or None,
         "why": rule.why,
         "source": rule.source,
-        "reason": plain(verdict.reason) or None,
+        "reason": escape_text(verdict.reason) or None,
         "count": verdict.count,
         "findings": [
             {
                 "severity": finding.severity.value,
-                "message": plain(finding.message),
-                "answer": plain(finding.answer) or None,
+                "message": escape_text(finding.message),
+                "answer": escape_text(finding.answer) or None,
                 "frame": finding.frame,
                 "offset": finding.offset,
-                "bytes": escaped(finding.excerpt) or None,
+                "bytes": escape_bytes(finding.excerpt) or None,
             }
             for finding in verdict.findings
         ],

@@ -1,9 +1,9 @@
-"""What a rule is, and what it finds.
+"""The types of rules, violations, findings and verdicts.
 
-A rule is a value: what it says, why that matters, which document says so, for which dialects it holds
-(read off the `Dialect` value), and a pure function that looks at one thing and yields what breaks it.
-A rule knows neither files nor sockets nor how a finding is shown. What it cannot tell it does not guess:
-`needs` says why a thing gives it nothing to look at, and the rule is then skipped, not held.
+A rule is a value: its text, its reason, its source, the dialects that it applies to (derived from the `Dialect`
+value), and a pure function that checks one subject and yields its violations. A rule knows neither files nor sockets
+nor how a finding is shown. If a subject does not contain what the rule needs, `skip_reason` returns why; the rule is
+then skipped and does not count as holding.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from streamweir.frontends.chat.dialect import Dialect
 
-Looked = TypeVar("Looked")
-"""What a rule looks at: a `Reading` of one recorded answer, or several exchanges together."""
+Subject = TypeVar("Subject")
+"""What a rule checks: a `ParsedAnswer`, or a `ProbeSession` with all its exchanges."""
 
 EXCERPT_BYTES = 240
 
@@ -24,7 +24,7 @@ class Severity(StrEnum):
     BROKEN = "broken"
     """A client written to the dialect's document breaks, or loses something."""
     ODD = "odd"
-    """Allowed, or ignored by such a client, but surprising."""
+    """Allowed, or ignored by such a client, but unusual."""
 
 
 class Outcome(StrEnum):
@@ -35,20 +35,20 @@ class Outcome(StrEnum):
 
 
 class Violation(Struct, frozen=True):
-    """One place where a rule does not hold, as its function yields it."""
+    """One violation of a rule, as its function yields it."""
 
     message: str
     excerpt: bytes = b""
-    """The bytes that broke it, as they came: foreign, so never shown unescaped."""
+    """The bytes that broke it, as received. They are untrusted and must be escaped when they are shown."""
     offset: int | None = None
-    """Where they begin in the body."""
+    """Their offset in the body."""
     frame: int | None = None
-    """In which frame of the stream, from 1."""
+    """The number of the frame, from 1."""
     answer: str = ""
-    """Which answer, where the rule looks at several together."""
+    """The name of the answer, if the rule checks several."""
 
 
-class Rule(Struct, Generic[Looked], frozen=True, kw_only=True):
+class Rule(Struct, Generic[Subject], frozen=True, kw_only=True):
     id: str
     """`group.name`; an interface, like an error code."""
     title: str
@@ -56,16 +56,16 @@ class Rule(Struct, Generic[Looked], frozen=True, kw_only=True):
     """What the rule says."""
     why: str
     source: str
-    """What says so: a rule of docs/spec, or a standard."""
+    """A rule of docs/spec, or a standard."""
     severity: Severity = Severity.BROKEN
     odd_in: Callable[[Dialect], bool] = lambda _: False
-    """Where this dialect's own document is silent on it, it is odd there, not broken."""
-    holds_for: Callable[[Dialect], bool] = lambda _: True
+    """Dialects whose own document does not mention it: a violation is odd there, not broken."""
+    applies_to: Callable[[Dialect], bool] = lambda _: True
     value: Callable[[Dialect], str] = lambda _: ""
-    """What the rule comes to in this dialect: the word, the form, the place."""
-    needs: Callable[[Looked, Dialect], str | None] = lambda _, __: None
-    """Why there is nothing to look at here. None: there is."""
-    check: Callable[[Looked, Dialect], Iterable[Violation]]
+    """The value that the rule requires in this dialect: a word, a form or a position."""
+    skip_reason: Callable[[Subject, Dialect], str | None] = lambda _, __: None
+    """Why the subject cannot be checked. None if it can."""
+    check: Callable[[Subject, Dialect], Iterable[Violation]]
 
     @property
     def group(self) -> str:
@@ -76,7 +76,7 @@ class Rule(Struct, Generic[Looked], frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A breach, with the rule that it breaks and the answer that it stands in."""
+    """A violation, with the rule that it breaks and the answer in which it was found."""
 
     rule: str
     severity: Severity
@@ -89,12 +89,12 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What became of one rule."""
+    """The result of one rule."""
 
     rule: Rule[object]
     outcome: Outcome
     reason: str = ""
     """Why it was skipped."""
     findings: tuple[Finding, ...] = ()
-    """The first ones; `count` says how many there were."""
+    """The first ones; `count` is the number of all."""
     count: int = 0

@@ -1,1 +1,1 @@
-"""Rules over what was asked of an endpoint and answered: each looks at several answers together."""
+"""Rules for an endpoint: each checks several answers of a probe session together."""

@@ -1,56 +1,56 @@
-"""Rules for what was asked and must be answered so: streamed or whole, no longer, in as many choices, by that tool.
+"""Rules for request parameters that must have an effect: stream, max_tokens, n, tool_choice.
 
-A model that cannot do something (no tool was called, the request was refused) is no finding: such a rule is
-skipped, and says why.
+A model that does not support a parameter (it called no tool, it refused the request) is not a finding: the rule is
+skipped with a reason.
 """
 
 from collections.abc import Callable, Iterable
 
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
-from streamweir.conformance.probe_session import ProbeSession, why_passing
+from streamweir.conformance.probe_session import ProbeSession, why_inconclusive
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
-from streamweir.conformance.rules.group import shown
+from streamweir.conformance.rules.group import quote
 from streamweir.core.events import FinishReason
 from streamweir.frontends.chat.dialect import Dialect
 
 _SAME_QUESTION = ("streamed", "plain", "buffered", "after-cancel")
-"""These put one question in different ways."""
+"""Requests with the same prompt."""
 
 
-def answered(*names: str) -> Callable[[ProbeSession, Dialect], str | None]:
-    """What a rule needs that looks at these answers."""
-    return lambda interview, _: interview.why_unanswered(*names)
+def _why_unanswered(*names: str) -> Callable[[ProbeSession, Dialect], str | None]:
+    """The skip reason of a rule that needs these answers."""
+    return lambda session, _: session.why_unanswered(*names)
 
 
-def _check_whole(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
-    kind, body = interview.reading("buffered").kind, interview.recording("buffered").body
+def _check_whole(session: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
+    kind, body = session.parsed("buffered").kind, session.recording("buffered").body
     if dialect.request.always_streams and kind is not Kind.STREAM:
         yield Violation("a whole body came from a dialect that always streams", body, answer="buffered")
     elif not dialect.request.always_streams and kind is Kind.STREAM:
         yield Violation("no stream was asked for, and one came", body, answer="buffered")
 
 
-def _check_limit(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    tokens = interview.said("limited").completion_tokens
+def _check_limit(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    tokens = session.content("limited").completion_tokens
     if tokens is not None and tokens > TIGHT_LIMIT:
         message = f"{tokens} tokens, where at most {TIGHT_LIMIT} were asked for"
-        yield Violation(message, interview.recording("limited").body, answer="limited")
+        yield Violation(message, session.recording("limited").body, answer="limited")
 
 
-def _why_no_count(interview: ProbeSession, _: Dialect) -> str | None:
-    reason = interview.why_unanswered("limited")
-    if reason is None and interview.said("limited").completion_tokens is None:
+def _why_no_count(session: ProbeSession, _: Dialect) -> str | None:
+    reason = session.why_unanswered("limited")
+    if reason is None and session.content("limited").completion_tokens is None:
         return "limited has no count of its tokens"
     return reason
 
 
-def _why_not_limited(interview: ProbeSession, _: Dialect) -> str | None:
-    """The full answer must be longer than the limit, and the limited one as long as it may be."""
-    reason = interview.why_unanswered("streamed", "limited")
+def _why_not_limited(session: ProbeSession, _: Dialect) -> str | None:
+    """The full answer must be longer than the limit, and the limited one must reach it."""
+    reason = session.why_unanswered("streamed", "limited")
     if reason is not None:
         return reason
-    full, limited = interview.said("streamed"), interview.said("limited")
+    full, limited = session.content("streamed"), session.content("limited")
     if full.completion_tokens is None or limited.completion_tokens is None:
         return "there are no counts of tokens to compare"
     if full.completion_tokens <= TIGHT_LIMIT:
@@ -60,103 +60,103 @@ def _why_not_limited(interview: ProbeSession, _: Dialect) -> str | None:
     return None
 
 
-def _check_limit_finish(interview: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
+def _check_limit_finish(session: ProbeSession, dialect: Dialect) -> Iterable[Violation]:
     wanted = dialect.finish_reasons[FinishReason.LENGTH]
-    for choice, word in interview.said("limited").finishes.items():
+    for choice, word in session.content("limited").finish_reasons.items():
         if word != wanted:
-            message = f"choice {choice} was cut at the limit and finishes with {shown(word)}, where {wanted} belongs"
-            yield Violation(message, interview.recording("limited").body[-240:], answer="limited")
+            message = f"choice {choice} was cut at the limit and finishes with {quote(word)}, where {wanted} belongs"
+            yield Violation(message, session.recording("limited").body[-240:], answer="limited")
 
 
-def _why_no_choices(interview: ProbeSession, _: Dialect) -> str | None:
-    reason = interview.why_unanswered("choices")
-    if reason is None and interview.reading("choices").errors:
+def _why_no_choices(session: ProbeSession, _: Dialect) -> str | None:
+    reason = session.why_unanswered("choices")
+    if reason is None and session.parsed("choices").errors:
         return "choices ended with an error"
     return reason
 
 
-def _check_choices(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    said = interview.said("choices")
-    if len(said.texts) < 2:
-        message = f"{len(said.texts)} of the two choices that were asked for came, and the answer ends as if whole"
-        yield Violation(message, interview.recording("choices").body[-240:], answer="choices")
+def _check_choices(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    content = session.content("choices")
+    if len(content.texts) < 2:
+        message = f"{len(content.texts)} of the two choices that were asked for came, and the answer ends as if whole"
+        yield Violation(message, session.recording("choices").body[-240:], answer="choices")
         return
-    silent = [choice for choice, text in sorted(said.texts.items()) if not text and not said.calls.get(choice)]
-    if 0 < len(silent) < len(said.texts):
-        body = interview.recording("choices").body
+    silent = [choice for choice, text in sorted(content.texts.items()) if not text and not content.calls.get(choice)]
+    if 0 < len(silent) < len(content.texts):
+        body = session.recording("choices").body
         yield Violation(f"choice {silent[0]} says nothing, and another does", body, answer="choices")
 
 
 def _why_no_calls(name: str) -> Callable[[ProbeSession, Dialect], str | None]:
-    def needs(interview: ProbeSession, _: Dialect) -> str | None:
-        reason = interview.why_unanswered(name)
-        return reason if reason is not None or interview.said(name).calls else "the model called no tool"
+    def skip_reason(session: ProbeSession, _: Dialect) -> str | None:
+        reason = session.why_unanswered(name)
+        return reason if reason is not None or session.content(name).calls else "the model called no tool"
 
-    return needs
+    return skip_reason
 
 
-def _check_tool(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    body = interview.recording("tool").body
-    for calls in interview.said("tool").calls.values():
+def _check_tool(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    body = session.recording("tool").body
+    for calls in session.content("tool").calls.values():
         for name, _arguments in calls:
             if name != FUNCTION:
-                yield Violation(f"{shown(name)} was called, where only {FUNCTION} is offered", body, answer="tool")
+                yield Violation(f"{quote(name)} was called, where only {FUNCTION} is offered", body, answer="tool")
 
 
-def _why_no_default(interview: ProbeSession, _: Dialect) -> str | None:
-    return interview.why_missing("no-model") or why_passing(interview, "no-model")
+def _why_no_default(session: ProbeSession, _: Dialect) -> str | None:
+    return session.why_missing("no-model") or why_inconclusive(session, "no-model")
 
 
-def _check_default(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    recording = interview.recording("no-model")
+def _check_default(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    recording = session.recording("no-model")
     if recording.status != 200:
         yield Violation(f"status {recording.status} for what may be left out", recording.body, answer="no-model")
 
 
-def _why_no_options(interview: ProbeSession, _: Dialect) -> str | None:
-    return interview.why_missing("lone-options") or why_passing(interview, "lone-options")
+def _why_no_options(session: ProbeSession, _: Dialect) -> str | None:
+    return session.why_missing("lone-options") or why_inconclusive(session, "lone-options")
 
 
-def _check_options(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    recording = interview.recording("lone-options")
+def _check_options(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    recording = session.recording("lone-options")
     if recording.status != 200:
         yield Violation(f"status {recording.status} for what is to be ignored", recording.body, answer="lone-options")
 
 
-def _prompt_counts(interview: ProbeSession) -> dict[str, int]:
+def _prompt_counts(session: ProbeSession) -> dict[str, int]:
     counts = {}
     for name in _SAME_QUESTION:
-        tokens = interview.said(name).prompt_tokens if interview.why_unanswered(name) is None else None
+        tokens = session.content(name).prompt_tokens if session.why_unanswered(name) is None else None
         if tokens is not None:
             counts[name] = tokens
     return counts
 
 
-def _check_prompt(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    (first, wanted), *others = _prompt_counts(interview).items()
+def _check_prompt(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    (first, wanted), *others = _prompt_counts(session).items()
     for name, tokens in others:
         if tokens != wanted:
             message = f"the same question counts {tokens} tokens in {name} and {wanted} in {first}"
-            yield Violation(message, interview.recording(name).body[-240:], answer=name)
+            yield Violation(message, session.recording(name).body[-240:], answer=name)
 
 
-def _ids(interview: ProbeSession) -> dict[str, str]:
-    answers = (each.name for each in interview.heard if interview.why_missing(each.name) is None)
-    return {name: id for name in answers if (id := interview.said(name).id)}
+def _ids(session: ProbeSession) -> dict[str, str]:
+    answers = (each.name for each in session.exchanges if session.why_missing(each.name) is None)
+    return {name: id for name in answers if (id := session.content(name).id)}
 
 
-def _check_ids(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
+def _check_ids(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
     owners: dict[str, str] = {}
-    for name, id in _ids(interview).items():
+    for name, id in _ids(session).items():
         owner = owners.setdefault(id, name)
         if owner != name:
-            yield Violation(f"{name} has the id of {owner}", interview.recording(name).body, answer=name)
+            yield Violation(f"{name} has the id of {owner}", session.recording(name).body, answer=name)
 
 
-def _check_no_repeat(interview: ProbeSession, _: Dialect) -> Iterable[Violation]:
-    for calls in interview.said("tools").calls.values():
+def _check_no_repeat(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
+    for calls in session.content("tools").calls.values():
         if len(calls) > 1 and len(set(calls)) < len(calls):
-            body = interview.recording("tools").body
+            body = session.recording("tools").body
             yield Violation("two parallel calls are the same call", body, answer="tools")
 
 
@@ -168,7 +168,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         why="A client without `stream` parses the body as one document.",
         source="docs/spec/dialects.md D28",
         value=lambda dialect: "a stream" if dialect.request.always_streams else "one JSON body",
-        needs=answered("buffered"),
+        skip_reason=_why_unanswered("buffered"),
         check=_check_whole,
     ),
     Rule(
@@ -177,7 +177,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="An answer has no more tokens than max_tokens allows.",
         why="The limit is the most that the caller will pay for.",
         source="docs/spec/dialects.md A19",
-        needs=_why_no_count,
+        skip_reason=_why_no_count,
         check=_check_limit,
     ),
     Rule(
@@ -187,7 +187,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         why="Without it an incomplete answer looks complete.",
         source="docs/spec/dialects.md A19, D10",
         value=lambda dialect: dialect.finish_reasons[FinishReason.LENGTH],
-        needs=_why_not_limited,
+        skip_reason=_why_not_limited,
         check=_check_limit_finish,
     ),
     Rule(
@@ -196,8 +196,8 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="With n of 2 there are two choices, and both have content; n may be refused.",
         why="A missing choice looks like an empty answer; deltas without their index mix two answers.",
         source="docs/spec/dialects.md A12, D29",
-        holds_for=lambda dialect: dialect.request.max_choices > 1,
-        needs=_why_no_choices,
+        applies_to=lambda dialect: dialect.request.max_choices > 1,
+        skip_reason=_why_no_choices,
         check=_check_choices,
     ),
     Rule(
@@ -206,7 +206,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="With tool_choice naming a function, that function is called.",
         why="Clients run the named function: an unknown name is an error at best.",
         source="docs/spec/dialects.md A20",
-        needs=_why_no_calls("tool"),
+        skip_reason=_why_no_calls("tool"),
         check=_check_tool,
     ),
     Rule(
@@ -216,7 +216,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         why="A repeated call is run twice.",
         source="docs/spec/dialects.md A20",
         severity=Severity.ODD,
-        needs=_why_no_calls("tools"),
+        skip_reason=_why_no_calls("tools"),
         check=_check_no_repeat,
     ),
     Rule(
@@ -226,8 +226,8 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         why="The document says that the member may be left out.",
         source="docs/spec/dialects.md D27",
         severity=Severity.ODD,
-        holds_for=lambda dialect: not dialect.request.model_required,
-        needs=_why_no_default,
+        applies_to=lambda dialect: not dialect.request.model_required,
+        skip_reason=_why_no_default,
         check=_check_default,
     ),
     Rule(
@@ -236,8 +236,8 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="stream_options has no effect, and is not refused.",
         why="The document says that any such member is accepted and ignored.",
         source="docs/spec/dialects.md D26",
-        holds_for=lambda dialect: not dialect.request.checks_stream_options,
-        needs=_why_no_options,
+        applies_to=lambda dialect: not dialect.request.checks_stream_options,
+        skip_reason=_why_no_options,
         check=_check_options,
     ),
     Rule(
@@ -246,7 +246,9 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="The same messages have the same number of prompt tokens, streamed or not.",
         why="Budgets and bills depend on these counts.",
         source="docs/spec/dialects.md A21",
-        needs=lambda interview, _: None if len(_prompt_counts(interview)) > 1 else "there are no two counts to compare",
+        skip_reason=lambda session, _: (
+            None if len(_prompt_counts(session)) > 1 else "there are no two counts to compare"
+        ),
         check=_check_prompt,
     ),
     Rule(
@@ -255,7 +257,7 @@ RULES: tuple[Rule[ProbeSession], ...] = (
         text="No two answers have the same id.",
         why="Clients and services use it as a key in storage and logs.",
         source="docs/spec/dialects.md A21",
-        needs=lambda interview, _: None if len(_ids(interview)) > 1 else "there are no two answers with an id",
+        skip_reason=lambda session, _: None if len(_ids(session)) > 1 else "there are no two answers with an id",
         check=_check_ids,
     ),
 )

@@ -1,4 +1,4 @@
-"""All rules over an interview, in the order in which a report shows them."""
+"""All rules for a probe session, in the order of the report."""
 
 from streamweir.conformance.endpoint import buffered, delivery, parameters, refusals
 from streamweir.conformance.probe_session import ProbeSession

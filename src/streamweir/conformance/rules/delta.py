@@ -3,24 +3,24 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamweir.conformance.parsed_answer import Reading, choices_of
+from streamweir.conformance.parsed_answer import ParsedAnswer, choices_of
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.group import Chapter, at, shown, words
+from streamweir.conformance.rules.group import RuleGroup, quote, quote_names, violation_in
 from streamweir.frontends.chat.dialect import Dialect
 
-DELTA = Chapter("delta")
+DELTA = RuleGroup("delta")
 
-_SURELY_RUNNING = 3
+_REPETITIONS = 3
 """Pieces, each beginning with all that came before it: no model repeats itself like that."""
-_SURELY_LONG = 8
+_MIN_REPEATED_LENGTH = 8
 
 
-def _chunks(reading: Reading, _: Dialect) -> str | None:
-    return None if reading.chunks else "no chunk in it"
+def _no_chunks(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return None if answer.chunks else "no chunk in it"
 
 
-def _parts(reading: Reading, _: Dialect) -> str | None:
-    return None if reading.parts else "no choice in it"
+def _no_parts(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return None if answer.parts else "no choice in it"
 
 
 @DELTA.rule(
@@ -29,13 +29,13 @@ def _parts(reading: Reading, _: Dialect) -> str | None:
     text="`choices` is a list of objects, on every chunk.",
     why="Clients iterate over it; without it they raise an error.",
     source="docs/spec/dialects.md A4",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def choices(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def choices(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         found = (frame.document or {}).get("choices")
         if not isinstance(found, list) or not all(isinstance(choice, dict) for choice in found):
-            yield at(frame, f"`choices` is {shown(found)}", b'"choices"')
+            yield violation_in(frame, f"`choices` is {quote(found)}", b'"choices"')
 
 
 @DELTA.rule(
@@ -44,17 +44,17 @@ def choices(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`choices` is empty on the chunk that carries the usage that is due, and on no other chunk.",
     why="Clients that read `choices[0]` raise an error; clients that requested usage expect that one chunk.",
     source="docs/spec/dialects.md D13",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    asked = reading.recording.asked.include_usage
-    for frame in reading.chunks:
+def empty_choices(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    requested = answer.recording.request.include_usage
+    for frame in answer.chunks:
         document = frame.document or {}
         if document.get("choices") != []:
             continue
-        is_usage = document.get("usage") is not None and (asked is None or dialect.includes_usage(asked))
+        is_usage = document.get("usage") is not None and (requested is None or dialect.includes_usage(requested))
         if not is_usage:
-            yield at(frame, "no choice, and no usage that was asked for", b'"choices"')
+            yield violation_in(frame, "no choice, and no usage that was asked for", b'"choices"')
 
 
 @DELTA.rule(
@@ -63,20 +63,20 @@ def empty_choices(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     text="`index` of a choice is an integer, 0 or more.",
     why="Deltas are joined by it; without it the choices of one answer are mixed.",
     source="docs/spec/dialects.md A4",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def index(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def index(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for choice in choices_of(frame):
             found = choice.get("index")
             if type(found) is not int or found < 0:
-                yield at(frame, f"`index` is {shown(found)}", b'"index"')
+                yield violation_in(frame, f"`index` is {quote(found)}", b'"index"')
 
 
-def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
+def _max_choices(answer: ParsedAnswer, dialect: Dialect) -> int | None:
     if dialect.request.max_choices == 1:
         return 1
-    return reading.recording.asked.choices
+    return answer.recording.request.choices
 
 
 @DELTA.rule(
@@ -85,17 +85,17 @@ def _most_choices(reading: Reading, dialect: Dialect) -> int | None:
     text="`index` is below the number of choices that were asked for; bitseek has choice 0 alone.",
     why="Clients keep a list of that many choices, and fail at another.",
     source="docs/spec/dialects.md A12, D29",
-    needs=lambda reading, dialect: (
+    skip_reason=lambda answer, dialect: (
         "the number of choices asked for is not known"
-        if _most_choices(reading, dialect) is None
-        else _parts(reading, dialect)
+        if _max_choices(answer, dialect) is None
+        else _no_parts(answer, dialect)
     ),
 )
-def index_range(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    most = _most_choices(reading, dialect)
-    for part in reading.parts:
-        if most is not None and part.index >= most:
-            yield at(part.frame, f"choice {part.index} of {most}", b'"index"')
+def index_range(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    max_choices = _max_choices(answer, dialect)
+    for part in answer.parts:
+        if max_choices is not None and part.index >= max_choices:
+            yield violation_in(part.frame, f"choice {part.index} of {max_choices}", b'"index"')
 
 
 @DELTA.rule(
@@ -104,13 +104,13 @@ def index_range(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     text="`delta` of a choice is an object.",
     why="Clients read its members without a check.",
     source="docs/spec/dialects.md A4",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def delta_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def delta_object(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for choice in choices_of(frame):
             if not isinstance(choice.get("delta"), dict):
-                yield at(frame, f"`delta` is {shown(choice.get('delta'))}", b'"delta"')
+                yield violation_in(frame, f"`delta` is {quote(choice.get('delta'))}", b'"delta"')
 
 
 @DELTA.rule(
@@ -119,14 +119,14 @@ def delta_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`finish_reason` is a string or null.",
     why="A typed client refuses the chunk; others take false or 0 for a finish, or a finish for none.",
     source="docs/spec/dialects.md A4",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def finish_reason_type(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for choice in choices_of(frame):
             found = choice.get("finish_reason")
             if found is not None and (not isinstance(found, str) or not found):
-                yield at(frame, f"`finish_reason` is {shown(found)}", b'"finish_reason"')
+                yield violation_in(frame, f"`finish_reason` is {quote(found)}", b'"finish_reason"')
 
 
 @DELTA.rule(
@@ -136,13 +136,13 @@ def finish_reason_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Clients that ask whether it is not null take a missing one for a finish.",
     source="docs/spec/dialects.md A4; docs/spec/quirks.md W4",
     severity=Severity.ODD,
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def finish_reason_stands(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for choice in choices_of(frame):
             if "finish_reason" not in choice:
-                yield at(frame, "no `finish_reason`", b'"choices"')
+                yield violation_in(frame, "no `finish_reason`", b'"choices"')
 
 
 @DELTA.rule(
@@ -151,13 +151,13 @@ def finish_reason_stands(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`content` of a delta is a string (or null).",
     why="Clients append it to a text; a list or an object there raises, or shows as `[object Object]`.",
     source="docs/spec/dialects.md A5",
-    needs=_parts,
+    skip_reason=_no_parts,
 )
-def content(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part in reading.parts:
+def content(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part in answer.parts:
         found = part.delta.get("content")
         if found is not None and not isinstance(found, str):
-            yield at(part.frame, f"`content` is {shown(found)}", b'"content"')
+            yield violation_in(part.frame, f"`content` is {quote(found)}", b'"content"')
 
 
 @DELTA.rule(
@@ -167,14 +167,14 @@ def content(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Where the document says `content?: string`, a client that finds the member uses it: null is no text.",
     source="docs/spec/dialects.md A5, D8",
     severity=Severity.ODD,
-    value=lambda dialect: words(sorted(_nullable(dialect))) if _nullable(dialect) else "no member",
-    needs=_parts,
+    value=lambda dialect: quote_names(sorted(_nullable(dialect))) if _nullable(dialect) else "no member",
+    skip_reason=_no_parts,
 )
-def no_null(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    for part in reading.parts:
+def no_null(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    for part in answer.parts:
         names = [name for name, value in part.delta.items() if value is None and name not in _nullable(dialect)]
         if names:
-            yield at(part.frame, f"{words(names)} is null", f'"{names[0]}"'.encode())
+            yield violation_in(part.frame, f"{quote_names(names)} is null", f'"{names[0]}"'.encode())
 
 
 def _nullable(dialect: Dialect) -> set[str]:
@@ -187,18 +187,18 @@ def _nullable(dialect: Dialect) -> set[str]:
     text="`content` of a delta is a new piece, never the whole text so far.",
     why="Clients append it: the text is shown many times.",
     source="docs/spec/dialects.md A5",
-    needs=_parts,
+    skip_reason=_no_parts,
 )
-def only_new(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for number, parts in reading.parts_of().items():
+def only_new(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for number, parts in answer.parts_by_choice().items():
         texts = [(part, part.delta["content"]) for part in parts if isinstance(part.delta.get("content"), str)]
         texts = [(part, text) for part, text in texts if text]
-        running = 0
+        repetitions = 0
         for (_part, before), (part, text) in pairwise(texts):
-            is_running = len(before) >= _SURELY_LONG and len(text) > len(before) and text.startswith(before)
-            running = running + 1 if is_running else 0
-            if running == _SURELY_RUNNING:
-                yield at(part.frame, f"choice {number} repeats all that came before it", b'"content"')
+            is_repetition = len(before) >= _MIN_REPEATED_LENGTH and len(text) > len(before) and text.startswith(before)
+            repetitions = repetitions + 1 if is_repetition else 0
+            if repetitions == _REPETITIONS:
+                yield violation_in(part.frame, f"choice {number} repeats all that came before it", b'"content"')
                 return
 
 
@@ -209,10 +209,10 @@ def only_new(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="It repeats the text so far on every chunk; a client that prefers it shows the text repeatedly.",
     source="docs/spec/dialects.md A5",
     severity=Severity.ODD,
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def no_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def no_message(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for choice in choices_of(frame):
             if choice.get("message") is not None:
-                yield at(frame, "a member `message`", b'"message"')
+                yield violation_in(frame, "a member `message`", b'"message"')

@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamweir.conformance.parsed_answer import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, ParsedAnswer
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.group import Chapter, at, shown, words
+from streamweir.conformance.rules.group import RuleGroup, quote, quote_names, violation_in
 from streamweir.frontends.chat.dialect import Dialect
 
-ERROR = Chapter("error")
-FAILURE = Chapter("failure", Kind.FAILURE)
+ERROR = RuleGroup("error")
+FAILURE = RuleGroup("failure", Kind.FAILURE)
 
 _HEAD = ("id", "object", "created", "model", "choices")
 
 
-def _errors(reading: Reading, _: Dialect) -> str | None:
-    return None if reading.errors else "no error frame in it"
+def _no_errors(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return None if answer.errors else "no error frame in it"
 
 
 def _error_of(frame: Frame) -> dict[str, Any] | None:
@@ -25,7 +25,7 @@ def _error_of(frame: Frame) -> dict[str, Any] | None:
 
 
 def _members_value(dialect: Dialect) -> str:
-    return words(dialect.error_members)
+    return quote_names(dialect.error_members)
 
 
 @ERROR.rule(
@@ -34,15 +34,15 @@ def _members_value(dialect: Dialect) -> str:
     text="`error` of an error frame is an object.",
     why="Clients read its message and its type; of a string they show nothing, or raise.",
     source="docs/spec/dialects.md D22; docs/spec/quirks.md W9",
-    needs=_errors,
+    skip_reason=_no_errors,
 )
-def is_object(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def is_object(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         if _error_of(frame) is None:
-            yield at(frame, f"`error` is {shown((frame.document or {}).get('error'))}", b'"error"')
+            yield violation_in(frame, f"`error` is {quote((frame.document or {}).get('error'))}", b'"error"')
 
 
-def _missing(error: dict[str, Any], dialect: Dialect) -> list[str]:
+def _missing_members(error: dict[str, Any], dialect: Dialect) -> list[str]:
     return [name for name in dialect.error_members if name not in error]
 
 
@@ -53,13 +53,13 @@ def _missing(error: dict[str, Any], dialect: Dialect) -> list[str]:
     why="Clients decide by type and code whether to retry.",
     source="docs/spec/dialects.md D22",
     value=_members_value,
-    needs=_errors,
+    skip_reason=_no_errors,
 )
-def members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def members(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         error = _error_of(frame)
-        if error is not None and _missing(error, dialect):
-            yield at(frame, f"no {words(_missing(error, dialect))}", b'"error"')
+        if error is not None and _missing_members(error, dialect):
+            yield violation_in(frame, f"no {quote_names(_missing_members(error, dialect))}", b'"error"')
 
 
 @ERROR.rule(
@@ -68,17 +68,17 @@ def members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     text="`message` and `type` of an error are strings that are not empty.",
     why="It is all that a user sees.",
     source="docs/spec/dialects.md D22",
-    needs=_errors,
+    skip_reason=_no_errors,
 )
-def message(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
-        yield from _says_nothing(_error_of(frame), frame)
+def message(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
+        yield from _empty_members(_error_of(frame), frame)
 
 
-def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Violation]:
+def _empty_members(error: dict[str, Any] | None, frame: Frame) -> Iterator[Violation]:
     for name in ("message", "type"):
         if error is not None and name in error and (not isinstance(error[name], str) or not error[name]):
-            yield at(frame, f"`{name}` is {shown(error[name])}", b'"error"')
+            yield violation_in(frame, f"`{name}` is {quote(error[name])}", b'"error"')
 
 
 @ERROR.rule(
@@ -87,14 +87,14 @@ def _says_nothing(error: dict[str, Any] | None, frame: Frame) -> Iterator[Violat
     text="`code` of an error is a string or null.",
     why="Clients compare it with strings; a number never matches.",
     source="docs/spec/dialects.md D22",
-    holds_for=lambda dialect: "code" in dialect.error_members,
-    needs=_errors,
+    applies_to=lambda dialect: "code" in dialect.error_members,
+    skip_reason=_no_errors,
 )
-def code(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def code(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         error = _error_of(frame)
         if error is not None and error.get("code") is not None and not isinstance(error["code"], str):
-            yield at(frame, f"`code` is {shown(error['code'])}", b'"code"')
+            yield violation_in(frame, f"`code` is {quote(error['code'])}", b'"code"')
 
 
 @ERROR.rule(
@@ -104,18 +104,18 @@ def code(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Clients distinguish a broken stream from other errors by it.",
     source="docs/spec/dialects.md D23",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.stream_error_always,
+    applies_to=lambda dialect: dialect.stream_error_always,
     value=lambda dialect: f"`{dialect.stream_error.type}`" if dialect.stream_error else "",
-    needs=_errors,
+    skip_reason=_no_errors,
 )
-def type_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def type_word(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         error = _error_of(frame) or {}
         if (
             dialect.stream_error is not None
             and error.get("type", dialect.stream_error.type) != dialect.stream_error.type
         ):
-            yield at(frame, f"`type` is {shown(error['type'])}", b'"type"')
+            yield violation_in(frame, f"`type` is {quote(error['type'])}", b'"type"')
 
 
 @ERROR.rule(
@@ -124,13 +124,13 @@ def type_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     text="An error frame has no `choices`.",
     why="Clients that look for choices first never see the error.",
     source="docs/spec/dialects.md D24",
-    holds_for=lambda dialect: not dialect.error_in_chunk,
-    needs=_errors,
+    applies_to=lambda dialect: not dialect.error_in_chunk,
+    skip_reason=_no_errors,
 )
-def alone(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def alone(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         if "choices" in (frame.document or {}):
-            yield at(frame, "`choices` beside `error`", b'"choices"')
+            yield violation_in(frame, "`choices` beside `error`", b'"choices"')
 
 
 @ERROR.rule(
@@ -139,17 +139,17 @@ def alone(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="An error frame has the members of a chunk, with `choices` empty.",
     why="A client of this dialect reads every frame as a chunk first.",
     source="docs/spec/dialects.md D24",
-    holds_for=lambda dialect: dialect.error_in_chunk,
-    needs=_errors,
+    applies_to=lambda dialect: dialect.error_in_chunk,
+    skip_reason=_no_errors,
 )
-def in_chunk(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.errors:
+def in_chunk(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.errors:
         document = frame.document or {}
         missing = [name for name in _HEAD if name not in document]
         if missing:
-            yield at(frame, f"no {words(missing)}")
+            yield violation_in(frame, f"no {quote_names(missing)}")
         elif document["choices"] != []:
-            yield at(frame, "an error frame with a choice", b'"choices"')
+            yield violation_in(frame, "an error frame with a choice", b'"choices"')
 
 
 @ERROR.rule(
@@ -158,12 +158,12 @@ def in_chunk(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="After an error frame comes the end, and nothing else.",
     why="Clients stop at the error: what follows is lost.",
     source="docs/spec/dialects.md A8",
-    needs=_errors,
+    skip_reason=_no_errors,
 )
-def last(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.data_frames:
-        if frame.number > reading.errors[0].number and not frame.is_done:
-            yield at(frame, "a frame after the error")
+def last(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.data_frames:
+        if frame.number > answer.errors[0].number and not frame.is_terminator:
+            yield violation_in(frame, "a frame after the error")
 
 
 @ERROR.rule(
@@ -173,18 +173,18 @@ def last(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Readers of data lines do not see the name, and SDKs raise something else than the error.",
     source="docs/spec/dialects.md D24",
 )
-def no_event(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.frames:
+def no_event(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.frames:
         if b"error" in frame.values_of(b"event"):
-            yield at(frame, "an event named `error`", b"event")
+            yield violation_in(frame, "an event named `error`", b"event")
 
 
-def _failed(message: str, reading: Reading) -> Violation:
-    return Violation(message, reading.recording.body, 0)
+def _violation(message: str, answer: ParsedAnswer) -> Violation:
+    return Violation(message, answer.recording.body, 0)
 
 
-def _failure_of(reading: Reading) -> dict[str, Any] | None:
-    value = reading.body.value
+def _failure_of(answer: ParsedAnswer) -> dict[str, Any] | None:
+    value = answer.body.value
     found = value.get("error") if isinstance(value, dict) else None
     return found if isinstance(found, dict) else None
 
@@ -196,11 +196,11 @@ def _failure_of(reading: Reading) -> dict[str, Any] | None:
     why="SDKs read the message from there; with an HTML page a user sees the status only.",
     source="docs/spec/dialects.md D22",
 )
-def failure_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    if reading.body.problem is not None:
-        yield _failed(reading.body.problem, reading)
-    elif _failure_of(reading) is None:
-        yield _failed("no `error` object", reading)
+def failure_json(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    if answer.body.problem is not None:
+        yield _violation(answer.body.problem, answer)
+    elif _failure_of(answer) is None:
+        yield _violation("no `error` object", answer)
 
 
 @FAILURE.rule(
@@ -211,10 +211,10 @@ def failure_json(reading: Reading, _: Dialect) -> Iterator[Violation]:
     source="docs/spec/dialects.md D22",
     value=_members_value,
 )
-def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    error = _failure_of(reading)
-    if error is not None and _missing(error, dialect):
-        yield _failed(f"no {words(_missing(error, dialect))}", reading)
+def failure_members(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    error = _failure_of(answer)
+    if error is not None and _missing_members(error, dialect):
+        yield _violation(f"no {quote_names(_missing_members(error, dialect))}", answer)
 
 
 @FAILURE.rule(
@@ -224,11 +224,11 @@ def failure_members(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     why="It is all that a user sees.",
     source="docs/spec/dialects.md D22",
 )
-def failure_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    error = _failure_of(reading) or {}
+def failure_message(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    error = _failure_of(answer) or {}
     for name in ("message", "type"):
         if name in error and (not isinstance(error[name], str) or not error[name]):
-            yield _failed(f"`{name}` is {shown(error[name])}", reading)
+            yield _violation(f"`{name}` is {quote(error[name])}", answer)
 
 
 @FAILURE.rule(
@@ -237,12 +237,12 @@ def failure_message(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`code` of `error` is a string or null.",
     why="Clients compare it with strings; a number never matches.",
     source="docs/spec/dialects.md D22",
-    holds_for=lambda dialect: "code" in dialect.error_members,
+    applies_to=lambda dialect: "code" in dialect.error_members,
 )
-def failure_code(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    found = (_failure_of(reading) or {}).get("code")
+def failure_code(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    found = (_failure_of(answer) or {}).get("code")
     if found is not None and not isinstance(found, str):
-        yield _failed(f"`code` is {shown(found)}", reading)
+        yield _violation(f"`code` is {quote(found)}", answer)
 
 
 @FAILURE.rule(
@@ -251,9 +251,9 @@ def failure_code(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="A failed answer has a status of 400 or more.",
     why="SDKs raise errors by the status; with 200 they read the error as an answer.",
     source="docs/spec/dialects.md E1 to E17",
-    needs=lambda reading, _: "the status was not recorded" if reading.recording.status is None else None,
+    skip_reason=lambda answer, _: "the status was not recorded" if answer.recording.status is None else None,
 )
-def failure_status(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    status = reading.recording.status
+def failure_status(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    status = answer.recording.status
     if status is not None and status < 400:
-        yield _failed(f"status {status} with an error in the body", reading)
+        yield _violation(f"status {status} with an error in the body", answer)

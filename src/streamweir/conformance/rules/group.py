@@ -1,18 +1,18 @@
-"""How the modules of rules write theirs down: one decorated function is one rule.
+"""A decorator for rules: one decorated function is one rule of a group.
 
-A chapter is a group of rules over one kind of answer, in the order of its module. The helpers make a
-breach out of the place where it stands.
+A group contains the rules for one kind of answer, in the order of their definition. The helpers make violations and
+format values for their messages.
 """
 
 from collections.abc import Callable, Iterator
 
-from streamweir.conformance.parsed_answer import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, ParsedAnswer
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.frontends.chat.dialect import Dialect
 
-Check = Callable[[Reading, Dialect], Iterator[Violation]]
-Needs = Callable[[Reading, Dialect], str | None]
+Check = Callable[[ParsedAnswer, Dialect], Iterator[Violation]]
+SkipReason = Callable[[ParsedAnswer, Dialect], str | None]
 
 _CONTEXT_BYTES = 60
 _NOT_THIS_KIND = {
@@ -22,9 +22,9 @@ _NOT_THIS_KIND = {
 }
 
 
-class Chapter:
+class RuleGroup:
     def __init__(self, group: str, kind: Kind | None = Kind.STREAM) -> None:
-        self.rules: list[Rule[Reading]] = []
+        self.rules: list[Rule[ParsedAnswer]] = []
         self._group = group
         self._kind = kind
 
@@ -38,12 +38,12 @@ class Chapter:
         source: str,
         severity: Severity = Severity.BROKEN,
         odd_in: Callable[[Dialect], bool] = lambda _: False,
-        holds_for: Callable[[Dialect], bool] = lambda _: True,
+        applies_to: Callable[[Dialect], bool] = lambda _: True,
         value: Callable[[Dialect], str] = lambda _: "",
-        needs: Needs = lambda _, __: None,
-    ) -> Callable[[Check], Rule[Reading]]:
-        def write(check: Check) -> Rule[Reading]:
-            rule: Rule[Reading] = Rule(
+        skip_reason: SkipReason = lambda _, __: None,
+    ) -> Callable[[Check], Rule[ParsedAnswer]]:
+        def decorate(check: Check) -> Rule[ParsedAnswer]:
+            rule: Rule[ParsedAnswer] = Rule(
                 id=f"{self._group}.{name}",
                 title=title,
                 text=text,
@@ -51,40 +51,40 @@ class Chapter:
                 source=source,
                 severity=severity,
                 odd_in=odd_in,
-                holds_for=holds_for,
+                applies_to=applies_to,
                 value=value,
-                needs=self._needs(needs),
+                skip_reason=self._skip_reason(skip_reason),
                 check=check,
             )
             self.rules.append(rule)
             return rule
 
-        return write
+        return decorate
 
-    def _needs(self, needs: Needs) -> Needs:
-        def of_this_kind(reading: Reading, dialect: Dialect) -> str | None:
-            if self._kind is not None and reading.kind is not self._kind:
+    def _skip_reason(self, skip_reason: SkipReason) -> SkipReason:
+        def skip_reason_for_kind(answer: ParsedAnswer, dialect: Dialect) -> str | None:
+            if self._kind is not None and answer.kind is not self._kind:
                 return _NOT_THIS_KIND[self._kind]
-            return needs(reading, dialect)
+            return skip_reason(answer, dialect)
 
-        return of_this_kind
+        return skip_reason_for_kind
 
 
-def at(frame: Frame, message: str, needle: bytes = b"") -> Violation:
-    """A breach in a frame. `needle`: where in it, so that a long frame is shown from about there."""
+def violation_in(frame: Frame, message: str, needle: bytes = b"") -> Violation:
+    """A violation in a frame. `needle`: the bytes in the frame near which the excerpt begins, if the frame is long."""
     found = max(frame.raw.find(needle), 0)
     start = max(found - _CONTEXT_BYTES, 0) if found > _CONTEXT_BYTES else 0
     return Violation(message, frame.raw[start:], frame.offset + start, frame.number)
 
 
-def words(names: object) -> str:
+def quote_names(names: object) -> str:
     """Names for a sentence: `a`, `b`."""
     return (
         ", ".join(f"`{name}`" for name in names) if isinstance(names, list | tuple | set | frozenset) else f"`{names}`"
     )
 
 
-def shown(value: object) -> str:
-    """A foreign value for a message: short, on one line."""
+def quote(value: object) -> str:
+    """An untrusted value for a message: short, on one line."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -2,34 +2,34 @@
 
 from collections.abc import Iterator
 
-from streamweir.conformance.parsed_answer import Reading
+from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.group import Chapter, shown
+from streamweir.conformance.rules.group import RuleGroup, quote
 from streamweir.frontends.chat.dialect import Dialect
 
-HEADER = Chapter("header", kind=None)
+HEADER = RuleGroup("header", kind=None)
 
 
-def _headers(reading: Reading, _: Dialect) -> str | None:
-    return "headers were not recorded" if reading.recording.headers is None else None
+def _no_headers(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return "headers were not recorded" if answer.recording.headers is None else None
 
 
-def _of_stream(reading: Reading, dialect: Dialect) -> str | None:
-    return "no streamed answer" if reading.kind is not Kind.STREAM else _headers(reading, dialect)
+def _not_a_stream(answer: ParsedAnswer, dialect: Dialect) -> str | None:
+    return "no streamed answer" if answer.kind is not Kind.STREAM else _no_headers(answer, dialect)
 
 
-def _of_document(reading: Reading, dialect: Dialect) -> str | None:
-    return "no whole answer" if reading.kind is Kind.STREAM else _headers(reading, dialect)
+def _not_a_document(answer: ParsedAnswer, dialect: Dialect) -> str | None:
+    return "no whole answer" if answer.kind is Kind.STREAM else _no_headers(answer, dialect)
 
 
-def _said(reading: Reading, name: str) -> Violation:
-    value = reading.recording.header(name)
-    return Violation(f"`{name}` is {shown(value)}", (value or "").encode("utf-8", "replace"))
+def _header_violation(answer: ParsedAnswer, name: str) -> Violation:
+    value = answer.recording.header(name)
+    return Violation(f"`{name}` is {quote(value)}", (value or "").encode("utf-8", "replace"))
 
 
-def _media_type(reading: Reading) -> str:
-    return (reading.recording.header("content-type") or "").partition(";")[0].strip().lower()
+def _media_type(answer: ParsedAnswer) -> str:
+    return (answer.recording.header("content-type") or "").partition(";")[0].strip().lower()
 
 
 @HEADER.rule(
@@ -38,11 +38,11 @@ def _media_type(reading: Reading) -> str:
     text="A streamed answer has `content-type: text/event-stream`.",
     why="Browsers' readers refuse anything else; proxies buffer what is no event stream.",
     source="docs/spec/quirks.md W11",
-    needs=_of_stream,
+    skip_reason=_not_a_stream,
 )
-def stream_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    if _media_type(reading) != "text/event-stream":
-        yield _said(reading, "content-type")
+def stream_type(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    if _media_type(answer) != "text/event-stream":
+        yield _header_violation(answer, "content-type")
 
 
 @HEADER.rule(
@@ -51,11 +51,11 @@ def stream_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="A whole answer and a failure have `content-type: application/json`.",
     why="SDKs parse a body as JSON where its type says so, and hand it on as text otherwise.",
     source="docs/spec/quirks.md W11",
-    needs=_of_document,
+    skip_reason=_not_a_document,
 )
-def json_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    if _media_type(reading) != "application/json":
-        yield _said(reading, "content-type")
+def json_type(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    if _media_type(answer) != "application/json":
+        yield _header_violation(answer, "content-type")
 
 
 @HEADER.rule(
@@ -64,13 +64,13 @@ def json_type(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="A `charset` in the content type, where there is one, is `utf-8`.",
     why="A client that believes it reads the text wrongly.",
     source="the WHATWG event-stream format; RFC 8259 section 8.1",
-    needs=_headers,
+    skip_reason=_no_headers,
 )
-def charset(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for parameter in (reading.recording.header("content-type") or "").split(";")[1:]:
+def charset(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for parameter in (answer.recording.header("content-type") or "").split(";")[1:]:
         name, _equals, value = parameter.partition("=")
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
-            yield _said(reading, "content-type")
+            yield _header_violation(answer, "content-type")
 
 
 @HEADER.rule(
@@ -79,16 +79,16 @@ def charset(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="A streamed answer has the status 200.",
     why="SDKs raise for every other status without reading the stream.",
     source="docs/spec/dialects.md A17",
-    needs=lambda reading, _: (
+    skip_reason=lambda answer, _: (
         "the status was not recorded"
-        if reading.recording.status is None
+        if answer.recording.status is None
         else None
-        if reading.kind is Kind.STREAM
+        if answer.kind is Kind.STREAM
         else "no streamed answer"
     ),
 )
-def stream_status(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    status = reading.recording.status
+def stream_status(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    status = answer.recording.status
     if status != 200:
         yield Violation(f"the status is {status}")
 
@@ -100,12 +100,12 @@ def stream_status(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A cache between may keep it, or collect it before it sends it on.",
     source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
-    needs=_of_stream,
+    skip_reason=_not_a_stream,
 )
-def no_cache(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    value = (reading.recording.header("cache-control") or "").lower()
+def no_cache(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    value = (answer.recording.header("cache-control") or "").lower()
     if "no-cache" not in value and "no-store" not in value:
-        yield _said(reading, "cache-control")
+        yield _header_violation(answer, "cache-control")
 
 
 @HEADER.rule(
@@ -115,11 +115,11 @@ def no_cache(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Its length is known only at the end: it was collected before it was sent.",
     source="docs/spec/dialects.md A17; RFC 9112 section 6",
     severity=Severity.ODD,
-    needs=_of_stream,
+    skip_reason=_not_a_stream,
 )
-def no_content_length(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    if reading.recording.header("content-length") is not None:
-        yield _said(reading, "content-length")
+def no_content_length(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    if answer.recording.header("content-length") is not None:
+        yield _header_violation(answer, "content-length")
 
 
 @HEADER.rule(
@@ -129,12 +129,12 @@ def no_content_length(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Compressors and decompressors hold back text until they have enough of it.",
     source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
-    needs=_of_stream,
+    skip_reason=_not_a_stream,
 )
-def no_encoding(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    value = reading.recording.header("content-encoding")
+def no_encoding(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    value = answer.recording.header("content-encoding")
     if value is not None and value.strip().lower() != "identity":
-        yield _said(reading, "content-encoding")
+        yield _header_violation(answer, "content-encoding")
 
 
 @HEADER.rule(
@@ -144,8 +144,8 @@ def no_encoding(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="It is what a user tells the service when something went wrong.",
     source="docs/spec/quirks.md W11",
     severity=Severity.ODD,
-    needs=_headers,
+    skip_reason=_no_headers,
 )
-def request_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    if not reading.recording.header("x-request-id"):
+def request_id(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    if not answer.recording.header("x-request-id"):
         yield Violation("no `x-request-id`")

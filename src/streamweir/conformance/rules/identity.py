@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from streamweir.conformance.parsed_answer import Frame, Reading
+from streamweir.conformance.parsed_answer import Frame, ParsedAnswer
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.group import Chapter, at, shown
+from streamweir.conformance.rules.group import RuleGroup, quote, violation_in
 from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule
 
-IDENTITY = Chapter("identity")
+IDENTITY = RuleGroup("identity")
 
 _FORMS = {
     IdFormat.CHATCMPL: re.compile(r"chatcmpl-.+"),
@@ -20,7 +20,7 @@ _FORM_WORDS = {
     IdFormat.ILBS: "`ilbs_` and 24 of a-z0-9",
     IdFormat.STREAM_CHAT: "`stream:chat:` and a tail",
 }
-LATEST = 100_000_000_000
+MAX_TIME_S = 100_000_000_000
 """Unix seconds below this end in the year 5138; a time in milliseconds is above it."""
 
 
@@ -28,34 +28,34 @@ def id_format(dialect: Dialect) -> re.Pattern[str]:
     return _FORMS[dialect.id_format]
 
 
-def id_words(dialect: Dialect) -> str:
+def id_description(dialect: Dialect) -> str:
     return _FORM_WORDS[dialect.id_format]
 
 
-def _dates_in_integers(dialect: Dialect) -> bool:
+def _has_integer_times(dialect: Dialect) -> bool:
     """aivene's and bitseek's documents say `number`."""
     return dialect.id_format is IdFormat.CHATCMPL
 
 
-def _chunks(reading: Reading, _: Dialect) -> str | None:
-    return None if reading.chunks else "no chunk in it"
+def _no_chunks(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return None if answer.chunks else "no chunk in it"
 
 
-def _members(reading: Reading, name: str) -> Iterator[tuple[Frame, object]]:
-    for frame in reading.chunks:
+def _members(answer: ParsedAnswer, name: str) -> Iterator[tuple[Frame, object]]:
+    for frame in answer.chunks:
         if frame.document is not None:
             yield frame, frame.document.get(name)
 
 
-def _changes(reading: Reading, name: str, kind: type) -> Iterator[Violation]:
+def _changes(answer: ParsedAnswer, name: str, kind: type) -> Iterator[Violation]:
     """Where a member differs from its first value. An empty text is no value; another rule says so."""
     first: object = None
-    for frame, value in _members(reading, name):
+    for frame, value in _members(answer, name):
         if type(value) is not kind or value == "":
             continue
         first = value if first is None else first
         if value != first:
-            yield at(frame, f"`{name}` was {shown(first)} and is {shown(value)}", f'"{name}"'.encode())
+            yield violation_in(frame, f"`{name}` was {quote(first)} and is {quote(value)}", f'"{name}"'.encode())
 
 
 @IDENTITY.rule(
@@ -64,12 +64,12 @@ def _changes(reading: Reading, name: str, kind: type) -> Iterator[Violation]:
     text="`id` is a string that is not empty, on every chunk.",
     why="It is what a client correlates chunks and looks up logs by; a typed client refuses a chunk without it.",
     source="docs/spec/dialects.md A4, D3",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def has_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "id"):
+def has_id(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "id"):
         if not isinstance(value, str) or not value:
-            yield at(frame, f"`id` is {shown(value)}", b'"id"')
+            yield violation_in(frame, f"`id` is {quote(value)}", b'"id"')
 
 
 @IDENTITY.rule(
@@ -78,10 +78,10 @@ def has_id(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`id` is the same on every chunk of one answer.",
     why="A client that joins chunks by id takes one answer for several.",
     source="docs/spec/dialects.md D3",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    yield from _changes(reading, "id", str)
+def id_is_constant(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    yield from _changes(answer, "id", str)
 
 
 @IDENTITY.rule(
@@ -91,13 +91,13 @@ def id_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Logs and tools that tell ids by their form pass over others. No document forbids another form.",
     source="docs/spec/dialects.md D3",
     severity=Severity.ODD,
-    value=id_words,
-    needs=_chunks,
+    value=id_description,
+    skip_reason=_no_chunks,
 )
-def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "id"):
+def id_has_form(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "id"):
         if isinstance(value, str) and value and not id_format(dialect).fullmatch(value):
-            yield at(frame, f"{shown(value)} is not {id_words(dialect)}", b'"id"')
+            yield violation_in(frame, f"{quote(value)} is not {id_description(dialect)}", b'"id"')
             return
 
 
@@ -108,12 +108,12 @@ def id_has_form(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     why="Clients tell a chunk from other documents by it.",
     source="docs/spec/dialects.md D4",
     value=lambda dialect: f"`{dialect.chunk_object}`",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def object_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "object"):
+def object_word(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "object"):
         if value != dialect.chunk_object:
-            yield at(frame, f"`object` is {shown(value)}", b'"object"')
+            yield violation_in(frame, f"`object` is {quote(value)}", b'"object"')
 
 
 @IDENTITY.rule(
@@ -122,14 +122,14 @@ def object_word(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     text="`created` is on every chunk: an integer, or any number where the document asks for no more.",
     why="A typed client refuses a chunk without it, and a fraction where an integer is promised.",
     source="docs/spec/dialects.md A4, D6",
-    value=lambda dialect: "an integer" if _dates_in_integers(dialect) else "a number",
-    needs=_chunks,
+    value=lambda dialect: "an integer" if _has_integer_times(dialect) else "a number",
+    skip_reason=_no_chunks,
 )
-def has_created(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
-    kinds = (int,) if _dates_in_integers(dialect) else (int, float)
-    for frame, value in _members(reading, "created"):
+def has_created(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
+    kinds = (int,) if _has_integer_times(dialect) else (int, float)
+    for frame, value in _members(answer, "created"):
         if type(value) not in kinds:
-            yield at(frame, f"`created` is {shown(value)}", b'"created"')
+            yield violation_in(frame, f"`created` is {quote(value)}", b'"created"')
 
 
 @IDENTITY.rule(
@@ -139,12 +139,12 @@ def has_created(reading: Reading, dialect: Dialect) -> Iterator[Violation]:
     why="Read as a date it is far off.",
     source="docs/spec/dialects.md D6",
     severity=Severity.ODD,
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "created"):
-        if type(value) is int and not 0 <= value < LATEST:
-            yield at(frame, f"`created` is {value}", b'"created"')
+def created_in_seconds(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "created"):
+        if type(value) is int and not 0 <= value < MAX_TIME_S:
+            yield violation_in(frame, f"`created` is {value}", b'"created"')
 
 
 @IDENTITY.rule(
@@ -153,11 +153,11 @@ def created_in_seconds(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`created` is the same on every chunk: the time of the answer.",
     why="The document promises it; what is stored with the answer depends on the chunk that is read.",
     source="docs/spec/dialects.md D6",
-    holds_for=lambda dialect: not dialect.created_per_chunk,
-    needs=_chunks,
+    applies_to=lambda dialect: not dialect.created_per_chunk,
+    skip_reason=_no_chunks,
 )
-def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    yield from _changes(reading, "created", int)
+def created_is_constant(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    yield from _changes(answer, "created", int)
 
 
 @IDENTITY.rule(
@@ -167,16 +167,16 @@ def created_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="Chunks sorted by their time change their order.",
     source="docs/spec/dialects.md D6",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.created_per_chunk,
-    needs=_chunks,
+    applies_to=lambda dialect: dialect.created_per_chunk,
+    skip_reason=_no_chunks,
 )
-def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    newest = 0
-    for frame, value in _members(reading, "created"):
+def created_runs_forward(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    latest = 0
+    for frame, value in _members(answer, "created"):
         if type(value) is int:
-            if value < newest:
-                yield at(frame, f"`created` was {newest} and is {value}", b'"created"')
-            newest = max(newest, value)
+            if value < latest:
+                yield violation_in(frame, f"`created` was {latest} and is {value}", b'"created"')
+            latest = max(latest, value)
 
 
 @IDENTITY.rule(
@@ -185,12 +185,12 @@ def created_runs_forward(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`model` is a string on every chunk.",
     why="Prices and limits go by it; a typed client refuses a chunk without it.",
     source="docs/spec/dialects.md A4, D7",
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def has_model(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "model"):
+def has_model(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "model"):
         if not isinstance(value, str):
-            yield at(frame, f"`model` is {shown(value)}", b'"model"')
+            yield violation_in(frame, f"`model` is {quote(value)}", b'"model"')
 
 
 @IDENTITY.rule(
@@ -200,13 +200,13 @@ def has_model(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A client cannot tell which model answered, nor what it cost.",
     source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.request.model_required,
-    needs=_chunks,
+    applies_to=lambda dialect: dialect.request.model_required,
+    skip_reason=_no_chunks,
 )
-def model_is_named(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame, value in _members(reading, "model"):
+def model_is_named(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame, value in _members(answer, "model"):
         if value == "":
-            yield at(frame, "`model` is empty", b'"model"')
+            yield violation_in(frame, "`model` is empty", b'"model"')
 
 
 @IDENTITY.rule(
@@ -216,10 +216,10 @@ def model_is_named(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="What is billed depends on the chunk that is read.",
     source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
-    needs=_chunks,
+    skip_reason=_no_chunks,
 )
-def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    yield from _changes(reading, "model", str)
+def model_is_constant(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    yield from _changes(answer, "model", str)
 
 
 @IDENTITY.rule(
@@ -229,16 +229,16 @@ def model_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A client that compares the two takes the answer for another model's.",
     source="docs/spec/dialects.md D7",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.model is ModelRule.REQUESTED,
-    needs=lambda reading, dialect: (
-        "the model asked for is not known" if reading.recording.asked.model is None else _chunks(reading, dialect)
+    applies_to=lambda dialect: dialect.model is ModelRule.REQUESTED,
+    skip_reason=lambda answer, dialect: (
+        "the model asked for is not known" if answer.recording.request.model is None else _no_chunks(answer, dialect)
     ),
 )
-def model_asked(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    asked = reading.recording.asked.model
-    for frame, value in _members(reading, "model"):
-        if isinstance(value, str) and value and value != asked:
-            yield at(frame, f"asked for {shown(asked)}, answered {shown(value)}", b'"model"')
+def model_asked(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    requested = answer.recording.request.model
+    for frame, value in _members(answer, "model"):
+        if isinstance(value, str) and value and value != requested:
+            yield violation_in(frame, f"asked for {quote(requested)}, answered {quote(value)}", b'"model"')
             return
 
 
@@ -248,14 +248,14 @@ def model_asked(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`system_fingerprint` and `service_tier`, where they are, are strings or null.",
     why="A typed client refuses the chunk.",
     source="docs/spec/dialects.md D21",
-    holds_for=lambda dialect: dialect.labels,
-    needs=_chunks,
+    applies_to=lambda dialect: dialect.labels,
+    skip_reason=_no_chunks,
 )
-def labels(reading: Reading, _: Dialect) -> Iterator[Violation]:
+def labels(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
     for name in ("system_fingerprint", "service_tier"):
-        for frame, value in _members(reading, name):
+        for frame, value in _members(answer, name):
             if value is not None and not isinstance(value, str):
-                yield at(frame, f"`{name}` is {shown(value)}", name.encode())
+                yield violation_in(frame, f"`{name}` is {quote(value)}", name.encode())
 
 
 @IDENTITY.rule(
@@ -265,11 +265,11 @@ def labels(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="It names the backend that answered, and one answer has one.",
     source="docs/spec/dialects.md D21",
     severity=Severity.ODD,
-    holds_for=lambda dialect: dialect.labels,
-    needs=_chunks,
+    applies_to=lambda dialect: dialect.labels,
+    skip_reason=_no_chunks,
 )
-def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    yield from _changes(reading, "system_fingerprint", str)
+def fingerprint_is_constant(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    yield from _changes(answer, "system_fingerprint", str)
 
 
 @IDENTITY.rule(
@@ -279,12 +279,12 @@ def fingerprint_is_constant(reading: Reading, _: Dialect) -> Iterator[Violation]
     why="A client of this dialect does not know them; they are another dialect's.",
     source="docs/spec/dialects.md D21",
     severity=Severity.ODD,
-    holds_for=lambda dialect: not dialect.labels,
-    needs=_chunks,
+    applies_to=lambda dialect: not dialect.labels,
+    skip_reason=_no_chunks,
 )
-def no_labels(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def no_labels(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         for name in ("system_fingerprint", "service_tier"):
             if name in (frame.document or {}):
-                yield at(frame, f"a member `{name}`", name.encode())
+                yield violation_in(frame, f"a member `{name}`", name.encode())
                 return

@@ -1,6 +1,6 @@
 """All rules over one recorded answer, in the order in which a report shows them."""
 
-from streamweir.conformance.parsed_answer import Reading
+from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.delta import DELTA
 from streamweir.conformance.rules.error import ERROR, FAILURE
@@ -30,5 +30,5 @@ STREAM_CHAPTERS = (
 )
 _CHAPTERS = (*STREAM_CHAPTERS, HEADER, WHOLE, FAILURE)
 
-STREAM_RULES: tuple[Rule[Reading], ...] = tuple(rule for chapter in STREAM_CHAPTERS for rule in chapter.rules)
-RULES: tuple[Rule[Reading], ...] = tuple(rule for chapter in _CHAPTERS for rule in chapter.rules)
+STREAM_RULES: tuple[Rule[ParsedAnswer], ...] = tuple(rule for chapter in STREAM_CHAPTERS for rule in chapter.rules)
+RULES: tuple[Rule[ParsedAnswer], ...] = tuple(rule for chapter in _CHAPTERS for rule in chapter.rules)

@@ -1,33 +1,33 @@
-"""What a delta says beside its text: reasoning, a refusal, log probabilities."""
+"""Rules for what a delta carries beside its text: reasoning, a refusal, log probabilities."""
 
 from collections.abc import Iterator
 
-from streamweir.conformance.parsed_answer import Part, Reading, choices_of
+from streamweir.conformance.parsed_answer import ParsedAnswer, Part, choices_of
 from streamweir.conformance.rule import Severity, Violation
-from streamweir.conformance.rules.group import Chapter, Needs, at, shown, words
+from streamweir.conformance.rules.group import RuleGroup, SkipReason, quote, quote_names, violation_in
 from streamweir.frontends.chat.dialect import Dialect
 
-REASONING = Chapter("reasoning")
-REFUSAL = Chapter("refusal")
-LOGPROBS = Chapter("logprobs")
+REASONING = RuleGroup("reasoning")
+REFUSAL = RuleGroup("refusal")
+LOGPROBS = RuleGroup("logprobs")
 
 _OTHER_REASONING = ("reasoning", "reasoning_text", "thinking")
 
 
-def _parts(reading: Reading, _: Dialect) -> str | None:
-    return None if reading.parts else "no choice in it"
+def _no_parts(answer: ParsedAnswer, _: Dialect) -> str | None:
+    return None if answer.parts else "no choice in it"
 
 
-def _with(*names: str) -> Needs:
-    def needs(reading: Reading, _: Dialect) -> str | None:
-        has_any = any(name in part.delta for part in reading.parts for name in names)
-        return None if has_any else f"no {words(names)} in it"
+def _without(*names: str) -> SkipReason:
+    def skip_reason(answer: ParsedAnswer, _: Dialect) -> str | None:
+        has_any = any(name in part.delta for part in answer.parts for name in names)
+        return None if has_any else f"no {quote_names(names)} in it"
 
-    return needs
+    return skip_reason
 
 
-def _texts(reading: Reading, name: str) -> Iterator[tuple[Part, object]]:
-    for part in reading.parts:
+def _texts(answer: ParsedAnswer, name: str) -> Iterator[tuple[Part, object]]:
+    for part in answer.parts:
         if part.delta.get(name) is not None:
             yield part, part.delta[name]
 
@@ -38,13 +38,13 @@ def _texts(reading: Reading, name: str) -> Iterator[tuple[Part, object]]:
     text="`reasoning_content` is a string.",
     why="Clients append it to a text.",
     source="docs/spec/dialects.md D17",
-    holds_for=lambda dialect: dialect.reasoning,
-    needs=_with("reasoning_content"),
+    applies_to=lambda dialect: dialect.reasoning,
+    skip_reason=_without("reasoning_content"),
 )
-def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part, value in _texts(reading, "reasoning_content"):
+def reasoning_text(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part, value in _texts(answer, "reasoning_content"):
         if not isinstance(value, str):
-            yield at(part.frame, f"`reasoning_content` is {shown(value)}", b'"reasoning_content"')
+            yield violation_in(part.frame, f"`reasoning_content` is {quote(value)}", b'"reasoning_content"')
 
 
 @REASONING.rule(
@@ -54,14 +54,14 @@ def reasoning_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A client of this dialect looks there, and shows no reasoning.",
     source="docs/spec/dialects.md D17",
     odd_in=lambda dialect: dialect.labels,  # openai's document has no reasoning at all
-    holds_for=lambda dialect: dialect.reasoning,
-    needs=_parts,
+    applies_to=lambda dialect: dialect.reasoning,
+    skip_reason=_no_parts,
 )
-def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part in reading.parts:
+def reasoning_member(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part in answer.parts:
         names = [name for name in _OTHER_REASONING if part.delta.get(name)]
         if names and not part.delta.get("reasoning_content"):
-            yield at(part.frame, f"reasoning in {words(names)}", f'"{names[0]}"'.encode())
+            yield violation_in(part.frame, f"reasoning in {quote_names(names)}", f'"{names[0]}"'.encode())
 
 
 @REASONING.rule(
@@ -71,16 +71,16 @@ def reasoning_member(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="The user reads the model's reasoning as its answer, and it is sent back as part of the conversation.",
     source="docs/spec/dialects.md D17",
     severity=Severity.ODD,
-    needs=_parts,
+    skip_reason=_no_parts,
 )
-def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for parts in reading.parts_of().values():
+def reasoning_not_in_content(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for parts in answer.parts_by_choice().values():
         text = ""
         for part in parts:
             piece = part.delta.get("content")
             text = (text + piece).lstrip()[:16] if isinstance(piece, str) else text
             if text.startswith("<think>"):
-                yield at(part.frame, "the text begins with `<think>`", b'"content"')
+                yield violation_in(part.frame, "the text begins with `<think>`", b'"content"')
                 break
 
 
@@ -91,14 +91,14 @@ def reasoning_not_in_content(reading: Reading, _: Dialect) -> Iterator[Violation
     why="A client of this dialect does not know the member.",
     source="docs/spec/dialects.md D17",
     severity=Severity.ODD,
-    holds_for=lambda dialect: not dialect.reasoning,
-    needs=_parts,
+    applies_to=lambda dialect: not dialect.reasoning,
+    skip_reason=_no_parts,
 )
-def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part in reading.parts:
+def reasoning_none(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part in answer.parts:
         names = [name for name in ("reasoning_content", *_OTHER_REASONING) if part.delta.get(name)]
         if names:
-            yield at(part.frame, f"a member {words(names)}", f'"{names[0]}"'.encode())
+            yield violation_in(part.frame, f"a member {quote_names(names)}", f'"{names[0]}"'.encode())
 
 
 @REASONING.rule(
@@ -107,13 +107,13 @@ def reasoning_none(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`reasoning_details` is a list of objects.",
     why="It is sent back as it came, with its signatures; another form is refused by the model's service.",
     source="docs/spec/dialects.md D18",
-    holds_for=lambda dialect: dialect.reasoning_details,
-    needs=_with("reasoning_details"),
+    applies_to=lambda dialect: dialect.reasoning_details,
+    skip_reason=_without("reasoning_details"),
 )
-def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part, value in _texts(reading, "reasoning_details"):
+def reasoning_details(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part, value in _texts(answer, "reasoning_details"):
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-            yield at(part.frame, f"`reasoning_details` is {shown(value)}", b'"reasoning_details"')
+            yield violation_in(part.frame, f"`reasoning_details` is {quote(value)}", b'"reasoning_details"')
 
 
 @REASONING.rule(
@@ -123,12 +123,12 @@ def reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
     why="A client of this dialect does not know the member.",
     source="docs/spec/dialects.md D18",
     severity=Severity.ODD,
-    holds_for=lambda dialect: not dialect.reasoning_details,
-    needs=_parts,
+    applies_to=lambda dialect: not dialect.reasoning_details,
+    skip_reason=_no_parts,
 )
-def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part, _value in _texts(reading, "reasoning_details"):
-        yield at(part.frame, "a member `reasoning_details`", b'"reasoning_details"')
+def no_reasoning_details(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part, _value in _texts(answer, "reasoning_details"):
+        yield violation_in(part.frame, "a member `reasoning_details`", b'"reasoning_details"')
 
 
 @REFUSAL.rule(
@@ -137,13 +137,13 @@ def no_reasoning_details(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="`refusal` of a delta is a string or null.",
     why="Clients append it to a text.",
     source="docs/spec/dialects.md D19",
-    holds_for=lambda dialect: dialect.refusal,
-    needs=_with("refusal"),
+    applies_to=lambda dialect: dialect.refusal,
+    skip_reason=_without("refusal"),
 )
-def refusal_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part, value in _texts(reading, "refusal"):
+def refusal_text(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part, value in _texts(answer, "refusal"):
         if not isinstance(value, str):
-            yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
+            yield violation_in(part.frame, f"`refusal` is {quote(value)}", b'"refusal"')
 
 
 @REFUSAL.rule(
@@ -152,13 +152,13 @@ def refusal_text(reading: Reading, _: Dialect) -> Iterator[Violation]:
     text="The text of a refusal stands in `content`: this dialect has no `refusal`.",
     why="A client of this dialect shows nothing at all.",
     source="docs/spec/dialects.md D19",
-    holds_for=lambda dialect: not dialect.refusal,
-    needs=_parts,
+    applies_to=lambda dialect: not dialect.refusal,
+    skip_reason=_no_parts,
 )
-def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part, value in _texts(reading, "refusal"):
+def refusal_in_content(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part, value in _texts(answer, "refusal"):
         if value:
-            yield at(part.frame, f"`refusal` is {shown(value)}", b'"refusal"')
+            yield violation_in(part.frame, f"`refusal` is {quote(value)}", b'"refusal"')
 
 
 @LOGPROBS.rule(
@@ -168,35 +168,35 @@ def refusal_in_content(reading: Reading, _: Dialect) -> Iterator[Violation]:
     "`bytes`, `top_logprobs`.",
     why="Clients go through the entries without asking.",
     source="docs/spec/dialects.md D20",
-    holds_for=lambda dialect: dialect.logprobs,
-    needs=lambda reading, _: (
-        None if any(part.choice.get("logprobs") is not None for part in reading.parts) else "no `logprobs` in it"
+    applies_to=lambda dialect: dialect.logprobs,
+    skip_reason=lambda answer, _: (
+        None if any(part.choice.get("logprobs") is not None for part in answer.parts) else "no `logprobs` in it"
     ),
 )
-def logprobs_shape(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for part in reading.parts:
+def logprobs_shape(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for part in answer.parts:
         problem = _logprobs_problem(part.choice.get("logprobs"))
         if problem is not None:
-            yield at(part.frame, problem, b'"logprobs"')
+            yield violation_in(part.frame, problem, b'"logprobs"')
 
 
 def _logprobs_problem(found: object) -> str | None:
     if found is None:
         return None
     if not isinstance(found, dict):
-        return f"`logprobs` is {shown(found)}"
+        return f"`logprobs` is {quote(found)}"
     for name in ("content", "refusal"):
         entries = found.get(name)
         if entries is None:
             continue
         if not isinstance(entries, list):
-            return f"`logprobs.{name}` is {shown(entries)}"
+            return f"`logprobs.{name}` is {quote(entries)}"
         for entry in entries:
             if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
-                return f"an entry of `logprobs.{name}` is {shown(entry)}"
+                return f"an entry of `logprobs.{name}` is {quote(entry)}"
             number, top = entry.get("logprob"), entry.get("top_logprobs", [])
             if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(top, list):
-                return f"an entry of `logprobs.{name}` is {shown(entry)}"
+                return f"an entry of `logprobs.{name}` is {quote(entry)}"
     return None
 
 
@@ -207,10 +207,10 @@ def _logprobs_problem(found: object) -> str | None:
     why="A client of this dialect does not know the member.",
     source="docs/spec/dialects.md D20",
     severity=Severity.ODD,
-    holds_for=lambda dialect: not dialect.logprobs,
-    needs=_parts,
+    applies_to=lambda dialect: not dialect.logprobs,
+    skip_reason=_no_parts,
 )
-def no_logprobs(reading: Reading, _: Dialect) -> Iterator[Violation]:
-    for frame in reading.chunks:
+def no_logprobs(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+    for frame in answer.chunks:
         if any("logprobs" in choice for choice in choices_of(frame)):
-            yield at(frame, "a member `logprobs`", b'"logprobs"')
+            yield violation_in(frame, "a member `logprobs`", b'"logprobs"')
