@@ -15,7 +15,7 @@ from streamweir.client import (
     RequestRefused,
     ServerFailed,
 )
-from streamweir.client.failed_response import read_failure, retry_after_s, told_in
+from streamweir.client.failed_response import find_error, read_failure, retry_after_s
 
 KEY = "sk-secret"
 NOW = 1_800_000_000.0
@@ -70,12 +70,12 @@ def test_the_message_in_other_shapes(body: object, message: str) -> None:
 
 
 def test_a_key_that_is_a_word_hides_nothing() -> None:
-    assert told_in({"error": "none of it"}, "none") == ("none of it", None, None, None)
+    assert find_error({"error": "none of it"}, "none") == ("none of it", None, None, None)
 
 
 def test_a_document_that_tells_no_error() -> None:
-    assert told_in({"choices": [{"index": 0}, "no object"], "message": "beside them"}) is None
-    assert told_in({"x_groq": {"usage": {}}, "choices": []}) is None
+    assert find_error({"choices": [{"index": 0}, "no object"], "message": "beside them"}) is None
+    assert find_error({"x_groq": {"usage": {}}, "choices": []}) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.client.partial import DEEPEST, NOTHING, PartialJson
+from streamweir.client.partial import MAX_DEPTH, NOTHING, PartialJson
 
 DOCUMENTS = st.recursive(
     st.none()
@@ -76,7 +76,7 @@ def test_no_cut_changes_what_is_read(document: Any, data: st.DataObject) -> None
         cut.feed(text[start : min(stop, end)] if start < end else "")
         _ = cut.value  # to look does not change anything
     assert cut.value == whole.value
-    assert cut.is_broken is whole.is_broken is False
+    assert cut.is_invalid is whole.is_invalid is False
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_no_cut_changes_what_is_read(document: Any, data: st.DataObject) -> None
 def test_what_is_shown_of_a_beginning(text: str, value: Any) -> None:
     reader = read(text)
     assert reader.value is value if value is NOTHING else reader.value == value
-    assert not reader.is_broken
+    assert not reader.is_invalid
     assert not reader.is_complete or text.endswith("}")
 
 
@@ -124,7 +124,7 @@ def test_what_is_shown_of_a_beginning(text: str, value: Any) -> None:
 )  # fmt: skip
 def test_what_is_no_json_breaks_it(text: str) -> None:
     reader = read(text)
-    assert reader.is_broken
+    assert reader.is_invalid
     assert not reader.is_complete
     shown = repr(reader.value)
     reader.feed('"more"}')
@@ -140,7 +140,7 @@ def test_a_number_is_over_when_the_document_is() -> None:
     assert json.dumps(reader.value) == "-12500.0"
     half = read("-")
     half.finish()
-    assert half.is_broken
+    assert half.is_invalid
     assert not NOTHING
     assert repr(NOTHING) == "NOTHING"
 
@@ -150,8 +150,8 @@ def test_of_a_key_that_stands_twice_the_last_value_counts() -> None:
 
 
 def test_it_is_no_deeper_than_the_codec() -> None:
-    assert not read("[" * DEEPEST).is_broken
-    assert read("[" * (DEEPEST + 1)).is_broken
+    assert not read("[" * MAX_DEPTH).is_invalid
+    assert read("[" * (MAX_DEPTH + 1)).is_invalid
 
 
 def test_the_work_is_linear() -> None:

@@ -36,14 +36,14 @@ def name_of(value: Path | Rules) -> str:
     return value.name if isinstance(value, Rules) else named(value)
 
 
-def body_of(case: Path) -> bytes:
+def build_body(case: Path) -> bytes:
     return next(path for path in (case / "response.sse", case / "response.json") if path.exists()).read_bytes()
 
 
 @cache
 def written(case: Path, dialect: str) -> bytes:
     """What a caller of the gateway would get."""
-    return replay(body_of(case), source=case.parent.name, dialect=dialect, model="vendor/model", usage=True)[0]
+    return replay(build_body(case), source=case.parent.name, dialect=dialect, model="vendor/model", usage=True)[0]
 
 
 def places(stream: bytes) -> Iterator[int]:
@@ -58,7 +58,7 @@ def places(stream: bytes) -> Iterator[int]:
 @pytest.mark.parametrize(("case", "rules"), one_of_each(CASES, DIALECTS), ids=name_of)
 def test_a_stream_is_read_as_it_was_written(case: Path, rules: Rules) -> None:
     stream = written(case, rules.name)
-    expected = told_by(read_stream(stream, rules, True, passed_frames(body_of(case))))
+    expected = told_by(read_stream(stream, rules, True, passed_frames(build_body(case))))
     completion, error = outcome(stream, dialect=rules.name)
     assert told(completion, error) == expected
     assert completion.is_whole is (error is None)

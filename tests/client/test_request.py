@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streamweir.client.request import body_of, headers_of, shown_url, url_of
+from streamweir.client.request import build_body, build_headers, completions_url, shown_url
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from streamweir.client.request import body_of, headers_of, shown_url, url_of
     ],
 )
 def test_the_address(base_url: str, url: str) -> None:
-    assert url_of(base_url) == url
+    assert completions_url(base_url) == url
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_address(base_url: str, url: str) -> None:
 )
 def test_what_is_no_address(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url must be an address"):
-        url_of(base_url)
+        completions_url(base_url)
 
 
 def test_an_address_is_shown_without_what_is_secret_in_it() -> None:
@@ -48,10 +48,10 @@ def test_an_address_is_shown_without_what_is_secret_in_it() -> None:
 
 
 def test_the_headers() -> None:
-    headers = headers_of("sk-key", {"X-Own": "1", "User-Agent": "mine"}, stream=True)
+    headers = build_headers("sk-key", {"X-Own": "1", "User-Agent": "mine"}, stream=True)
     assert headers["authorization"] == "Bearer sk-key"
     assert (headers["accept"], headers["user-agent"], headers["x-own"]) == ("text/event-stream", "mine", "1")
-    plain = headers_of("", {}, stream=False)
+    plain = build_headers("", {}, stream=False)
     assert "authorization" not in plain
     assert plain["accept"] == "application/json"
 
@@ -59,11 +59,11 @@ def test_the_headers() -> None:
 @pytest.mark.parametrize("value", ["secret\r\nx: y", "secret\x00", "secr\u00e9t"])
 def test_a_header_that_cannot_be_sent_is_refused_unseen(value: str) -> None:
     with pytest.raises(ValueError, match=r"^the header 'x-api-key' holds signs that no header can carry$"):
-        headers_of("", {"X-Api-Key": value}, stream=True)
+        build_headers("", {"X-Api-Key": value}, stream=True)
 
 
 def test_the_body_is_the_callers_with_the_wish_for_usage() -> None:
-    body = json.loads(body_of("m", [{"role": "user", "content": "Hi"}], {"temperature": 0}, stream=True))
+    body = json.loads(build_body("m", [{"role": "user", "content": "Hi"}], {"temperature": 0}, stream=True))
     assert body == {
         "model": "m",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -74,15 +74,15 @@ def test_the_body_is_the_callers_with_the_wish_for_usage() -> None:
 
 
 def test_a_text_is_a_users_message_and_the_wish_can_be_taken_back() -> None:
-    assert json.loads(body_of(None, "Hi", {}, stream=False)) == {
+    assert json.loads(build_body(None, "Hi", {}, stream=False)) == {
         "messages": [{"role": "user", "content": "Hi"}],
         "stream": False,
     }
-    assert "stream_options" not in json.loads(body_of("m", "Hi", {}, stream=True, include_usage=False))
-    own = json.loads(body_of("m", "Hi", {"stream_options": {}}, stream=True))
+    assert "stream_options" not in json.loads(build_body("m", "Hi", {}, stream=True, include_usage=False))
+    own = json.loads(build_body("m", "Hi", {"stream_options": {}}, stream=True))
     assert own["stream_options"] == {}
 
 
 def test_the_method_says_whether_it_streams() -> None:
     with pytest.raises(ValueError, match="'stream' is set by the method"):
-        body_of("m", "Hi", {"stream": True}, stream=False)
+        build_body("m", "Hi", {"stream": True}, stream=False)

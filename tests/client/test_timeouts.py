@@ -21,22 +21,22 @@ NOTHING = Answer().completion()
 
 def test_the_time_begins_anew_with_every_event() -> None:
     patience = EventDeadline(Timeouts(first_event_s=10, between_events_s=4))
-    assert patience.left_s(0) == 10
-    patience.waited(3)
-    assert patience.left_s(0) == 7, "a comment came, and no event"
-    assert patience.left_s(1) == 4
-    patience.waited(1.5)
-    assert patience.left_s(1) == 2.5
-    patience.waited(9)
-    assert (patience.left_s(1), patience.limit_s) == (0, 4)
-    assert patience.left_s(5) == 4
+    assert patience.remaining_s(0) == 10
+    patience.elapse(3)
+    assert patience.remaining_s(0) == 7, "a comment came, and no event"
+    assert patience.remaining_s(1) == 4
+    patience.elapse(1.5)
+    assert patience.remaining_s(1) == 2.5
+    patience.elapse(9)
+    assert (patience.remaining_s(1), patience.limit_s) == (0, 4)
+    assert patience.remaining_s(5) == 4
 
 
 def test_none_waits_for_ever() -> None:
     patience = EventDeadline(Timeouts(first_event_s=None, between_events_s=None))
-    patience.waited(1e9)
-    assert patience.left_s(0) is None
-    assert patience.left_s(1) is None
+    patience.elapse(1e9)
+    assert patience.remaining_s(0) is None
+    assert patience.remaining_s(1) is None
 
 
 def test_pauses_are_drawn_from_a_range_that_doubles_up_to_a_cap() -> None:

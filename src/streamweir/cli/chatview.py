@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from streamweir.cli.table import dollars, for_terminal
 from streamweir.client import Completion
-from streamweir.client.failed_response import hide
+from streamweir.client.failed_response import mask_secret
 from streamweir.core.events import (
     Event,
     ReasoningDelta,
@@ -170,7 +170,7 @@ class RawView(View):
     def _show(self, frames: list[Frame]) -> None:
         after_s = self._timing.now() - self._timing.asked
         for frame in frames:
-            for line in _LINE_END.split(hide(frame.raw.decode("utf-8", "replace"), self._secret)):
+            for line in _LINE_END.split(mask_secret(frame.raw.decode("utf-8", "replace"), self._secret)):
                 if line:
                     _write(f"{after_s:9.3f}  {for_terminal(line, KEPT) if self._is_terminal else line}\n")
 

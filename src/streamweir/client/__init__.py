@@ -1,4 +1,4 @@
-"""The consuming side of a stream, done once: for any endpoint that speaks any of the four dialects.
+"""A client for streamed chat completions, for any endpoint that speaks one of the four dialects.
 
     with Client("http://127.0.0.1:8080", api_key=key) as client:
         with client.stream(model="sim/hello", messages="Hi") as stream:
@@ -6,9 +6,9 @@
                 print(text, end="")
             print(stream.usage)
 
-`parse` and `aparse` are for those who have the bytes already. What is pure (`reader` and what it is made of) knows no
-socket; `Client` and `AsyncClient` need httpx2 (the extra `client`), which is imported when one of them is asked for.
-Nothing here imports the gateway.
+`parse` and `aparse` read bytes from any other source. `reader` and the modules that it uses are pure.
+`Client` and `AsyncClient` need httpx2 (the extra `client`), which is imported when one of them is first used. Nothing
+here imports the gateway.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """httpx2 takes longer to import than all the rest, and `parse` does without it."""
+    """Imports httpx2 only if a client is used: it takes long to import, and `parse` does not need it."""
     if name not in ("Client", "AsyncClient"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,9 +1,9 @@
-"""What has been said so far, and the whole of it in the end: events folded for whoever asked.
+"""Folds the events of one answer into its content, at any time during the answer.
 
-An `Answer` grows with every event and can be looked at any time; `completion` is a picture of it. The fold itself is
-`core.completion`'s, so that what a client joins and what the gateway buffers cannot differ. Added here is what a caller
-wants beside it: tool calls with their arguments read while they grow, and judged when the answer is whole. Arguments
-that are no JSON object are marked (`ToolCall.problem`) and never repaired. It must not know a dialect or a socket.
+An `Answer` grows with every event; `completion` returns its current content. The fold is the one of `core.completion`,
+so the client and the gateway join deltas in the same way. This module adds the tool calls: their arguments are parsed
+while they arrive, and validated when the answer is complete. Arguments that are not a JSON object are marked
+(`ToolCall.problem`) and never repaired. This module knows neither dialects nor sockets.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from streamweir.wire import jsonio
 
 
 class ToolCall:
-    """One call. While its answer comes in it grows; `parsed` is for when it is whole."""
+    """One tool call. It grows while its answer arrives; `parsed` can be used when the answer is complete."""
 
     def __init__(self, choice: int, index: int, id: str | None, name: str, *, legacy: bool = False) -> None:
         self.choice = choice
@@ -39,22 +39,22 @@ class ToolCall:
         """OpenAI's deprecated `function_call`."""
         self.is_whole = False
         self.problem: str | None = None
-        """Why the arguments cannot be used. None: they can, or the answer is not whole yet."""
+        """Why the arguments cannot be used. None if they can, or if the answer is not complete yet."""
         self._pieces: list[str] = []
-        self._unread: list[str] = []  # pieces that `partial` has not seen
+        self._unread: list[str] = []  # pieces that `partial` has not parsed yet
         self._reader = PartialJson()
         self._parsed: dict[str, Any] | None = None
 
     @property
     def arguments(self) -> str:
-        """As they came, up to now."""
+        """The text of the arguments so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return join_text(self._pieces)
 
     @property
     def partial(self) -> Any:
-        """What the arguments say so far, which more of them only adds to. None while they say nothing."""
+        """The value of the arguments so far; later pieces only add to it. None before there is one."""
         for piece in self._unread:
             self._reader.feed(piece)
         self._unread.clear()
@@ -62,7 +62,7 @@ class ToolCall:
         return None if value is NOTHING else value
 
     def parsed(self) -> dict[str, Any]:
-        """The arguments of a whole call. Raises `InvalidToolArguments` where they are not whole, or no JSON object."""
+        """The arguments of a complete call. Raises `InvalidToolArguments` if they are invalid or incomplete."""
         if self._parsed is None:
             why = self.problem or "the answer is not whole"
             raise InvalidToolArguments(f"the arguments of {self.name!r} cannot be used: {why}", self)
@@ -73,7 +73,7 @@ class ToolCall:
         self._unread.append(piece)
 
     def settle(self) -> None:
-        """The answer is whole, and so must be the arguments. None at all are an empty object."""
+        """The answer is complete: validates the arguments. Empty arguments are an empty object."""
         self.is_whole = True
         text = self.arguments
         try:
@@ -83,17 +83,17 @@ class ToolCall:
             return
         if not isinstance(value, dict):
             self.problem = "they are not a JSON object"
-        elif text.strip() and not self._agrees():  # the codec reads NaN and 1e999 as null; here nothing is guessed
+        elif text.strip() and not self._is_valid_json():  # the codec reads NaN and 1e999 as null
             self.problem = "they are not valid JSON"
         else:
             self._parsed = value
 
     def to_dict(self) -> dict[str, Any]:
-        """As a message holds it."""
+        """In the form of a message's `tool_calls`."""
         function = {"name": self.name, "arguments": self.arguments}
         return function if self.legacy else {"id": self.id, "type": "function", "function": function}
 
-    def _agrees(self) -> bool:
+    def _is_valid_json(self) -> bool:
         _ = self.partial
         self._reader.finish()
         return self._reader.is_complete
@@ -105,16 +105,16 @@ class ToolCall:
 class Choice(Struct):
     index: int
     text: str | None
-    """None: no text was sent, which is not the same as an empty one."""
+    """None if no text was sent, which differs from an empty text."""
     reasoning: str | None
     refusal: str | None
     tool_calls: list[ToolCall]
     finish_reason: str | None
-    """The server's own word. None: it never said one."""
+    """As the server sent it. None if it sent none."""
     reason: FinishReason | None
-    """The same in our words, of which there are few."""
+    """The same as a member of `FinishReason`."""
     reasoning_details: list[dict[str, Any]]
-    """What must be sent back with the message, where a model reasons with signatures."""
+    """Must be sent back with the message, for models that sign their reasoning."""
     logprobs: dict[str, Any] | None
     extras: dict[str, Any]
 
@@ -138,7 +138,7 @@ class Choice(Struct):
 
 
 class Completion(Struct):
-    """A whole answer; or, where it hangs on an error, what arrived of one."""
+    """A complete answer, or the part of an answer that arrived before an error."""
 
     id: str | None
     model: str | None
@@ -150,11 +150,11 @@ class Completion(Struct):
     extras: dict[str, Any]
     is_whole: bool
     request_id: str | None = None
-    """The server's own name of the request (`x-request-id`)."""
+    """The server's id of the request (`x-request-id`)."""
 
     @property
     def text(self) -> str:
-        """Of the first choice; empty where it has none."""
+        """Of the first choice; empty if it has none."""
         return (self.choices[0].text or "") if self.choices else ""
 
     @property
@@ -175,14 +175,14 @@ class Completion(Struct):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was said, by any choice."""
+        """No choice has any content."""
         return not any(
             choice.text or choice.reasoning or choice.refusal or choice.tool_calls or choice.extras
             for choice in self.choices
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """In the form of OpenAI's whole body, with what is not known left out."""
+        """In the form of OpenAI's response body, without members that are not known."""
         document: dict[str, Any] = {
             "id": self.id,
             "object": "chat.completion",
@@ -212,7 +212,7 @@ class Answer:
         self._fold.feed(event)
         match event:
             case TextDelta():
-                pass  # by far the most
+                pass  # the most frequent event: tested first
             case ToolCallDelta():
                 self._calls[event.choice][event.call].add(event.arguments)
             case ToolCallStarted():
@@ -228,7 +228,7 @@ class Answer:
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """Of every choice, as far as they have come; the same objects grow."""
+        """The calls of every choice so far; the same objects grow."""
         return [call for _, calls in sorted(self._calls.items()) for call in calls]
 
     def completion(self) -> Completion:

@@ -1,7 +1,7 @@
-"""Everything that the client raises, and what it carries.
+"""The exceptions of the client and their attributes.
 
     ClientError
-    +-- RequestFailed          a status that is no success: status, type, code, param, retry_after_s, request_id
+    +-- RequestFailed          a status that is not a success: status, type, code, param, retry_after_s, request_id
     |   +-- RequestRefused         400, 413, 422 and every other 4xx: the request itself
     |   +-- AuthenticationFailed   401
     |   +-- PermissionDenied       403
@@ -9,17 +9,17 @@
     |   +-- Conflict               409
     |   +-- RateLimited            429
     |   +-- ServerFailed           5xx
-    +-- Unreachable            no status came: refused, no such host, TLS, too slow, or it broke before
-    +-- StreamBroken           an answer began and is not whole: `completion` is what arrived of it
-    |   +-- StreamError            the server said so, in an error frame: type, code, param
-    |   +-- StreamTruncated        the end that the dialect promises never came
-    |   +-- StreamTimeout          nothing came for too long: `phase` says what was waited for
-    |   +-- StreamInvalid          a frame, or a whole body, that cannot be read
-    |   +-- StreamTooLarge         beyond the bounds that the caller has set
-    +-- InvalidToolArguments   the arguments of a call are no JSON object, or not whole
+    +-- Unreachable            no status was received: refused, no such host, TLS, timeout, reset
+    +-- StreamBroken           an answer began and is incomplete: `completion` is what arrived
+    |   +-- StreamError            the server sent an error frame: type, code, param
+    |   +-- StreamTruncated        the end that the dialect requires did not arrive
+    |   +-- StreamTimeout          nothing arrived for too long: `phase` says what was expected
+    |   +-- StreamInvalid          a frame or a body that cannot be parsed
+    |   +-- StreamTooLarge         larger than the limits that the caller has set
+    +-- InvalidToolArguments   the arguments of a call are not a JSON object, or incomplete
 
-An error is a value that pure code makes; only the shells raise it. Its text is the server's own where there is one,
-without the caller's key in it.
+Pure code creates errors as values; only `stream` and `http` raise them. The message is the server's own if it sent one,
+without the caller's key.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -31,16 +31,16 @@ Phase = Literal["first_event", "between_events"]
 
 
 class ClientError(Exception):
-    """The base: whatever goes wrong between a caller and an endpoint."""
+    """The base class of all errors of the client."""
 
     def __init__(self, message: str, *, request_id: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.request_id = request_id
-        """The server's own name of the request, where it gave one: what to ask its operator about."""
+        """The server's id of the request, if it sent one. Its operator can find the request by it."""
 
     may_retry = False
-    """Asking again could help, and nothing of an answer has been given out."""
+    """A retry may succeed, and no part of an answer has been returned to the caller."""
 
 
 class RequestFailed(ClientError):
@@ -65,8 +65,8 @@ class RequestFailed(ClientError):
         self.may_retry = may_retry
 
     def __str__(self) -> str:
-        told = " ".join(word for word in (self.type, self.code) if word)
-        return f"{self.status}{f' ({told})' if told else ''}: {self.message}"
+        details = " ".join(word for word in (self.type, self.code) if word)
+        return f"{self.status}{f' ({details})' if details else ''}: {self.message}"
 
 
 class RequestRefused(RequestFailed):
@@ -106,8 +106,8 @@ _BY_STATUS: dict[int, type[RequestFailed]] = {
 }
 
 
-def kind_of(status: int) -> type[RequestFailed]:
-    """The class for a status that is no success."""
+def error_class(status: int) -> type[RequestFailed]:
+    """The exception class for a status that is not a success."""
     found = _BY_STATUS.get(status)
     if found is not None:
         return found
@@ -121,12 +121,12 @@ class Unreachable(ClientError):
 
 
 class StreamBroken(ClientError):
-    """The base of what can end an answer that has begun, or should have."""
+    """The base class of errors that end an answer, or prevent its first event."""
 
     def __init__(self, message: str, completion: "Completion", *, request_id: str | None = None) -> None:
         super().__init__(message, request_id=request_id)
         self.completion = completion
-        """What arrived, which may be nothing. It is not whole."""
+        """The part that arrived; may be empty."""
 
 
 class StreamError(StreamBroken):
@@ -146,8 +146,8 @@ class StreamError(StreamBroken):
         self.param = param
 
     def __str__(self) -> str:
-        told = " ".join(word for word in (self.type, self.code) if word)
-        return f"{told}: {self.message}" if told else self.message
+        details = " ".join(word for word in (self.type, self.code) if word)
+        return f"{details}: {self.message}" if details else self.message
 
 
 class StreamTruncated(StreamBroken):
@@ -162,7 +162,7 @@ class StreamTruncated(StreamBroken):
     ) -> None:
         super().__init__(message, completion, request_id=request_id)
         self.is_finished = is_finished
-        """Every choice had finished: the last word of the stream alone is missing, and usage perhaps."""
+        """Every choice had finished: only the terminator is missing, and perhaps the usage."""
         self.may_retry = may_retry
 
 

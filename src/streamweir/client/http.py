@@ -1,8 +1,8 @@
-"""`Client` and `AsyncClient`: one endpoint, asked for streams and for whole answers, over httpx2.
+"""`Client` and `AsyncClient`: streamed and whole answers of one endpoint, over httpx2.
 
-A request is one or more attempts (`transport`): until the first event a failure may be tried again (`timeouts.Attempts`
-decides), afterwards never. The connection belongs to the `with` block: leaving it, for whatever reason, gives it up.
-The two classes are the same lines with and without `await`; what they share is in `line.Settings`.
+A request is one or more attempts (`transport`). A failure before the first event may be retried (`timeouts.Attempts`
+decides), a later one never. The connection belongs to the `with` block and is released when the block ends, for any
+reason. The two classes have the same code with and without `await`; they share `transport.Settings`.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ import httpx2
 
 from streamweir.client.answer import Completion
 from streamweir.client.error import ClientError
-from streamweir.client.reader import USUAL, Limits
-from streamweir.client.request import Messages, body_of, choices_in
+from streamweir.client.reader import DEFAULT_LIMITS, Limits
+from streamweir.client.request import Messages, build_body, requested_choices
 from streamweir.client.stream import AsyncStream, Stream
-from streamweir.client.timeouts import PATIENT, SOME, Retries, Timeouts
+from streamweir.client.timeouts import DEFAULT_RETRIES, DEFAULT_TIMEOUTS, Retries, Timeouts
 from streamweir.client.transport import AsyncTransport, Settings, Tap, Transport
 from streamweir.frontends.chat.dialect import Dialect
 
@@ -27,10 +27,10 @@ _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 
 
 class Client:
-    """Asks one endpoint. May be shared by threads; a `with` block, or `close`, gives its connections back.
+    """A client of one endpoint. Threads may share it; a `with` block, or `close`, closes its connections.
 
-    `retries` may be a number. `http`: an `httpx2.Client` of your own, for proxies or certificates; it must speak
-    HTTP/1.1, and is not closed here.
+    `retries` may be a number. `http`: your own `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and
+    is not closed by this client.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Client:
         *,
         api_key: str | None = None,
         dialect: str | Dialect = "openai",
-        timeouts: Timeouts = PATIENT,
-        retries: Retries | int = SOME,
-        limits: Limits = USUAL,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        retries: Retries | int = DEFAULT_RETRIES,
+        limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
         self._settings = Settings(base_url, api_key or "", dialect, timeouts, retries, limits, headers or {})
-        self._owns = http is None
+        self._owns_http = http is None
         self._http = http or httpx2.Client(limits=_CONNECTIONS)
 
     @contextmanager
@@ -60,12 +60,12 @@ class Client:
         tap: Tap | None = None,
         **parameters: Any,
     ) -> Iterator[Stream]:
-        """A streamed answer. When the block begins, its first event has come; when it is left, the connection goes.
+        """A streamed answer. The block begins after the first event has arrived; its end releases the connection.
 
-        `tap` is shown the body as it comes, piece by piece; `parameters` are members of the request.
+        `tap` is called with each piece of the body as it arrives; `parameters` are members of the request.
         """
-        body = body_of(model, messages, parameters, stream=True, include_usage=include_usage)
-        with self._open(body, headers, stream=True, tap=tap, n=choices_in(parameters)) as stream:
+        body = build_body(model, messages, parameters, stream=True, include_usage=include_usage)
+        with self._open(body, headers, stream=True, tap=tap, n=requested_choices(parameters)) as stream:
             yield stream
 
     def create(
@@ -76,14 +76,14 @@ class Client:
         headers: Mapping[str, str] | None = None,
         **parameters: Any,
     ) -> Completion:
-        """A whole answer. In a dialect that always streams it is collected."""
-        streams = self._settings.dialect.whole_object is None
-        body = body_of(model, messages, parameters, stream=streams)
-        with self._open(body, headers, stream=streams, n=choices_in(parameters)) as stream:
+        """A whole answer. In a dialect that always streams, the stream is collected."""
+        is_streamed = self._settings.dialect.whole_object is None
+        body = build_body(model, messages, parameters, stream=is_streamed)
+        with self._open(body, headers, stream=is_streamed, n=requested_choices(parameters)) as stream:
             return stream.final()
 
     def close(self) -> None:
-        if self._owns:
+        if self._owns_http:
             self._http.close()
 
     def __repr__(self) -> str:
@@ -103,9 +103,11 @@ class Client:
     ) -> Iterator[Stream]:
         attempts = self._settings.attempts()
         while True:
-            line = Transport(self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n)
+            transport = Transport(
+                self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n
+            )
             try:
-                opened = line.open(self._http)
+                opened = transport.open(self._http)
                 break
             except ClientError as error:
                 pause_s = attempts.pause_after(error)
@@ -113,18 +115,18 @@ class Client:
                     raise
             time.sleep(pause_s)
         opened.attempts = attempts.count
-        is_left_well = False
+        is_finished = False
         try:
             yield opened
-            is_left_well = True
+            is_finished = True
         finally:
-            line.close(is_left_well)
+            transport.close(is_finished)
 
 
 class AsyncClient:
-    """`Client`, on asyncio. A task that is cancelled closes its connection.
+    """`Client` for asyncio. A cancelled task closes its connection.
 
-    `retries` and `http` are as there.
+    `retries` and `http` are as in `Client`.
     """
 
     def __init__(
@@ -133,14 +135,14 @@ class AsyncClient:
         *,
         api_key: str | None = None,
         dialect: str | Dialect = "openai",
-        timeouts: Timeouts = PATIENT,
-        retries: Retries | int = SOME,
-        limits: Limits = USUAL,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        retries: Retries | int = DEFAULT_RETRIES,
+        limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
         self._settings = Settings(base_url, api_key or "", dialect, timeouts, retries, limits, headers or {})
-        self._owns = http is None
+        self._owns_http = http is None
         self._http = http or httpx2.AsyncClient(limits=_CONNECTIONS)
 
     @asynccontextmanager
@@ -155,8 +157,8 @@ class AsyncClient:
         **parameters: Any,
     ) -> AsyncIterator[AsyncStream]:
         """As `Client.stream`."""
-        body = body_of(model, messages, parameters, stream=True, include_usage=include_usage)
-        async with self._open(body, headers, stream=True, tap=tap, n=choices_in(parameters)) as stream:
+        body = build_body(model, messages, parameters, stream=True, include_usage=include_usage)
+        async with self._open(body, headers, stream=True, tap=tap, n=requested_choices(parameters)) as stream:
             yield stream
 
     async def create(
@@ -168,13 +170,13 @@ class AsyncClient:
         **parameters: Any,
     ) -> Completion:
         """As `Client.create`."""
-        streams = self._settings.dialect.whole_object is None
-        body = body_of(model, messages, parameters, stream=streams)
-        async with self._open(body, headers, stream=streams, n=choices_in(parameters)) as stream:
+        is_streamed = self._settings.dialect.whole_object is None
+        body = build_body(model, messages, parameters, stream=is_streamed)
+        async with self._open(body, headers, stream=is_streamed, n=requested_choices(parameters)) as stream:
             return await stream.final()
 
     async def close(self) -> None:
-        if self._owns:
+        if self._owns_http:
             await self._http.aclose()
 
     def __repr__(self) -> str:
@@ -194,11 +196,11 @@ class AsyncClient:
     ) -> AsyncIterator[AsyncStream]:
         attempts = self._settings.attempts()
         while True:
-            line = AsyncTransport(
+            transport = AsyncTransport(
                 self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n
             )
             try:
-                opened = await line.open(self._http)
+                opened = await transport.open(self._http)
                 break
             except ClientError as error:
                 pause_s = attempts.pause_after(error)
@@ -206,9 +208,9 @@ class AsyncClient:
                     raise
             await asyncio.sleep(pause_s)
         opened.attempts = attempts.count
-        is_left_well = False
+        is_finished = False
         try:
             yield opened
-            is_left_well = True
+            is_finished = True
         finally:
-            await line.close(is_left_well)
+            await transport.close(is_finished)

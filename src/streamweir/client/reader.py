@@ -1,15 +1,15 @@
-"""Bytes to events and a growing answer, for any of the four dialects: the core that all shells drive.
+"""Converts the bytes of an answer to events and a growing answer, for any of the four dialects.
 
-    reader.feed(data)  -> events        as often as bytes come, cut anywhere
-    reader.finish()    -> events        the body ended cleanly
-    reader.cut(why)    -> events        it ended otherwise: a reset, a connection that closed in the midst
-    reader.ended, reader.error          afterwards: nothing more is to be read; and what went wrong, if anything did
+    reader.feed(data)  -> events        for each piece of the body, split anywhere
+    reader.finish()    -> events        the body ended normally
+    reader.cut(why)    -> events        the body did not end normally: a reset, or an early close
+    reader.ended, reader.error          afterwards: no more data is needed; and the error, if there was one
 
-Nothing is raised: events that came before a failure are given out first, whoever drives it raises `error` then.
-What ends an answer is the dialect's own word. Where it has a terminator (`[DONE]`), that must come, and every choice
-must have finished before; without one (bitseek) the finish ends it, or else the clean end of the body, and then the
-answer has no finish reason. Where several choices were asked for, each of them must be there. Anything else is
-truncated. Pure: no socket, no clock.
+The reader raises nothing: it returns the events before a failure, and its caller then raises `error`. The dialect
+determines the end of an answer. With a terminator (`[DONE]`), the terminator must arrive, and every choice must have
+finished before it. Without one (bitseek), the finish reason ends the answer, or the normal end of the body, and then
+the answer has no finish reason. If several choices were requested, all must be there. Everything else is truncated.
+Pure: no socket, no clock.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from streamweir.client.error import (
     StreamTooLarge,
     StreamTruncated,
 )
-from streamweir.client.failed_response import FailedResponse, hide, told_in_bytes
+from streamweir.client.failed_response import FailedResponse, find_error_in_bytes, mask_secret
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import (
     ChoiceFinished,
@@ -50,7 +50,7 @@ from streamweir.wire import jsonio
 from streamweir.wire.body import BodySplitter, Form
 from streamweir.wire.sse import EventTooLarge, Frame
 
-_SAYING = (
+_CONTENT_EVENTS = (
     TextDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -65,17 +65,17 @@ _UNREADABLE = "the answer cannot be read, or has not the {} choices that were as
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """How much is taken from a server. Beyond it an answer ends with `StreamTooLarge`."""
+    """The maximum sizes of an answer. A larger one ends with `StreamTooLarge`."""
 
     event_bytes: int = 16 * 1024 * 1024
     answer_bytes: int = 256 * 1024 * 1024
-    """Of the whole body, with all its framing."""
+    """Of the whole body, including its framing."""
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()
 
 
-def dialect_named(dialect: str | Dialect) -> Dialect:
+def find_dialect(dialect: str | Dialect) -> Dialect:
     if isinstance(dialect, Dialect):
         return dialect
     if dialect not in DIALECTS:
@@ -84,24 +84,29 @@ def dialect_named(dialect: str | Dialect) -> Dialect:
 
 
 class Reader:
-    """One answer. `secret` is taken out of whatever a server says."""
+    """Reads one answer. `secret` is masked in all messages of the server."""
 
     def __init__(
-        self, dialect: str | Dialect = "openai", limits: Limits = USUAL, *, secret: str = "", n: int | None = None
+        self,
+        dialect: str | Dialect = "openai",
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        secret: str = "",
+        n: int | None = None,
     ) -> None:
-        """`n`: how many choices were asked for; None: one, or that is not known."""
-        self.dialect = dialect_named(dialect)
+        """`n`: the requested number of choices; None: one, or not known."""
+        self.dialect = find_dialect(dialect)
         self.answer = Answer()
         self.ended = False
         self.error: ClientError | None = None
         self.seen = 0
-        """How many events have come, from the first on that says something: who answers, or that nothing was said yet,
-        is no sign that the model is at work."""
+        """The number of events since the first one with content. Events before it (the id, the role) do not show that
+        the model has started to answer."""
         self._limits = limits
         self._secret = secret
         self._received = 0
         self._body = BodySplitter(limits.event_bytes, limits.answer_bytes)
-        self._asked = n
+        self._choice_count = n
         self._decoder = OpenAIDecoder(choices=n)
         self._saw_data = False
 
@@ -137,42 +142,48 @@ class Reader:
             self._fail(self._truncated(_ENDED))
         elif self.dialect.terminator:
             is_finished = self._decoder.may_end_in_silence
-            if is_finished:  # what is held back for the end is no secret: it belongs to what arrived
-                events += self._take(event for event in self._decoder.finish() if type(event) is not StreamCompleted)
+            if is_finished:  # events that the decoder held back have arrived too
+                events += self._feed_answer(
+                    event for event in self._decoder.finish() if type(event) is not StreamCompleted
+                )
             self._fail(self._truncated(_ENDED, is_finished=is_finished))
         else:
-            events += self._take([StreamCompleted()])
+            events += self._feed_answer([StreamCompleted()])
         return events
 
     def cut(self, why: str) -> Sequence[Event]:
-        """The connection broke."""
+        """The connection was lost."""
         if not self.ended:
-            self._fail(self._truncated(f"{_ENDED}: {hide(why, self._secret)}", self._decoder.may_end_in_silence))
+            self._fail(self._truncated(f"{_ENDED}: {mask_secret(why, self._secret)}", self._decoder.may_end_in_silence))
         return ()
 
     def time_out(self, limit_s: float) -> StreamTimeout:
-        """Nothing came for so long."""
+        """Nothing arrived for `limit_s` seconds."""
         phase: Phase = "between_events" if self.seen else "first_event"
         error = StreamTimeout(f"no event came for {limit_s:g} seconds", self.completion, phase=phase)
         self._fail(error)
         return error
 
     def read_whole(self, body: bytes) -> Sequence[Event]:
-        """An answer that was not streamed."""
+        """Reads an answer that was not streamed."""
         if self.ended:
             return ()
-        told = told_in_bytes(body, self._secret)
-        if told is not None:
-            self._fail(self._told(told))
+        reported = find_error_in_bytes(body, self._secret)
+        if reported is not None:
+            self._fail(self._stream_error(reported))
             return ()
         events: list[Event] = []
-        for event in _WHOLE.decode_whole(body, self._asked):
+        for event in _WHOLE.decode_whole(body, self._choice_count):
             if isinstance(event, StreamFailed):
-                message = "the answer cannot be read" if self._asked is None else _UNREADABLE.format(self._asked)
+                message = (
+                    "the answer cannot be read"
+                    if self._choice_count is None
+                    else _UNREADABLE.format(self._choice_count)
+                )
                 message = message if body.strip() else _EMPTY
                 self._fail(StreamInvalid(message, self.completion))
             else:
-                events += self._take([event])
+                events += self._feed_answer([event])
         return events
 
     def _read_all(self, frames: Sequence[Frame]) -> list[Event]:
@@ -184,67 +195,73 @@ class Reader:
         return events
 
     def _read(self, frame: Frame) -> list[Event]:
-        has_end = bool(self.dialect.terminator)
+        has_terminator = bool(self.dialect.terminator)
         if frame.data is not None and frame.data.strip():
-            if not has_end and frame.data.strip() == b"[DONE]":
-                return self._take([StreamCompleted()]) if self._saw_data and not self._lacks_choices else []
+            if not has_terminator and frame.data.strip() == b"[DONE]":
+                return self._feed_answer([StreamCompleted()]) if self._saw_data and not self._lacks_choices else []
             self._saw_data = True
         events: list[Event] = []
         for event in self._decoder.feed(frame):
             if isinstance(event, StreamFailed):
                 self._fail(self._error_of(event.error, frame))
             else:
-                events += self._take([event])
-        if not has_end and not self.ended and self._decoder.may_end_in_silence:
-            events += self._take(self._decoder.finish())
+                events += self._feed_answer([event])
+        if not has_terminator and not self.ended and self._decoder.may_end_in_silence:
+            events += self._feed_answer(self._decoder.finish())
         return events
 
-    def _take(self, events: Sequence[Event] | Iterator[Event]) -> list[Event]:
-        taken = list(events)
-        for event in taken:
+    def _feed_answer(self, events: Sequence[Event] | Iterator[Event]) -> list[Event]:
+        added = list(events)
+        for event in added:
             self.answer.feed(event)
-            if self.seen or isinstance(event, _SAYING):
+            if self.seen or isinstance(event, _CONTENT_EVENTS):
                 self.seen += 1
             if type(event) is StreamCompleted:
                 self.ended = True
-        return taken
+        return added
 
     @property
     def _lacks_choices(self) -> bool:
-        return self._asked is not None and len(self.completion.choices) < self._asked
+        return self._choice_count is not None and len(self.completion.choices) < self._choice_count
 
     def _error_of(self, failure: StreamweirError, frame: Frame) -> ClientError:
-        """The decoder knows that the frame is a failure, and the frame has the server's own words for it."""
-        told = self._words_in(frame)
-        if told is not None:
-            return self._told(told)
+        """The error for a frame that the decoder rejects; the message is the server's own, if the frame has one."""
+        reported = self._reported_error(frame)
+        if reported is not None:
+            return self._stream_error(reported)
         if failure.code == "upstream_stream_truncated":
             return self._truncated(_ENDED, is_finished=self._decoder.may_end_in_silence)
         if failure.code == "upstream_invalid_frame":
             return StreamInvalid("a frame of the stream cannot be read", self.completion)
-        if failure.code == "upstream_bad_response" and self._asked is not None:
-            return StreamInvalid(f"the server sent more choices than the {self._asked} asked for", self.completion)
-        return self._told(FailedResponse("the server gave no reason"))
+        if failure.code == "upstream_bad_response" and self._choice_count is not None:
+            return StreamInvalid(
+                f"the server sent more choices than the {self._choice_count} asked for", self.completion
+            )
+        return self._stream_error(FailedResponse("the server gave no reason"))
 
-    def _words_in(self, frame: Frame) -> FailedResponse | None:
+    def _reported_error(self, frame: Frame) -> FailedResponse | None:
         data = frame.data
         if data is None:  # quirk: an error outside of any data line (fixture gpustack/error_on_unknown_field)
             data = frame.raw.strip().removeprefix(b"error:")
-        told = told_in_bytes(data, self._secret)
-        if told is not None:
-            return told
+        reported = find_error_in_bytes(data, self._secret)
+        if reported is not None:
+            return reported
         if frame.event == b"error":  # quirk: an error by the name of its event (fixture groq/error_event)
-            return told_in_bytes(b'{"error":%b}' % data, self._secret) or FailedResponse("the server gave no reason")
+            return find_error_in_bytes(b'{"error":%b}' % data, self._secret) or FailedResponse(
+                "the server gave no reason"
+            )
         try:
             choices = decode_chunk(data).choices or ()
         except jsonio.InvalidJson:
             return None
         words = [choice.finish_reason for choice in choices if choice.finish_reason]
-        broken = [word for word in words if failure_of(word) is not None]
-        return FailedResponse("the answer was broken off", "finish_reason", broken[0]) if broken else None
+        failed = [word for word in words if failure_of(word) is not None]
+        return FailedResponse("the answer was broken off", "finish_reason", failed[0]) if failed else None
 
-    def _told(self, told: FailedResponse) -> StreamError:
-        return StreamError(told.message, self.completion, type=told.type, code=told.code, param=told.param)
+    def _stream_error(self, reported: FailedResponse) -> StreamError:
+        return StreamError(
+            reported.message, self.completion, type=reported.type, code=reported.code, param=reported.param
+        )
 
     def _truncated(self, why: str, is_finished: bool = False) -> StreamTruncated:
         return StreamTruncated(why, self.completion, is_finished=is_finished, may_retry=not self.seen)

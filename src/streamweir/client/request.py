@@ -1,7 +1,7 @@
-"""What is asked, and of whom: the address, the headers and the body of a request. Pure.
+"""Builds the URL, the headers and the body of a request. Pure.
 
-The body is what the caller wrote, member by member; nothing is checked that the server checks. Added are `stream`
-and, for a stream, the wish for usage: in two of the dialects none comes without it.
+The body contains the members that the caller passed, unchecked: the server checks them. `stream` is added, and for a
+stream also `stream_options.include_usage`: two of the dialects send no usage without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ from streamweir import __version__
 from streamweir.wire import jsonio
 
 Messages = str | Sequence[Mapping[str, Any]]
-"""A conversation; a text alone is one message of a user's."""
+"""The messages of a conversation; a string is one message of the user."""
 
-_OURS = ("stream",)
+_SET_BY_METHOD = ("stream",)
 
 
-def url_of(base_url: str) -> str:
-    """Where chat completions are asked for. A bare host is taken at its `/v1`."""
+def completions_url(base_url: str) -> str:
+    """The URL of chat completions. For a host without a path, `/v1` is added."""
     parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not _can_be_found(parts):
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _has_valid_host(parts):
         raise ValueError("base_url must be an address such as https://example.com/v1")
     path = parts.path.rstrip("/") or "/v1"
     if not path.endswith("/chat/completions"):
@@ -28,8 +28,8 @@ def url_of(base_url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
-def _can_be_found(parts: SplitResult) -> bool:
-    """Asked beforehand, for what else is said of such a host or port is no `ClientError`."""
+def _has_valid_host(parts: SplitResult) -> bool:
+    """Checked here, because httpx2 raises other exceptions than `ClientError` for such a host or port."""
     try:
         (parts.hostname or "").encode("idna")
         return parts.netloc.isprintable() and (parts.port is None or parts.port > 0)
@@ -38,13 +38,13 @@ def _can_be_found(parts: SplitResult) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """For people: without a password that may be in it, and without its query."""
+    """For messages: without user name, password and query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def headers_of(api_key: str, more: Mapping[str, str], *, stream: bool) -> dict[str, str]:
-    """`more` are the caller's own, which come before ours."""
+def build_headers(api_key: str, more: Mapping[str, str], *, stream: bool) -> dict[str, str]:
+    """`more`: the caller's own headers, which override these."""
     headers = {
         "accept": "text/event-stream" if stream else "application/json",
         "accept-encoding": "identity",  # a compressed stream is often a buffered one
@@ -55,28 +55,28 @@ def headers_of(api_key: str, more: Mapping[str, str], *, stream: bool) -> dict[s
         headers["authorization"] = f"Bearer {api_key}"
     headers |= {name.lower(): value for name, value in more.items()}
     for name, value in headers.items():
-        if not can_be_sent(value):
+        if not is_valid_header_value(value):
             raise ValueError(f"the header {name!r} holds signs that no header can carry")
     return headers
 
 
-def can_be_sent(value: str) -> bool:
-    """In a header. Asked beforehand, for the library beneath would show what it cannot send."""
+def is_valid_header_value(value: str) -> bool:
+    """Checked here, because the error message of the HTTP library would contain the value."""
     return value.isascii() and value.isprintable()
 
 
-def choices_in(parameters: Mapping[str, Any]) -> int | None:
-    """How many are asked for. None: one, or a number that the server is to refuse."""
+def requested_choices(parameters: Mapping[str, Any]) -> int | None:
+    """The requested number of choices. None: one, or an invalid number, which the server refuses."""
     n = parameters.get("n")
     return n if type(n) is int and n > 1 else None
 
 
-def body_of(
+def build_body(
     model: str | None, messages: Messages, parameters: Mapping[str, Any], *, stream: bool, include_usage: bool = True
 ) -> bytes:
-    taken = [name for name in _OURS if name in parameters]
-    if taken:
-        raise ValueError(f"{taken[0]!r} is set by the method that is called")
+    reserved = [name for name in _SET_BY_METHOD if name in parameters]
+    if reserved:
+        raise ValueError(f"{reserved[0]!r} is set by the method that is called")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     body: dict[str, Any] = {} if model is None else {"model": model}

@@ -1,8 +1,8 @@
-"""An answer while it comes: the reader's events, drawn from whoever has the bytes.
+"""`Stream` and `AsyncStream`: the events of an answer while it arrives.
 
-`Stream` and `AsyncStream` are the same shell twice, over an iterator of bytes and over an asynchronous one; all that
-is read or decided is the reader's. Both can be iterated (events), read as text, asked for the whole, looked at in
-between, and left at any time. An error is raised where it happened: after the events before it.
+Both feed a `Reader`, one from an iterator of bytes and one from an asynchronous iterator; the reader does all the
+parsing. Both can be iterated for events or for text, give the current and the final completion, and can be abandoned at
+any time. An error is raised after the events that arrived before it.
 """
 
 from collections import deque
@@ -10,29 +10,29 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Self
 
 from streamweir.client.answer import Completion, ToolCall
-from streamweir.client.reader import USUAL, Limits, Reader
+from streamweir.client.reader import DEFAULT_LIMITS, Limits, Reader
 from streamweir.core.events import Event, TextDelta
 from streamweir.core.usage import Usage
 from streamweir.frontends.chat.dialect import Dialect
 
 
 class _StreamState:
-    """What both have: the reader, and the events that nobody has taken yet."""
+    """The common part: the reader, and the events that were not returned yet."""
 
     def __init__(self, reader: Reader) -> None:
         self.attempts = 1
-        """How often the request was sent until this answer began."""
+        """How many times the request was sent until this answer began."""
         self._reader = reader
         self._pending: deque[Event] = deque()
 
     @property
     def usage(self) -> Usage | None:
-        """As the server reported it: mostly at the end. None before that, and where it reports none."""
+        """As reported by the server, usually at the end. None before that, or if it reports none."""
         return self._reader.answer.usage
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """As far as they have come; the same objects grow."""
+        """The tool calls so far; the same objects grow."""
         return self._reader.answer.tool_calls
 
     @property
@@ -41,7 +41,7 @@ class _StreamState:
 
     @property
     def so_far(self) -> Completion:
-        """What has arrived. Its `is_whole` says whether that is all."""
+        """The answer so far. Its `is_whole` says whether it is complete."""
         return self._reader.completion
 
     @property
@@ -49,7 +49,7 @@ class _StreamState:
         return bool(self._pending) or self._reader.error is not None
 
     def _next(self) -> Event | None:
-        """The next event at hand. None: there is no more, or it has to be waited for. Raises what went wrong."""
+        """The next event that has arrived. None if there is none. Raises the error of the reader."""
         if self._pending:
             return self._pending.popleft()
         if self._reader.error is not None:
@@ -57,12 +57,12 @@ class _StreamState:
         return None
 
     def _take(self, data: bytes | None) -> None:
-        """What has come; None: the end."""
+        """Feeds the reader; None is the end of the body."""
         self._pending.extend(self._reader.finish() if data is None else self._reader.feed(data))
 
 
 class Stream(_StreamState):
-    """Whoever owns the bytes closes them."""
+    """Iterates over events. It does not close the source of its bytes."""
 
     def __init__(self, reader: Reader, chunks: Iterator[bytes]) -> None:
         super().__init__(reader)
@@ -78,31 +78,31 @@ class Stream(_StreamState):
         return event
 
     def text(self, choice: int = 0) -> Iterator[str]:
-        """The pieces of one choice's text, as they come."""
+        """The pieces of one choice's text, as they arrive."""
         for event in self:
             if isinstance(event, TextDelta) and event.choice == choice:
                 yield event.text
 
     def final(self) -> Completion:
-        """The whole answer: what is left of it is read first."""
+        """Reads the rest of the answer and returns the complete one."""
         for _ in self:
             pass
         return self.so_far
 
     def begin(self) -> None:
-        """Until something was said, or nothing will be."""
+        """Reads until the first event with content, or the end."""
         while not self._reader.seen and not self._reader.ended:
             self._take(next(self._chunks, None))
 
     def wait(self) -> bool:
-        """Until events are at hand, or an error is. False: the answer is whole, and all of it was taken."""
+        """Reads until there are events or an error. False: the answer is complete, and all events were returned."""
         while not self._pending and not self._reader.ended:
             self._take(next(self._chunks, None))
         return self._has_more
 
 
 class AsyncStream(_StreamState):
-    """`Stream`, asynchronously."""
+    """`Stream` for an asynchronous iterator."""
 
     def __init__(self, reader: Reader, chunks: AsyncIterator[bytes]) -> None:
         super().__init__(reader)
@@ -138,17 +138,21 @@ class AsyncStream(_StreamState):
 
 
 def parse(
-    chunks: Iterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL, n: int | None = None
+    chunks: Iterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = DEFAULT_LIMITS, n: int | None = None
 ) -> Stream:
-    """The body of a streamed (or whole) answer, from anywhere, in any pieces. What the iterable raises goes through.
+    """Parses the body of a streamed or whole answer, split in any way. Exceptions of the iterable are passed on.
 
-    `n`: how many choices were asked for, where that is more than one.
+    `n`: the requested number of choices, if it was more than one.
     """
     return Stream(Reader(dialect, limits, n=n), iter(chunks))
 
 
 def aparse(
-    chunks: AsyncIterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = USUAL, n: int | None = None
+    chunks: AsyncIterable[bytes],
+    dialect: str | Dialect = "openai",
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    n: int | None = None,
 ) -> AsyncStream:
-    """`parse`, from an asynchronous iterable."""
+    """`parse` for an asynchronous iterable."""
     return AsyncStream(Reader(dialect, limits, n=n), aiter(chunks))

@@ -1,9 +1,9 @@
-"""One attempt: a request, its status, its body, and what becomes of the connection.
+"""One attempt: sends a request, reads its status and body, and releases the connection.
 
-`open` sends, looks at the status and reads up to the first event; whatever goes wrong before is raised as a
-`ClientError` that says whether to try again. Afterwards the reader is told what happens to the bytes, and nothing here
-is raised. `close` gives a connection back only if its answer was read to the end; else it is closed, which is how a
-server learns that nobody listens any more. Names of httpx2 and of sockets stay in this file and in `http`.
+`open` sends the request, checks the status and reads up to the first event. A failure before that is raised as a
+`ClientError` that says whether a retry is allowed. Later failures are passed to the reader and not raised here. `close`
+returns a connection to the pool only if its answer was read to the end; otherwise it closes the connection, so that the
+server stops the answer. Only this module and `http` use httpx2 and sockets.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from contextlib import suppress
 import httpx2
 
 from streamweir.client.error import ClientError, Unreachable
-from streamweir.client.failed_response import hide, read_failure, request_id_in
-from streamweir.client.reader import Limits, Reader, dialect_named
-from streamweir.client.request import can_be_sent, headers_of, shown_url, url_of
+from streamweir.client.failed_response import mask_secret, read_failure, request_id_of
+from streamweir.client.reader import Limits, Reader, find_dialect
+from streamweir.client.request import build_headers, completions_url, is_valid_header_value, shown_url
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.client.timeouts import Attempts, EventDeadline, Retries, Timeouts
 from streamweir.client.watchdog import Watchdog
@@ -26,17 +26,17 @@ from streamweir.frontends.chat.dialect import Dialect
 
 Tap = Callable[[bytes], None]
 
-_LEFT = "it was left"
-"""What a stream says that is read outside of its block."""
-_MOST_OF_AN_ERROR = 64 * 1024
+_CLOSED_EARLY = "it was left"
+"""The message of a stream that is read after its block has ended."""
+_MAX_ERROR_BYTES = 64 * 1024
 _DRAIN_S = 0.5
-_MOST_DRAINED = 64 * 1024
-"""The end of a body is waited for when the answer is whole, so that its connection can be used again. It is nearly
-always there already; a server that goes on is left."""
+_MAX_DRAIN_BYTES = 64 * 1024
+"""When the answer is complete, the rest of the body is read, so that the connection can be reused. It has nearly always
+arrived already; otherwise the connection is closed after this time and this many bytes."""
 
 
 class Settings:
-    """What a client was made with, and what is made of it for each attempt."""
+    """The settings of a client, and what is built from them for each attempt."""
 
     def __init__(
         self,
@@ -48,37 +48,40 @@ class Settings:
         limits: Limits,
         headers: Mapping[str, str],
     ) -> None:
-        if not can_be_sent(api_key):
+        if not is_valid_header_value(api_key):
             raise ValueError("api_key holds signs that no header can carry")
-        self.dialect = dialect_named(dialect)
+        self.dialect = find_dialect(dialect)
         self.timeouts = timeouts
         self.retries = Retries(most=retries) if isinstance(retries, int) else retries
         self.limits = limits
-        self._url = url_of(base_url)
+        self._url = completions_url(base_url)
         self._api_key = api_key
         self._headers = dict(headers)
 
     def __repr__(self) -> str:
-        """With nothing secret in it."""
+        """Contains no secret."""
         return f"{shown_url(self._url)!r}, dialect={self.dialect.name!r}"
 
     def request(
         self, http: httpx2.Client | httpx2.AsyncClient, body: bytes, headers: Mapping[str, str] | None, *, stream: bool
     ) -> httpx2.Request:
-        times = self.timeouts
+        timeouts = self.timeouts
         return http.build_request(
             "POST",
             self._url,
             content=body,
-            headers=headers_of(self._api_key, {**self._headers, **(headers or {})}, stream=stream),
+            headers=build_headers(self._api_key, {**self._headers, **(headers or {})}, stream=stream),
             timeout=httpx2.Timeout(
-                connect=times.connect_s, read=times.first_event_s, write=times.first_event_s, pool=times.connect_s
+                connect=timeouts.connect_s,
+                read=timeouts.first_event_s,
+                write=timeouts.first_event_s,
+                pool=timeouts.connect_s,
             ),
         )
 
     @property
     def head_s(self) -> float | None:
-        """In which a status must have come, the way there included."""
+        """The time limit for the status, including the connection."""
         connect_s, first_s = self.timeouts.connect_s, self.timeouts.first_event_s
         return None if connect_s is None or first_s is None else connect_s + first_s
 
@@ -88,30 +91,30 @@ class Settings:
     def attempts(self) -> Attempts:
         return Attempts(self.retries, random.random)
 
-    def unsent(self, reason: httpx2.RequestError, reader: Reader) -> ClientError:
-        """No status came."""
+    def connection_error(self, reason: httpx2.RequestError, reader: Reader) -> ClientError:
+        """The error if no status was received."""
         if isinstance(reason, httpx2.ReadTimeout | httpx2.WriteTimeout):
             return reader.time_out(self.timeouts.first_event_s or 0.0)
-        return Unreachable(f"{shown_url(self._url)} cannot be reached: {self.said(reason)}")
+        return Unreachable(f"{shown_url(self._url)} cannot be reached: {self.describe(reason)}")
 
-    def said(self, reason: httpx2.RequestError) -> str:
-        return hide(str(reason), self._api_key) or type(reason).__name__
+    def describe(self, reason: httpx2.RequestError) -> str:
+        return mask_secret(str(reason), self._api_key) or type(reason).__name__
 
     def failure(self, response: httpx2.Response, body: bytes) -> ClientError:
         headers = {name.lower(): value for name, value in response.headers.items()}
         return read_failure(response.status_code, headers, body, now=time.time(), secret=self._api_key)
 
-    def begun(self, response: httpx2.Response, request: httpx2.Request, reader: Reader) -> None:
-        """A success: from here on our own timers count, not those of single reads."""
-        reader.answer.request_id = request_id_in(response.headers, self._api_key)
+    def response_started(self, response: httpx2.Response, request: httpx2.Request, reader: Reader) -> None:
+        """A success: from now on the deadline for events applies, not httpx2's timeout for reads."""
+        reader.answer.request_id = request_id_of(response.headers, self._api_key)
         request.extensions["timeout"]["read"] = None
 
 
 class _Attempt:
-    """What both kinds have."""
+    """The common part of both transports."""
 
     def __init__(self, settings: Settings, request: httpx2.Request, tap: Tap | None, n: int | None) -> None:
-        """`n`: how many choices the request asks for; None: one."""
+        """`n`: the requested number of choices; None: one."""
         self._settings = settings
         self._request = request
         self._tap = tap
@@ -119,37 +122,39 @@ class _Attempt:
         self._deadline = EventDeadline(settings.timeouts)
 
     @property
-    def _is_worth_draining(self) -> bool:
+    def _can_drain(self) -> bool:
         return self._reader.answer.is_whole
 
     @property
     def _early_error(self) -> ClientError | None:
-        """What went wrong before anything was said."""
+        """An error before the first event with content."""
         return None if self._reader.seen else self._reader.error
 
     def _timed_out(self) -> None:
         self._reader.time_out(self._deadline.limit_s or 0.0)
 
-    def _broke(self, reason: httpx2.RequestError) -> None:
-        self._reader.cut(self._settings.said(reason))
+    def _connection_lost(self, reason: httpx2.RequestError) -> None:
+        self._reader.cut(self._settings.describe(reason))
 
 
 class Transport(_Attempt):
-    """Of a `Client`. A read that blocks is ended by a watchdog."""
+    """For `Client`. A watchdog ends a blocking read at its deadline."""
 
     def open(self, http: httpx2.Client) -> Stream:
         began = time.monotonic()
         try:
             self._response = http.send(self._request, stream=True)
         except httpx2.RequestError as reason:
-            raise self._settings.unsent(reason, self._reader) from reason
-        self._watchdog = Watchdog(lambda: _hang_up(self._response))
+            raise self._settings.connection_error(reason, self._reader) from reason
+        self._watchdog = Watchdog(lambda: _shut_down_socket(self._response))
         try:
-            self._deadline.waited(time.monotonic() - began)
+            self._deadline.elapse(time.monotonic() - began)
             self._source = self._response.iter_bytes()
             if not self._response.is_success:
-                raise self._settings.failure(self._response, self._some(_MOST_OF_AN_ERROR, self._deadline.left_s(0)))
-            self._settings.begun(self._response, self._request, self._reader)
+                raise self._settings.failure(
+                    self._response, self._read_rest(_MAX_ERROR_BYTES, self._deadline.remaining_s(0))
+                )
+            self._settings.response_started(self._response, self._request, self._reader)
             stream = Stream(self._reader, self._chunks())
             stream.begin()
             if self._early_error is not None:
@@ -159,67 +164,68 @@ class Transport(_Attempt):
             raise
         return stream
 
-    def close(self, is_left_well: bool) -> None:
+    def close(self, is_finished: bool) -> None:
         try:
-            if is_left_well and self._is_worth_draining:
-                self._some(_MOST_DRAINED, _DRAIN_S)
+            if is_finished and self._can_drain:
+                self._read_rest(_MAX_DRAIN_BYTES, _DRAIN_S)
         finally:
-            self._reader.cut(_LEFT)
+            self._reader.cut(_CLOSED_EARLY)
             self._watchdog.close()
             self._response.close()
 
     def _chunks(self) -> Iterator[bytes]:
-        """What comes. It stops at the end; where that is none, the reader has been told."""
+        """The pieces of the body. After a failure, which is passed to the reader, it stops."""
         reader, deadline, watchdog = self._reader, self._deadline, self._watchdog
         while True:
             began = time.monotonic()
-            watchdog.watch(deadline.left_s(reader.seen))
+            watchdog.set_timeout(deadline.remaining_s(reader.seen))
             try:
                 chunk = next(self._source, None)
             except httpx2.RequestError as reason:
-                self._timed_out() if watchdog.has_bitten else self._broke(reason)
+                self._timed_out() if watchdog.has_fired else self._connection_lost(reason)
                 return
-            watchdog.watch(None)
-            if watchdog.has_bitten:
+            watchdog.set_timeout(None)
+            if watchdog.has_fired:
                 self._timed_out()
                 return
             if chunk is None:
                 return
-            deadline.waited(time.monotonic() - began)
+            deadline.elapse(time.monotonic() - began)
             if self._tap is not None:
                 self._tap(chunk)
             yield chunk
 
-    def _some(self, most: int, limit_s: float | None) -> bytes:
-        """What is left of the body, up to so much, within so long; of one that breaks, what had come."""
-        found = b""
-        self._watchdog.watch(limit_s)
+    def _read_rest(self, max_bytes: int, limit_s: float | None) -> bytes:
+        """The rest of the body, at most `max_bytes`, within `limit_s`; after a failure, what arrived before it."""
+        body = b""
+        self._watchdog.set_timeout(limit_s)
         with suppress(httpx2.RequestError):
-            while len(found) < most and (chunk := next(self._source, None)) is not None:
-                found += chunk
-        self._watchdog.watch(None)
-        return found[:most]
+            while len(body) < max_bytes and (chunk := next(self._source, None)) is not None:
+                body += chunk
+        self._watchdog.set_timeout(None)
+        return body[:max_bytes]
 
 
 class AsyncTransport(_Attempt):
-    """Of an `AsyncClient`. A read is cancelled when its time is up, or with the task that waits for it."""
+    """For `AsyncClient`. A read is cancelled at its deadline, or with its task."""
 
     async def open(self, http: httpx2.AsyncClient) -> AsyncStream:
         began = time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.head_s):  # a head may come byte by byte
+            # httpx2's timeout applies to each read, and a head may arrive byte by byte.
+            async with asyncio.timeout(self._settings.head_s):
                 self._response = await http.send(self._request, stream=True)
         except TimeoutError:
             raise self._reader.time_out(self._settings.timeouts.first_event_s or 0.0) from None
         except httpx2.RequestError as reason:
-            raise self._settings.unsent(reason, self._reader) from reason
+            raise self._settings.connection_error(reason, self._reader) from reason
         try:
-            self._deadline.waited(time.monotonic() - began)
+            self._deadline.elapse(time.monotonic() - began)
             self._source = self._response.aiter_bytes()
             if not self._response.is_success:
-                body = await self._some(_MOST_OF_AN_ERROR, self._deadline.left_s(0))
+                body = await self._read_rest(_MAX_ERROR_BYTES, self._deadline.remaining_s(0))
                 raise self._settings.failure(self._response, body)
-            self._settings.begun(self._response, self._request, self._reader)
+            self._settings.response_started(self._response, self._request, self._reader)
             stream = AsyncStream(self._reader, self._chunks())
             await stream.begin()
             if self._early_error is not None:
@@ -229,12 +235,12 @@ class AsyncTransport(_Attempt):
             raise
         return stream
 
-    async def close(self, is_left_well: bool) -> None:
+    async def close(self, is_finished: bool) -> None:
         try:
-            if is_left_well and self._is_worth_draining:
-                await self._some(_MOST_DRAINED, _DRAIN_S)
+            if is_finished and self._can_drain:
+                await self._read_rest(_MAX_DRAIN_BYTES, _DRAIN_S)
         finally:
-            self._reader.cut(_LEFT)
+            self._reader.cut(_CLOSED_EARLY)
             try:
                 with suppress(RuntimeError):  # another task is reading: it finds the connection closed
                     await self._source.aclose()
@@ -246,32 +252,32 @@ class AsyncTransport(_Attempt):
         while True:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(deadline.left_s(reader.seen)):
+                async with asyncio.timeout(deadline.remaining_s(reader.seen)):
                     chunk = await anext(self._source, None)
             except TimeoutError:
                 self._timed_out()
                 return
             except httpx2.RequestError as reason:
-                self._broke(reason)
+                self._connection_lost(reason)
                 return
             if chunk is None:
                 return
-            deadline.waited(time.monotonic() - began)
+            deadline.elapse(time.monotonic() - began)
             if self._tap is not None:
                 self._tap(chunk)
             yield chunk
 
-    async def _some(self, most: int, limit_s: float | None) -> bytes:
-        found = b""
+    async def _read_rest(self, max_bytes: int, limit_s: float | None) -> bytes:
+        body = b""
         with suppress(httpx2.RequestError, TimeoutError):
             async with asyncio.timeout(limit_s):
-                while len(found) < most and (chunk := await anext(self._source, None)) is not None:
-                    found += chunk
-        return found[:most]
+                while len(body) < max_bytes and (chunk := await anext(self._source, None)) is not None:
+                    body += chunk
+        return body[:max_bytes]
 
 
-def _hang_up(response: httpx2.Response) -> None:
-    """Makes a read in another thread return. Not by the TLS layer's own shutdown, which that thread is using."""
+def _shut_down_socket(response: httpx2.Response) -> None:
+    """Makes a read in another thread return. Uses the socket beneath TLS, because that thread uses the TLS object."""
     stream = response.extensions.get("network_stream")
     sock = stream.get_extra_info("socket") if stream is not None else None
     if isinstance(sock, socket.socket):
