@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.policy.budget import (
-    MOST_NANO,
+    MAX_NANO,
     PERIODS,
     dollars_of,
     ends_at,
@@ -122,7 +122,7 @@ def test_what_is_no_whole_number_of_them_or_too_much_is_refused(dollars: float |
         nano_of(dollars)
 
 
-@given(st.integers(-(MOST_NANO // 10**9) * 10**9, MOST_NANO // 10**9 * 10**9))
+@given(st.integers(-(MAX_NANO // 10**9) * 10**9, MAX_NANO // 10**9 * 10**9))
 def test_money_survives_the_way_there_and_back(nano: int) -> None:
     assert nano_of(dollars_of(nano)) == nano_of(str(dollars_of(nano))) == nano
     assert format(dollars_of(nano), "f").partition(".")[2] == f"{abs(nano) % 10**9:09}"

@@ -77,8 +77,8 @@ def test_priority_is_the_order_of_the_file() -> None:
     assert router_.order(route(), 0.0, NO_CHANCE) == [A, B, C]
     eject(router_, A)
     assert router_.order(route(), 0.0, NO_CHANCE) == [B, C]
-    assert router_.is_away(A, 0.0)
-    assert not router_.is_away(B, 0.0)
+    assert router_.is_unavailable(A, 0.0)
+    assert not router_.is_unavailable(B, 0.0)
 
 
 def test_all_are_away() -> None:
@@ -231,12 +231,12 @@ def test_an_order_is_of_all_that_are_there_each_once(
     entries = [WeightedTarget(TargetId("p", str(at)), weight) for at, (weight, _, _) in enumerate(targets)]
     all_of_them = route(strategy, *entries)
     router_ = router(all_of_them)
-    for entry, (_, is_away, ttft_s) in zip(entries, targets, strict=True):
+    for entry, (_, is_unavailable, ttft_s) in zip(entries, targets, strict=True):
         if ttft_s is not None:
             router_.succeeded(entry.target, 0.0, ttft_s)
-        if is_away:
+        if is_unavailable:
             eject(router_, entry.target)
-    there = [entry.target for entry, (_, is_away, _) in zip(entries, targets, strict=True) if not is_away]
+    there = [entry.target for entry, (_, is_unavailable, _) in zip(entries, targets, strict=True) if not is_unavailable]
     assert sorted(router_.order(all_of_them, 0.0, chances(*drawn))) == sorted(there)
     later = router_.order(all_of_them, 30.0, chances(*drawn))
     assert sorted(later) == sorted(entry.target for entry in entries), "those on probation among them"
@@ -253,25 +253,25 @@ def test_what_callers_name_is_kept_only_if_it_fails_and_only_so_many() -> None:
     for number in range(10):
         eject(router_, TargetId("p", f"bad{number}"))
     assert len(router_._others) == 3
-    assert router_.is_away(TargetId("p", "bad9"), 0.0)
-    assert not router_.is_away(TargetId("p", "bad0"), 0.0)
-    assert router_.is_away(A, 0.0), "what the operator named is never pushed out"
+    assert router_.is_unavailable(TargetId("p", "bad9"), 0.0)
+    assert not router_.is_unavailable(TargetId("p", "bad0"), 0.0)
+    assert router_.is_unavailable(A, 0.0), "what the operator named is never pushed out"
 
 
 def test_a_target_that_is_in_use_is_forgotten_last() -> None:
     router_ = Router([], {"p"}, most_others=2)
     old, other, new = (TargetId("p", name) for name in ("old", "other", "new"))
     eject(router_, old, other)
-    router_.is_away(old, 0.0)
+    router_.is_unavailable(old, 0.0)
     eject(router_, new)
-    assert [router_.is_away(target, 0.0) for target in (old, other, new)] == [True, False, True]
+    assert [router_.is_unavailable(target, 0.0) for target in (old, other, new)] == [True, False, True]
 
 
 def test_a_script_that_fails_on_purpose_is_sent_away_only_as_a_target() -> None:
     router_ = Router([Route("alias", (WeightedTarget(A),))], {"p"}, scripted={"p"})
     for _ in range(20):
         assert not router_.failed(TargetId("p", "error"), 0.0, BROKEN)
-    assert not router_.is_away(TargetId("p", "error"), 0.0)
+    assert not router_.is_unavailable(TargetId("p", "error"), 0.0)
     eject(router_, A)
 
 
@@ -282,11 +282,11 @@ def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
     probe, *_ = old.order(route(), 30.0, NO_CHANCE)
     new = Router([Route("new", (WeightedTarget(A), WeightedTarget(others[0])))], {"p", "q"})
     new.adopt(old, changed={"q"})
-    assert [new.is_away(target, 10.0) for target in (A, B, *others)] == [True, True, True, False, False]
-    assert new.is_away(A, 30.0), "the probe goes on"
+    assert [new.is_unavailable(target, 10.0) for target in (A, B, *others)] == [True, True, True, False, False]
+    assert new.is_unavailable(A, 30.0), "the probe goes on"
     new.succeeded(probe, 31.0, 0.1)
-    assert not new.is_away(A, 31.0)
-    assert not old.is_away(A, 31.0), "requests that began before the reload know it too"
+    assert not new.is_unavailable(A, 31.0)
+    assert not old.is_unavailable(A, 31.0), "requests that began before the reload know it too"
 
 
 def test_what_is_known_can_be_looked_at() -> None:

@@ -50,10 +50,10 @@ def template(server: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) 
     return url.partition("?")[0].rpartition("/")[2]
 
 
-async def is_away(desk: Desk) -> None:
+async def is_unavailable(desk: Desk) -> None:
     """Until it knows."""
     async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-        while not desk.writer.is_away:
+        while not desk.writer.is_unavailable:
             await ask(desk.gate)
 
 
@@ -85,7 +85,7 @@ async def test_g9_the_database_goes_away_in_mid_load(
                 assert (await ask(gate, secret)).status == 200
                 await asyncio.to_thread(hurt, server)
                 async with heartbeat() as heart:
-                    await is_away(desk)
+                    await is_unavailable(desk)
                     assert heart.beats > 1, "it is found out in a while, and nobody waits for it"
                 for _ in range(10):
                     assert (await ask(gate)).status == 200
@@ -130,7 +130,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
     async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as ships:
         (desk,) = ships.desks
         gate = desk.gate
-        desk.room.journal._most_bytes = 20_000
+        desk.room.journal._max_bytes = 20_000
         async with await gate.connect() as client:
             running = await begin(client, model="m", max_tokens=TOKENS)
             await asyncio.to_thread(server.stop)

@@ -49,7 +49,7 @@ async def is_left_alone(ships: Fleet, secret: str) -> None:
     """Until nobody asks Valkey any more."""
     for desk in ships.desks:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while not shared_of(desk).is_away:
+            while not shared_of(desk).is_unavailable:
                 await ask(desk.gate, secret)
 
 
@@ -57,7 +57,7 @@ async def is_asked_again(ships: Fleet) -> None:
     """Until Valkey answers everybody, without a request that would have to find out; from then on with patience."""
     for desk in ships.desks:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while is_degraded(desk.gate) or shared_of(desk).is_away:
+            while is_degraded(desk.gate) or shared_of(desk).is_unavailable:
                 arbiter_of(desk).renew([])
                 await shared_is_told(desk)
                 await asyncio.sleep(0.01)

@@ -125,7 +125,7 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
     disk.failures["fdatasync"] = 1
     assert set(await drive.send(ask("openai/m", key), ask("openai/m", key))) <= {200, 503}
     row = structs.replace(row_of(desk.gate.records[0], "here"), request_id="req_poison", bytes_in=NEVER)
-    desk.writer.put(Refused(row=row), must=True)
+    desk.writer.put(Refused(row=row), required=True)
     assert await desk.writer.flush(5)
     assert "journal/quarantine.jsonl" in drive.search_files()
     async with asyncio.timeout(WAIT_TIMEOUT_S):

@@ -226,7 +226,7 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
         assert (await ask(desk.gate, secret)).status == 200
         await desk.gate.vacated()
         await until(lambda: not desk.room.contents._waiting)
-        size = desk.room.contents._most_bytes = 20_000
+        size = desk.room.contents._max_bytes = 20_000
         other, is_locked, may_end = await open_store(url, tmp_path), asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -67,7 +67,7 @@ async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
                 "0.000000005",
             )
             assert (await fetch(api, "/api/live", api.operator))["data"] == [running["live"]]
-            writer.put(settle(id, 3, **members), must=True)
+            writer.put(settle(id, 3, **members), required=True)
             assert (await fetch(api, f"/api/requests/{id}", api.operator))["state"] == "over"
             assert (await fetch(api, "/api/live", api.operator))["data"] == []
             assert len((await fetch(api, "/api/requests", api.operator))["data"]) == number + 1

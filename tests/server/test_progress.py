@@ -44,22 +44,22 @@ async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> 
     async with books_on("sqlite", tmp_path) as real:
         store = FlakyStore(real)
         store.gate.clear()
-        journal = Journal(tmp_path / "journal", "i", most_bytes=20_000)
+        journal = Journal(tmp_path / "journal", "i", max_bytes=20_000)
         journal.open()
-        writer = Writer(store, journal, pause_s=0.0, abandoned=release)
+        writer = Writer(store, journal, pause_s=0.0, settle_abandoned=release)
         writer.start()
         interval = ProgressInterval(writer)
         for number in range(1000):
             if interval.may_write(0.0):
                 writer.put(progress(*((f"r{each}", "p/m", number) for each in range(10))))
                 interval.note_written(0.0)
-        assert not writer.has_room_to_spare
+        assert not writer.has_spare_capacity
         assert journal.unapplied_bytes < 11_000
         await writer.put(hold("r1")).written()
         store.gate.set()
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             assert await writer.flush(WAIT_TIMEOUT_S)
-        assert writer.has_room_to_spare
+        assert writer.has_spare_capacity
         assert interval.may_write(0.0)
         assert await writer.close(WAIT_TIMEOUT_S)
         assert await journal.close(WAIT_TIMEOUT_S)

@@ -49,19 +49,19 @@ async def test_while_the_database_is_away_the_newest_are_dropped_and_the_rest_is
     async with store_on("sqlite", tmp_path) as store:
         await store.write(insert_key)
         size = make_content(1).size
-        queue = ContentQueue(store, Redactor(), unexpected, most_bytes=10 * size + 1, timeout_s=0.02, pause_s=0.001)
+        queue = ContentQueue(store, Redactor(), unexpected, max_bytes=10 * size + 1, timeout_s=0.02, pause_s=0.001)
         queue.start()
         other = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
         taken = [queue.put(make_content(number)) for number in range(15)]
         assert taken == [True] * 10 + [False] * 5
-        while not queue.is_away:
+        while not queue.is_unavailable:
             await asyncio.sleep(0.001)
         assert not queue.put(make_content(99))  # what is being tried still takes its place
         other.execute("ROLLBACK")
         other.close()
         await queue.close(30)
-        assert (await count(store), queue.dropped, queue.is_away) == (10, 6, False)
+        assert (await count(store), queue.dropped, queue.is_unavailable) == (10, 6, False)
 
 
 async def test_to_close_takes_no_longer_than_it_may(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_to_close_takes_no_longer_than_it_may(tmp_path: Path) -> None:
         other.execute("BEGIN EXCLUSIVE")
         for number in range(5):
             assert queue.put(make_content(number))
-        while not queue.is_away:
+        while not queue.is_unavailable:
             await asyncio.sleep(0.001)
         await asyncio.wait_for(queue.close(0.05), 30)
         await queue.close(0.05)

@@ -96,9 +96,9 @@ def test_a_decision_that_came_during_a_standstill_counts() -> None:
 
         def decide() -> None:
             for question in list(admission_queue.take()):
-                admission_queue.answer(question, None)
+                admission_queue.resolve(question, None)
 
-        return await _with(admission_queue.ask(hold("r1"), (), HOUR_S), answer_after_a_standstill(decide))
+        return await _with(admission_queue.decide(hold("r1"), (), HOUR_S), answer_after_a_standstill(decide))
 
     assert run_on_it(main) is None
 

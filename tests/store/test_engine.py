@@ -164,7 +164,7 @@ async def test_what_takes_too_long_is_undone(database: str, tmp_path: Path) -> N
         for run in (store.write, store.write_content):
             with pytest.raises(StoreUnavailable, match="not done within") as caught:
                 await run(put_and_linger, timeout_s=SOON_S)
-            assert not caught.value.is_unsure
+            assert not caught.value.maybe_committed
         with pytest.raises(StoreUnavailable):
             await store.read(linger, timeout_s=SOON_S)
         await store.write(put("a"))
@@ -264,7 +264,7 @@ async def test_what_is_said_of_a_write_is_true(database: str, tmp_path: Path) ->
             await run(work(name, statements), timeout_s=chance.choice([0.001, 0.01, 0.05, 30.0]))
             said[name] = f"done {statements}"
         except StoreUnavailable as fault:
-            said[name] = "unsure" if fault.is_unsure else "undone"
+            said[name] = "unsure" if fault.maybe_committed else "undone"
 
     async with store_on(database, tmp_path) as store:
         for round_ in range(OPERATIONS // 20):

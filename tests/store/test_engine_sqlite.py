@@ -84,7 +84,7 @@ async def test_a_file_that_another_process_holds_is_unavailable_for_writing_alon
             for write in (store.write, store.write_content):
                 with pytest.raises(StoreUnavailable, match="locked by another process") as caught:
                     await write(put("b"), timeout_s=0.5)
-                assert not caught.value.is_unsure
+                assert not caught.value.maybe_committed
             with pytest.raises(StoreUnavailable):
                 await store.write(put("b"), timeout_s=0.01)
             assert await store.read(names) == ["a"]

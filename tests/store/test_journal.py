@@ -21,9 +21,9 @@ from support.journal_files import entries_of, is_locked, segments_of
 
 @asynccontextmanager
 async def a_journal(
-    folder: Path, *, segment_bytes: int = 8 << 20, most_bytes: int = 64 << 20, instance: str = "test"
+    folder: Path, *, segment_bytes: int = 8 << 20, max_bytes: int = 64 << 20, instance: str = "test"
 ) -> AsyncIterator[Journal]:
-    journal = Journal(folder, instance, segment_bytes=segment_bytes, most_bytes=most_bytes)
+    journal = Journal(folder, instance, segment_bytes=segment_bytes, max_bytes=max_bytes)
     journal.open()
     try:
         yield journal
@@ -53,7 +53,7 @@ async def test_a_written_entry_is_in_the_file(tmp_path: Path) -> None:
 async def test_the_order_of_the_file_is_that_of_the_calls(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         for turn in range(20):
-            handles = [journal.append(hold(f"r{turn}.{number}"), must=number % 2 == 0) for number in range(turn)]
+            handles = [journal.append(hold(f"r{turn}.{number}"), required=number % 2 == 0) for number in range(turn)]
             await asyncio.sleep(0)
         await handles[-1].written()
         expected = [hold(f"r{turn}.{number}") for turn in range(20) for number in range(turn)]
@@ -71,7 +71,7 @@ async def test_entries_of_one_turn_are_one_group(tmp_path: Path) -> None:
 async def test_what_is_durable_is_told_once_and_at_once_where_it_is_already(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         told: list[str] = []
-        first, second = journal.append(hold("r1")), journal.append(settle("r2"), must=True)
+        first, second = journal.append(hold("r1")), journal.append(settle("r2"), required=True)
         done = asyncio.get_running_loop().create_future()
         first.when_durable(lambda: told.append("first"))
         second.when_durable(lambda: told.append("second"))
@@ -167,7 +167,7 @@ async def test_closed_with_all_applied_nothing_is_left(tmp_path: Path) -> None:
 async def test_closed_with_something_unapplied_that_is_found_by_the_next(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         position = await durable(journal, hold("r1"))
-        journal.append(settle("r1"), must=True)  # never waited for
+        journal.append(settle("r1"), required=True)  # never waited for
         journal.applied(position)
     (dead,) = orphaned_journals(tmp_path)
     assert (dead.instance, list(dead.entries())) == ("test", [hold("r1"), settle("r1")])
@@ -185,22 +185,22 @@ async def test_closed_without_having_been_used_nothing_is_left(tmp_path: Path) -
 async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         pass
-    for must in (False, True):
+    for required in (False, True):
         with pytest.raises(JournalUnavailable):
-            journal.append(hold("r1"), must=must)
+            journal.append(hold("r1"), required=required)
     assert journal.is_failing
     assert await journal.close()
 
 
 async def test_beyond_its_bound_only_what_must_be_written_is_taken(tmp_path: Path) -> None:
     size = len(encode_frame(hold("r0")))
-    async with a_journal(tmp_path, most_bytes=size * 4) as journal:
+    async with a_journal(tmp_path, max_bytes=size * 4) as journal:
         handles = [journal.append(hold(f"r{number}")) for number in range(4)]
         with pytest.raises(JournalUnavailable, match="full"):
             journal.append(hold("r4"))
         done = asyncio.get_running_loop().create_future()
-        must = journal.append(settle("r0"), must=True)
-        must.when_durable(lambda: done.set_result(None))
+        required = journal.append(settle("r0"), required=True)
+        required.when_durable(lambda: done.set_result(None))
         await done
         assert journal.refused == 1
         with pytest.raises(JournalUnavailable, match="full"):
@@ -248,7 +248,7 @@ async def test_a_disk_that_hangs_holds_up_neither_the_event_loop_nor_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts: list[tuple[str, dict[str, object]]] = []
-    journal = Journal(tmp_path, "test", tell=lambda name, details: facts.append((name, details)))
+    journal = Journal(tmp_path, "test", report=lambda name, details: facts.append((name, details)))
     journal.open()
     hangs, goes_on = threading.Event(), threading.Event()
     write = os.write

@@ -47,7 +47,7 @@ class Watched:
 
     def __init__(self, folder: Path) -> None:
         self.facts: list[tuple[str, Any]] = []
-        self.journal = Journal(folder, "test", tell=lambda name, details: self.facts.append((name, details)))
+        self.journal = Journal(folder, "test", report=lambda name, details: self.facts.append((name, details)))
         self.journal.open()
 
 
@@ -75,7 +75,7 @@ async def test_of_a_group_only_what_must_be_written_is_tried_again(
     order: list[str] = []
     held, settled, row = (
         watched.journal.append(hold("r1")),
-        watched.journal.append(settle("r2"), must=True),
+        watched.journal.append(settle("r2"), required=True),
         watched.journal.append(progress(("r3", "p/m", 7))),
     )
     done = asyncio.get_running_loop().create_future()
@@ -99,7 +99,7 @@ async def test_of_a_group_only_what_must_be_written_is_tried_again(
 async def test_while_the_disk_fails_holds_are_refused_at_once(tmp_path: Path, disk: FailingDisk) -> None:
     watched = Watched(tmp_path)
     disk.failures["write"] = 1
-    settled = watched.journal.append(settle("r1"), must=True)
+    settled = watched.journal.append(settle("r1"), required=True)
     with pytest.raises(JournalUnavailable):
         await watched.journal.append(hold("r2")).written()
     assert watched.journal.is_failing
@@ -169,7 +169,7 @@ async def test_what_the_database_has_meanwhile_needs_no_journal(tmp_path: Path, 
     watched = Watched(tmp_path)
     disk.failures["write"] = 1000
     done = asyncio.get_running_loop().create_future()
-    settled = watched.journal.append(settle("r1"), must=True)
+    settled = watched.journal.append(settle("r1"), required=True)
     settled.when_durable(lambda: done.set_result(None))
     while not watched.journal.is_failing:
         await asyncio.sleep(0)
@@ -185,7 +185,7 @@ async def test_a_frame_that_cannot_be_cut_away_ends_its_segment_and_no_other(tmp
     watched = Watched(tmp_path)
     await watched.journal.append(hold("r1")).written()
     disk.failures |= {"write": 1, "ftruncate": 1}
-    await watched.journal.append(settle("r1"), must=True).written()
+    await watched.journal.append(settle("r1"), required=True).written()
     assert len(segments_of(tmp_path)) == 2
     assert entries_of(tmp_path) == [hold("r1"), settle("r1")]
     assert await watched.journal.close()
@@ -218,7 +218,7 @@ async def test_what_a_failed_sync_leaves_in_doubt_is_written_again_elsewhere(tmp
 async def test_closed_while_the_disk_fails_it_says_what_was_lost(tmp_path: Path, disk: FailingDisk) -> None:
     watched = Watched(tmp_path)
     disk.failures["write"] = 1000
-    settled = watched.journal.append(settle("r1"), must=True)
+    settled = watched.journal.append(settle("r1"), required=True)
     assert await watched.journal.close()
     assert watched.facts[-1] == ("journal_lost", {"entries": 1})
     with pytest.raises(JournalUnavailable):
@@ -248,7 +248,7 @@ async def test_after_a_fault_of_ours_nobody_waits_for_ever(
     assert states == ["the journal has failed: restart this process"], "it is not ready any more"
     assert watched.journal.is_failing
     with pytest.raises(JournalUnavailable):
-        watched.journal.append(settle("r1"), must=True)
+        watched.journal.append(settle("r1"), required=True)
     while any(thread.name.startswith("journal") for thread in threading.enumerate()):
         await asyncio.sleep(0)
     assert await watched.journal.close()

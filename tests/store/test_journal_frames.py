@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Refused, Settle
-from streamweir.store.journal.frames import MOST_FRAME_BYTES, encode_frame, read_frames
+from streamweir.store.journal.frames import MAX_FRAME_BYTES, encode_frame, read_frames
 from support.entries import extend, hold, progress, refused, settle
 
 ENTRIES: list[Entry] = [
@@ -130,7 +130,7 @@ def test_a_frame_of_the_version_before_is_read() -> None:
 
 def test_an_entry_beyond_any_size_is_refused() -> None:
     with pytest.raises(ValueError, match="bytes"):
-        encode_frame(progress(*[("x" * 1024, "", 0)] * (MOST_FRAME_BYTES // 1024)))
+        encode_frame(progress(*[("x" * 1024, "", 0)] * (MAX_FRAME_BYTES // 1024)))
 
 
 @pytest.mark.parametrize("entry", [hold("\ud800"), hold("r", 2**64)])

@@ -64,7 +64,7 @@ async def replay_all(database: str, folder: Path, data_dir: Path, expected: list
         batcher = Batcher(store, Quarantine(folder), lambda name, _: facts.append(name))
         first, *others = orphaned_journals(folder)
         # As by one who was killed between applying and removing.
-        await batcher.apply(list(first.entries()), lambda _: None, careful=True)
+        await batcher.apply(list(first.entries()), lambda _: None, check_existing=True)
         for dead in (first, *others):
             await replay(dead, batcher, lambda name, _: facts.append(name))
         assert set(facts) <= {"journal_replayed", "journal_torn"}

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.budget import MOST_NANO, PERIODS, ends_at, period_of
+from streamweir.policy.budget import MAX_NANO, PERIODS, ends_at, period_of
 from streamweir.store.db.base import Store
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.tables import accounts, ledger, open_requests
 from streamweir.store.journal.entries import Entry
-from streamweir.store.ledger.accounts import balance_of, credit, forget_accounts, span_of, used_of
+from streamweir.store.ledger.accounts import balance_of, credit, delete_accounts, span_of, used_of
 from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
 from support.entries import (
@@ -153,7 +153,7 @@ async def test_all_accounts_of_a_key_get_what_it_spends(database: str, tmp_path:
 async def test_an_account_of_another_period_is_made_anew(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, hold("a", 100, account=MONTH), hold("b", 10, account=MONTH))
-        await store.write(partial(forget_accounts, key_id="k"))
+        await store.write(partial(delete_accounts, key_id="k"))
         await applied(store, hold("c", 50, account=DAY))
         day = await store.read(account_sums)
         assert day is not None
@@ -164,7 +164,7 @@ async def test_an_account_of_another_period_is_made_anew(database: str, tmp_path
         assert (day.spent, day.held) == (21, 100)
         assert await store.read(partial(account_sums, account=MONTH)) is None
         await store.read(assert_sound)
-        await store.write(partial(forget_accounts, key_id="k"))
+        await store.write(partial(delete_accounts, key_id="k"))
         await applied(store, hold("d", 3, account=MONTH))
         month = await store.read(partial(account_sums, account=MONTH))
         assert month is not None
@@ -212,7 +212,7 @@ async def test_credit_is_given_and_taken_back_while_it_is_left(database: str, tm
             left = await store.write(partial(credit, workspace_id="one", amount=amount, note=note, at_ms=NOW_MS))
             assert left == await store.read(partial(balance_of, workspace_id="one"))
             await store.read(assert_sound)
-            return left.left
+            return left.balance
 
         assert await credited(100, "for the beginning \x00\ud800") == 100
         assert await credited(-30) == 70
@@ -225,10 +225,10 @@ async def test_credit_is_given_and_taken_back_while_it_is_left(database: str, tm
         with pytest.raises(Conflict):
             await credited(-1)
         assert await credited(10) == -20
-        for amount in (0, MOST_NANO, MOST_NANO + 1):
+        for amount in (0, MAX_NANO, MAX_NANO + 1):
             with pytest.raises(Invalid):
                 await credited(amount)
-        assert await credited(MOST_NANO - 60) == MOST_NANO - 80
+        assert await credited(MAX_NANO - 60) == MAX_NANO - 80
         assert await store.read(ledger_rows) == [
             (None, "credit", 100, None),
             (None, "credit", -30, None),
@@ -236,7 +236,7 @@ async def test_credit_is_given_and_taken_back_while_it_is_left(database: str, tm
             (None, "credit", -20, None),
             ("a", "settle", -30, 80),
             (None, "credit", 10, None),
-            (None, "credit", MOST_NANO - 60, None),
+            (None, "credit", MAX_NANO - 60, None),
         ]
         notes = await store.read(lambda conn: list(conn.scalars(select(ledger.c.note).order_by(ledger.c.seq))))
         assert notes[0] == "for the beginning \ufffd\ufffd"

@@ -26,7 +26,7 @@ from streamweir.store.db.tables import (
 )
 from streamweir.store.journal.entries import Entry, Hold, Settle
 from streamweir.store.ledger.accounts import balance_of
-from streamweir.store.ledger.posting import Applied, apply
+from streamweir.store.ledger.posting import ApplyResult, apply
 from support.entries import (
     DAY,
     NOW_MS,
@@ -59,8 +59,8 @@ LIFE: list[Entry] = [
 SPENT = [("a", "hold", -100, None), ("a", "extend.1", -50, None), ("a", "extend.2", -25, None)]
 
 
-async def applied(store: Store, *batches: Sequence[Entry], careful: bool = False) -> list[Applied]:
-    return [await store.write(partial(apply, entries=batch, careful=careful)) for batch in batches]
+async def applied(store: Store, *batches: Sequence[Entry], check_existing: bool = False) -> list[ApplyResult]:
+    return [await store.write(partial(apply, entries=batch, check_existing=check_existing)) for batch in batches]
 
 
 def cuts(entries: Sequence[Entry]) -> list[list[Sequence[Entry]]]:
@@ -144,8 +144,8 @@ async def test_what_is_applied_again_changes_nothing(database: str, tmp_path: Pa
             (found,) = await applied(store, [again])
             assert found.late == []
         for start in range(len(entries)):
-            await applied(store, entries[start:], entries[: start + 1], careful=True)
-        await applied(store, entries[::-1], careful=True)
+            await applied(store, entries[start:], entries[: start + 1], check_existing=True)
+        await applied(store, entries[::-1], check_existing=True)
         assert await store.read(lambda conn: snapshot(conn, TABLES)) == before
         await store.read(assert_sound)
 
@@ -161,11 +161,13 @@ async def test_a_batch_holds_the_same_entry_twice(database: str, tmp_path: Path)
 
 
 @each_database
-@pytest.mark.parametrize("careful", [False, True])
-async def test_the_first_settlement_stands(database: str, tmp_path: Path, careful: bool) -> None:
+@pytest.mark.parametrize("check_existing", [False, True])
+async def test_the_first_settlement_stands(database: str, tmp_path: Path, check_existing: bool) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, [hold("a"), hold("b")], [settle("a", 10, verdict="orphaned", duration_ms=9)])
-        (found,) = await applied(store, [settle("a", 40), settle("b", 40), settle("b", 41)], careful=careful)
+        (found,) = await applied(
+            store, [settle("a", 40), settle("b", 40), settle("b", 41)], check_existing=check_existing
+        )
         assert (found.late, found.settled) == (["a", "b"], 1)
         assert await store.read(logged) == {"a": ("orphaned", 10), "b": ("completed", 40)}
         assert await store.read(sums) == (0, 50, 0)
@@ -173,11 +175,11 @@ async def test_the_first_settlement_stands(database: str, tmp_path: Path, carefu
 
 
 @each_database
-@pytest.mark.parametrize("careful", [False, True])
-async def test_a_settlement_brings_the_hold_that_was_lost(database: str, tmp_path: Path, careful: bool) -> None:
+@pytest.mark.parametrize("check_existing", [False, True])
+async def test_a_settlement_brings_the_hold_that_was_lost(database: str, tmp_path: Path, check_existing: bool) -> None:
     async with books_on(database, tmp_path) as store:
         (first, second) = await applied(
-            store, [extend("a"), settle("a", 40, held=60, account=DAY)], [hold("b")], careful=careful
+            store, [extend("a"), settle("a", 40, held=60, account=DAY)], [hold("b")], check_existing=check_existing
         )
         assert (first.lost, first.settled, second.lost) == (["a"], 1, [])
         assert await store.read(ledger_rows) == [
@@ -191,7 +193,7 @@ async def test_a_settlement_brings_the_hold_that_was_lost(database: str, tmp_pat
         assert (account.spent, account.held) == (40, 100), "what has no account is taken over by the one there is"
         with pytest.raises(IntegrityError):
             await applied(store, [hold("a")])
-        (late,) = await applied(store, [hold("a"), extend("a")], careful=True)
+        (late,) = await applied(store, [hold("a"), extend("a")], check_existing=True)
         assert late.repeated == 2
         assert await store.read(open_ids) == ["b"]
         await store.read(assert_sound)
@@ -259,7 +261,7 @@ async def test_who_settles_replaces_a_row_of_the_refused(database: str, tmp_path
         await applied(store, [refused("a"), hold("a"), refused("b"), hold("b"), settle("b", 1)])
         with pytest.raises(IntegrityError):
             await applied(store, [settle("a", 0)])
-        await applied(store, [settle("a", 0), refused("b")], careful=True)
+        await applied(store, [settle("a", 0), refused("b")], check_existing=True)
         assert await store.read(logged) == {"a": ("completed", 0), "b": ("completed", 1)}
         await store.read(assert_sound)
 
@@ -305,7 +307,7 @@ async def test_when_the_first_token_and_the_last_piece_went_out_is_kept(database
         assert await store.read(look) == [(3, 21, 22), (2, 7, 20)]
         await applied(store, [progress(("a", "p/m", 1), at_ms=1, times=[(1, 1)])])
         assert await store.read(look) == [(3, 21, 22), (2, 7, 20)], "an older word"
-        await applied(store, [progress(("a", "p/m", 4), at_ms=3)], careful=True)
+        await applied(store, [progress(("a", "p/m", 4), at_ms=3)], check_existing=True)
         assert await store.read(look) == [(4, None, None), (2, 7, 20)], "of a version that knows nothing of them"
 
 
@@ -353,7 +355,7 @@ async def test_streams_are_counted_by_the_time_to_their_first_token(database: st
         batch += [hold(id), settle(id, 1, stream=stream, ttft_ms=ttft_ms)]
     async with books_on(database, tmp_path) as store:
         await applied(store, batch[:4], batch[4:])
-        await applied(store, batch, careful=True)  # again, and nothing is counted twice
+        await applied(store, batch, check_existing=True)  # again, and nothing is counted twice
         for rows in await store.read(lambda conn: snapshot(conn, USAGE_TABLES)):
             (row,) = rows
             assert row[5] == 5
@@ -385,7 +387,7 @@ async def test_many_requests_in_one_batch(database: str, tmp_path: Path) -> None
         await applied(store, [hold(id, key_id=f"k{id}", account=f"key:k{id}:total") for id in ids])
         (found,) = await applied(store, [settle(id, 1, key_id=f"k{id}", account=f"key:k{id}:total") for id in ids])
         assert found.settled == 600
-        (found,) = await applied(store, [settle(id, 2) for id in ids[::-1]], careful=True)
+        (found,) = await applied(store, [settle(id, 2) for id in ids[::-1]], check_existing=True)
         assert found.late == ids[::-1]
         assert await store.read(sums) == (0, 600, 0)
         await store.read(assert_sound)

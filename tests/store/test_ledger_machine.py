@@ -33,7 +33,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.errors import Conflict
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
-from streamweir.store.ledger.accounts import credit, forget_accounts, used_of
+from streamweir.store.ledger.accounts import credit, delete_accounts, used_of
 from streamweir.store.ledger.admissions import decide_holds
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
@@ -155,12 +155,12 @@ class Ledger(RuleBasedStateMachine):
         self._apply(batch)
 
     @precondition(lambda self: self.journal)
-    @rule(count=counts, careful=st.booleans())
-    def crash(self, count: int, careful: bool) -> None:
+    @rule(count=counts, check_existing=st.booleans())
+    def crash(self, count: int, check_existing: bool) -> None:
         """Everything was written, and nothing committed."""
 
         def work(conn: Connection) -> None:
-            apply(conn, self.journal[:count], careful=careful)
+            apply(conn, self.journal[:count], check_existing=check_existing)
             raise Crash
 
         with pytest.raises((Crash, IntegrityError)):
@@ -181,7 +181,7 @@ class Ledger(RuleBasedStateMachine):
     def repeat(self, data: st.DataObject) -> None:
         """Nobody knew whether it was committed."""
         batch = data.draw(st.sampled_from(self.batches))
-        found = self.write(lambda conn: apply(conn, batch, careful=True))
+        found = self.write(lambda conn: apply(conn, batch, check_existing=True))
         assert (found.settled, found.lost) == (0, [])
         for entry in batch:
             self.model.apply(entry)
@@ -220,7 +220,7 @@ class Ledger(RuleBasedStateMachine):
     def switch(self) -> None:
         """The budget of `k` is taken away or given back, while entries from before are still on their way."""
         self.has_budget = not self.has_budget
-        self.write(lambda conn: forget_accounts(conn, "k"))
+        self.write(lambda conn: delete_accounts(conn, "k"))
 
     @rule()
     def expire(self) -> None:
@@ -248,7 +248,7 @@ class Ledger(RuleBasedStateMachine):
         try:
             self.write(lambda conn: apply(conn, batch))
         except IntegrityError:
-            self.write(lambda conn: apply(conn, batch, careful=True))
+            self.write(lambda conn: apply(conn, batch, check_existing=True))
         for entry in batch:
             self.model.apply(entry)
         self.batches.append(batch)

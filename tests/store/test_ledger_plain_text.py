@@ -54,8 +54,8 @@ ROW_FIELDS = [column.name for column in COLUMNS if column.type is str and column
 HOLD_FIELDS = text_fields(Hold, "request_id", "account")
 
 
-async def applied(store: Store, *entries: Entry, careful: bool = False) -> None:
-    await store.write(partial(apply, entries=entries, careful=careful))
+async def applied(store: Store, *entries: Entry, check_existing: bool = False) -> None:
+    await store.write(partial(apply, entries=entries, check_existing=check_existing))
 
 
 def terminal(conn: Connection) -> dict[str, Any]:
@@ -77,7 +77,7 @@ async def test_any_text_in_any_field_is_stored(database: str, tmp_path: Path, na
     else:
         entries += [hold(f"hold {field}", **{field: text}) for field in ("key_name", "prices", "model")]
     async with books_on(database, tmp_path) as store:
-        await applied(store, *entries, careful=True)
+        await applied(store, *entries, check_existing=True)
         rows = await store.read(terminal)
         for field, wanted in fields.items():
             assert rows["all"][field] == plain(wanted[: INDEXED.get(field)])
@@ -86,7 +86,7 @@ async def test_any_text_in_any_field_is_stored(database: str, tmp_path: Path, na
         if len(text) < 1000:
             assert all(rows[field][field] == plain(text[: INDEXED.get(field)]) for field in ROW_FIELDS)
             assert f"{plain(text)}!" in {request.request_id for request in opened}
-        await applied(store, *entries, careful=True)
+        await applied(store, *entries, check_existing=True)
         assert len(await store.read(terminal)) == len(rows)
         await store.read(assert_sound)
 
@@ -98,14 +98,14 @@ async def test_what_is_refused_is_taken_with_care(database: str, tmp_path: Path)
         batch: list[Entry] = [hold("a"), refused("b", client="\ud800"), settle("a", 4)]
         with pytest.raises((UnicodeError, SQLAlchemyError)):
             await applied(store, *batch)
-        await applied(store, *batch, careful=True)
+        await applied(store, *batch, check_existing=True)
         assert (await store.read(terminal))["b"]["client"] == "\ufffd"
         await store.read(assert_sound)
 
 
 @each_database
-@pytest.mark.parametrize("careful", [False, True])
-async def test_statements_in_text_are_text(database: str, tmp_path: Path, careful: bool) -> None:
+@pytest.mark.parametrize("check_existing", [False, True])
+async def test_statements_in_text_are_text(database: str, tmp_path: Path, check_existing: bool) -> None:
     async with books_on(database, tmp_path) as store:
         for text in INJECTIONS:
             fields = {field: text for field in ROW_FIELDS if field != "instance"}
@@ -113,10 +113,10 @@ async def test_statements_in_text_are_text(database: str, tmp_path: Path, carefu
             assert await store.read(open_ids) == [text]
             assert await store.write(partial(cancel, request_id=text, workspace_id=text, now_ms=NOW_MS))
             end = Settle(row=msgspec.structs.replace(row(text, cost=3), **fields), account=f"key:{text}:total")
-            await applied(store, end, careful=careful)
+            await applied(store, end, check_existing=check_existing)
             await store.write(partial(credit, workspace_id=text, amount=5, note=text, at_ms=NOW_MS))
             await store.write(partial(beat, instance=text, node=text, now_ms=NOW_MS))
-            assert (await store.read(partial(balance_of, workspace_id=text))).left == 2
+            assert (await store.read(partial(balance_of, workspace_id=text))).balance == 2
             account = f"key:{text}:total"
             assert await store.read(partial(used_of, account_ids=[account])) == {account: 3}
         rows = await store.read(terminal)
@@ -135,8 +135,8 @@ async def test_statements_in_text_are_text(database: str, tmp_path: Path, carefu
 @each_database
 async def test_numbers_beyond_the_database_are_refused(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
-        for careful in (False, True):
+        for check_existing in (False, True):
             with pytest.raises((OverflowError, SQLAlchemyError)):
-                await applied(store, hold("a", 2**63), careful=careful)
+                await applied(store, hold("a", 2**63), check_existing=check_existing)
         await applied(store, hold("b", 2**62), settle("b", 2**62))
         await store.read(assert_sound)

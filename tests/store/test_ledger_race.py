@@ -19,7 +19,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry, Hold
 from streamweir.store.ledger.accounts import credit
 from streamweir.store.ledger.admissions import decide_holds, extend_if_fits
-from streamweir.store.ledger.posting import Applied, apply, lock_for
+from streamweir.store.ledger.posting import ApplyResult, apply, lock_for
 from streamweir.store.ledger.recovery import settle_orphans
 from support.entries import (
     DAY,
@@ -66,12 +66,12 @@ async def together(*ways: Awaitable[T]) -> list[T]:
     return list(await asyncio.gather(*ways))
 
 
-async def applied(store: Store, entries: Sequence[Entry]) -> Applied:
+async def applied(store: Store, entries: Sequence[Entry]) -> ApplyResult:
     """As the writer does it."""
     try:
         return await written(store, partial(apply, entries=entries))
     except IntegrityError:
-        return await written(store, partial(apply, entries=entries, careful=True))
+        return await written(store, partial(apply, entries=entries, check_existing=True))
 
 
 def parted(

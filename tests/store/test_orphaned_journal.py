@@ -80,9 +80,9 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_never_named_is_removed_when_its_maker_is_long_gone(tmp_path: Path) -> None:
-    newborn = tmp_path / "a.000001.journal.new"
-    newborn.write_bytes(b"")
-    os.utime(newborn, (0, 0))
+    temporary = tmp_path / "a.000001.journal.new"
+    temporary.write_bytes(b"")
+    os.utime(temporary, (0, 0))
     assert orphaned_journals(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -121,5 +121,5 @@ def test_a_write_that_fails_halfway_leaves_nothing_of_itself(tmp_path: Path, mon
     with pytest.raises(OSError):  # noqa: PT011
         segment.write(b"second")
     assert segment.path.read_bytes() == b"first"
-    assert not segment.is_over
+    assert not segment.is_sealed
     segment.remove()

@@ -30,7 +30,7 @@ def test_each_entry_is_a_line_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_full_file_takes_the_place_of_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "MOST_BYTES", 100)
+    monkeypatch.setattr(batch, "MAX_BYTES", 100)
     aside = Quarantine(tmp_path)
     for number in range(20):
         aside.add(number, "unknown", number)
@@ -45,7 +45,7 @@ def test_a_full_file_takes_the_place_of_the_one_before_it(tmp_path: Path, monkey
 def test_a_line_that_is_larger_than_the_bound_is_kept_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "MOST_BYTES", 10)
+    monkeypatch.setattr(batch, "MAX_BYTES", 10)
     aside = Quarantine(tmp_path)
     aside.add(1, "unknown", "large")
     assert entries_in(aside.path) == ["large"]

@@ -76,8 +76,8 @@ def valkey_of(shared: SharedLimits) -> Valkey:
     return shared._valkey
 
 
-async def is_away(shared: SharedLimits) -> bool:
-    return shared.is_away
+async def is_unavailable(shared: SharedLimits) -> bool:
+    return shared.is_unavailable
 
 
 async def is_settled(shared: SharedLimits, used: int) -> bool:
@@ -95,16 +95,16 @@ async def test_a_dead_one_is_asked_five_times_and_then_left_alone_for_a_minute()
             await shared.seed(BUDGET.account, 0)
             server.kill()
             for _ in range(5):
-                assert not shared.is_away
+                assert not shared.is_unavailable
                 assert await refused(shared.reserve(limit_request("r1"))) == "cannot connect to Valkey"
-            assert shared.is_away
+            assert shared.is_unavailable
             assert valkey_of(shared).owed == 0, "nobody has heard of it"
             server.start()
             clock.now = 59.9
             assert "not used for a while" in await refused(shared.reserve(limit_request("r1")))
             clock.now = 60.0
             assert (await shared.reserve(limit_request("r1"))).missing == (BUDGET.account,), "restarted, and empty"
-            assert not shared.is_away
+            assert not shared.is_unavailable
 
 
 async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
@@ -131,7 +131,7 @@ async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
             server.start()
             decisions = await asyncio.gather(*(shared.reserve(limit_request(f"r{number}")) for number in range(20)))
             assert all(decision.missing == (BUDGET.account,) for decision in decisions)
-            assert not shared.is_away
+            assert not shared.is_unavailable
 
 
 async def test_a_flushed_one_is_seeded_again_and_old_settlements_change_nothing() -> None:
@@ -160,11 +160,11 @@ async def test_a_frozen_one_delays_five_and_no_more() -> None:
             server.pause()
             for _ in range(5):
                 assert await refused(shared.reserve(limit_request("r1"))) == "Valkey does not answer in time"
-            await until(lambda: is_away(shared))
+            await until(lambda: is_unavailable(shared))
             assert "not used for a while" in await refused(shared.reserve(limit_request("r1")))
             server.resume()
             await recovered(shared, clock)
-            assert not shared.is_away
+            assert not shared.is_unavailable
 
 
 async def test_what_a_frozen_one_takes_when_nobody_waits_any_more_is_given_back() -> None:
@@ -313,7 +313,7 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
                     return_exceptions=True,
                 )
                 assert not isinstance(answers[0], BaseException)
-            assert not shared.is_away
+            assert not shared.is_unavailable
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ async def test_one_that_takes_connections_and_says_nothing_is_left_alone_at_once
         port = server.sockets[0].getsockname()[1]
         async with limits_of(f"redis://user:{CANARY}@127.0.0.1:{port}/0", clock=clock, timeout_s=0.01) as shared:
             assert await refused(shared.peek("a", KeyLimits(rpm=1))) == "Valkey does not answer in time"
-            await until(lambda: is_away(shared))
+            await until(lambda: is_unavailable(shared))
         for writer in held:
             writer.close()
 

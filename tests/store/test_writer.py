@@ -61,7 +61,7 @@ async def test_what_is_put_is_in_the_books_and_leaves_no_journal(database: str, 
             desk.writer.put(extend("r1"))
             desk.writer.put(progress(("r1", "p/m", 3)))
             desk.writer.put(refused("r2"))
-            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(settle("r1"), required=True)
             desk.writer.put(hold("r3"))
             await desk.flush()
             assert desk.writer.waiting == 0
@@ -101,7 +101,7 @@ async def test_what_is_put_twice_counts_once(database: str, tmp_path: Path) -> N
         for _ in range(2):
             desk.writer.put(hold("r1"))
             await desk.flush()
-            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(settle("r1"), required=True)
             await desk.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
         assert desk.told == []
@@ -117,7 +117,7 @@ async def test_a_commit_whose_answer_is_lost_is_repeated_and_counts_once(
         setattr(flaky, place, 2)
         async with desk_on(flaky, tmp_path / "journal") as desk:
             desk.writer.put(hold("r1"))
-            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(settle("r1"), required=True)
             desk.writer.put(refused("r2"))
             await desk.flush()
             await desk.wait_for("database_back")
@@ -164,7 +164,7 @@ async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monk
         await desk.flush()
         FailingDisk(monkeypatch).failures["write"] = 1
         handle = desk.writer.put(hold("r2"))
-        desk.writer.put(settle("r1"), must=True)
+        desk.writer.put(settle("r1"), required=True)
         desk.writer.put(refused("r3"))
         with pytest.raises(JournalUnavailable):
             await handle.written()
@@ -175,12 +175,12 @@ async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monk
 
 async def test_beyond_its_bound_only_what_must_be_taken_is(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
-        async with desk_on(store, tmp_path / "journal", pause_s=60.0, most_entries=3) as desk:
+        async with desk_on(store, tmp_path / "journal", pause_s=60.0, max_entries=3) as desk:
             for number in range(3):
                 desk.writer.put(hold(f"r{number}"))
             with pytest.raises(JournalUnavailable):
                 desk.writer.put(hold("r3"))
-            desk.writer.put(settle("r0"), must=True)
+            desk.writer.put(settle("r0"), required=True)
             assert desk.writer.refused == 1
             await desk.flush()
             desk.writer.put(hold("r4"))
@@ -192,7 +192,7 @@ async def test_closed_it_takes_nothing(tmp_path: Path) -> None:
         async with desk_on(store, tmp_path / "journal") as desk:
             pass
         with pytest.raises(JournalUnavailable):
-            desk.writer.put(settle("r1"), must=True)
+            desk.writer.put(settle("r1"), required=True)
         with pytest.raises(StoreUnavailable):
             await desk.writer.decide(hold("r1"), [])
         assert await desk.writer.close(WAIT_TIMEOUT_S)
@@ -200,7 +200,7 @@ async def test_closed_it_takes_nothing(tmp_path: Path) -> None:
 
 async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
-        writer = Writer(store, None, abandoned=release, pause_s=0.0)
+        writer = Writer(store, None, settle_abandoned=release, pause_s=0.0)
         writer.start()
         handle = writer.put(hold("r1"))
         told: list[bool] = []
@@ -325,7 +325,7 @@ async def test_after_a_fault_of_the_journal_what_must_be_taken_goes_to_the_datab
                 await desk.writer.put(hold("r2")).written()
         with pytest.raises(JournalUnavailable):
             desk.writer.put(hold("r3"))
-        handle = desk.writer.put(settle("r1"), must=True)
+        handle = desk.writer.put(settle("r1"), required=True)
         await handle.written()
         assert handle.is_durable
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
@@ -379,8 +379,8 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
         monkeypatch.setattr("streamweir.store.ledger.posting.apply", fail)
         desk.writer.put(hold("r1"))
         await ended.wait()
-        assert desk.writer.is_away
-        await desk.writer.put(settle("r1"), must=True).written()
+        assert desk.writer.is_unavailable
+        await desk.writer.put(settle("r1"), required=True).written()
         with pytest.raises(StoreUnavailable):
             await desk.writer.decide(hold("r2"), [])
         assert not await desk.writer.close(WAIT_TIMEOUT_S), "it does not wait for what cannot be"

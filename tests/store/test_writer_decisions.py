@@ -52,7 +52,7 @@ async def test_what_was_put_before_counts_before(database: str, tmp_path: Path) 
         async with desk_on(store, tmp_path / "journal", pause_s=60.0) as desk:
             desk.writer.put(budgeted("r1"))
             assert await decided(desk, budgeted("r2"), limit=150) == ["budget_exceeded"]
-            desk.writer.put(settle("r1", 10, account=DAY), must=True)
+            desk.writer.put(settle("r1", 10, account=DAY), required=True)
             assert await decided(desk, budgeted("r3"), limit=150) == [None]
             assert desk.told == []
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle"), ("r3", "hold")]
@@ -94,7 +94,7 @@ async def test_a_question_that_cannot_be_written_fails_alone(database: str, tmp_
         assert isinstance(answers[1], DBAPIError | OverflowError)
         assert answers[2] is None
         assert desk.told == ["entry_quarantined"]
-        assert not desk.writer.is_away
+        assert not desk.writer.is_unavailable
         assert await kinds_of(store) == [("before", "hold"), ("r1", "hold"), ("r2", "hold")]
 
 
@@ -195,7 +195,7 @@ async def test_while_the_database_is_away_it_says_so_at_once(tmp_path: Path) -> 
             flaky.lost_before = 1
             desk.writer.put(hold("r1"))
             await desk.wait_for("database_away")
-            assert desk.writer.is_away
+            assert desk.writer.is_unavailable
             flaky.gate.clear()
             with pytest.raises(StoreUnavailable, match="away"):
                 await desk.writer.decide(budgeted("r2"), [key_charge(100)])

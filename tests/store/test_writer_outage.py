@@ -65,7 +65,7 @@ class Load:
         handle = self._desk.writer.put(hold(request_id))
         self._expect(hold(request_id))
         await handle.written()
-        self._desk.writer.put(settle(request_id), must=True)
+        self._desk.writer.put(settle(request_id), required=True)
         self._expect(settle(request_id))
 
     def _expect(self, entry: Entry) -> None:
@@ -92,7 +92,7 @@ async def test_sqlite_locked_by_another_process(tmp_path: Path) -> None:
                 await desk.wait_for("database_away")
                 for _ in range(50):
                     await load.one()
-                assert desk.writer.is_away
+                assert desk.writer.is_unavailable
                 assert desk.writer.waiting >= 100
                 assert not await desk.writer.flush(0.01)
             await load.stop()

@@ -24,12 +24,12 @@ _MOST_HOLDS = 100_000
 async def survive_full_disk(folder: Path, make_room: Callable[[], None]) -> None:
     """Holds are refused, settlements are kept, the event loop turns, and all goes on when there is room."""
     facts: list[str] = []
-    journal = Journal(folder, "test", tell=lambda name, _: facts.append(name))
+    journal = Journal(folder, "test", report=lambda name, _: facts.append(name))
     journal.open()
     taken = await _fill(journal)
     assert journal.is_failing
     assert facts == ["journal_failing"]
-    settled = [journal.append(settle(f"s{number}"), must=True) for number in range(50)]
+    settled = [journal.append(settle(f"s{number}"), required=True) for number in range(50)]
     turns = 0
     while journal.failures < 3:  # tried again and again, on its own
         await asyncio.sleep(0.01)

@@ -33,12 +33,12 @@ class FlakyStore(Store):
         await self.gate.wait()
         if self.lost_before:
             self.lost_before -= 1
-            raise StoreUnavailable("lost before it was done", is_unsure=True)
+            raise StoreUnavailable("lost before it was done", maybe_committed=True)
         result = await self._store.write(work, timeout_s=timeout_s)
         self.writes += 1
         if self.lost_after:
             self.lost_after -= 1
-            raise StoreUnavailable("lost after it was done", is_unsure=True)
+            raise StoreUnavailable("lost after it was done", maybe_committed=True)
         return result
 
     async def write_content(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:

@@ -49,7 +49,7 @@ async def _write_on(folder: Path, seed: int, output: int) -> None:
     number = 0
     while number < _MOST_ENTRIES:
         for _ in range(chance.randrange(1, 9)):
-            handle = journal.append(entry_of(seed, number), must=number % 2 == 1)
+            handle = journal.append(entry_of(seed, number), required=number % 2 == 1)
             written.put_nowait(handle)
             number += 1
         await (handle.written() if chance.random() < 0.7 else asyncio.sleep(0))

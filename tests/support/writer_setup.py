@@ -26,11 +26,11 @@ class Desk:
         self.facts: list[tuple[str, dict[str, Any]]] = []
         self._told = asyncio.Event()
         self.folder = folder
-        self.journal = Journal(folder, instance, tell=self._tell)
+        self.journal = Journal(folder, instance, report=self._report)
         self.journal.open()
-        self.writer = Writer(store, self.journal, abandoned=release, tell=self._tell, **more)
+        self.writer = Writer(store, self.journal, settle_abandoned=release, report=self._report, **more)
 
-    def _tell(self, name: str, details: dict[str, Any]) -> None:
+    def _report(self, name: str, details: dict[str, Any]) -> None:
         self.facts.append((name, details))
         self._told.set()
 

@@ -15,7 +15,7 @@ Period = Literal["day", "week", "month", "total"]
 PERIODS: tuple[Period, ...] = ("day", "week", "month", "total")
 
 NANO = 1_000_000_000
-MOST_NANO = 2**63 - 1
+MAX_NANO = 2**63 - 1
 """What a column of the database holds: nine thousand million dollars."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,7 +79,7 @@ def nano_of(dollars: Decimal | float | str) -> int:
         raise ValueError("not a number of dollars") from None
     if not exact.is_finite():
         raise ValueError("not a number of dollars")
-    if exact.copy_abs() > MOST_NANO // NANO:
+    if exact.copy_abs() > MAX_NANO // NANO:
         raise ValueError("the amount in dollars is too large")
     whole = exact.quantize(_ONE_NANO, context=_EXACT)
     if whole != exact:

@@ -92,8 +92,8 @@ class Health:
             return State.AWAY
         if self._ejection is None:
             return State.WELL
-        is_away = self._ejection.holds(now) or self._is_probed(now)
-        return State.AWAY if is_away else State.PROBATION
+        is_unavailable = self._ejection.holds(now) or self._is_probed(now)
+        return State.AWAY if is_unavailable else State.PROBATION
 
     def is_limited(self, now: float) -> bool:
         """Away only because it asked for a pause."""

@@ -148,7 +148,7 @@ class Router:
         """For a look, which is no use of it. None: nothing is known, so it is well."""
         return self._own.get(target) or self._others.get(target)
 
-    def is_away(self, target: TargetId, now: float) -> bool:
+    def is_unavailable(self, target: TargetId, now: float) -> bool:
         return self._state(target, now) is State.AWAY
 
     def _state(self, target: TargetId, now: float) -> State:

@@ -172,7 +172,7 @@ class Accounting:
         if not await self._limiter.extend(entry, self._renewed(reservation)):
             return False
         if self.writer is not None and not reservation.is_settled:
-            self.writer.put(entry, must=True)
+            self.writer.put(entry, required=True)
         reservation.held += amount
         return True
 
@@ -209,7 +209,7 @@ class Accounting:
             reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.cost or 0
         )
         if self.writer is not None:
-            self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), must=True)
+            self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), required=True)
 
     def refused(self, record: RequestRecord) -> None:
         """A request that held nothing. Without a valid key there is no row: it must not fill the database."""
@@ -382,14 +382,14 @@ class Accounting:
         if result is not None and result.decision.refusal is None and result.code is None:
             self._limiter.release(reservation.hold.request_id)
             if result.is_booked and self.writer is not None:
-                self.writer.put(self._settle_left(reservation, record), must=True)
+                self.writer.put(self._settle_left(reservation, record), required=True)
                 return
         if record is not None:
             self.refused(record)
 
     def _settle_left(self, reservation: Reservation, record: RequestRecord | None) -> Settle:
         if record is None:
-            return abandoned(reservation.hold)
+            return settle_abandoned(reservation.hold)
         record.held, record.cost, record.workspace_id = reservation.held, 0, reservation.workspace_id
         return self._settlement(reservation, row_of(record, self.instance), None)
 
@@ -408,7 +408,7 @@ def without_store(directory: KeyDirectory) -> Accounting:
     return Accounting("", directory, MemoryLimiter(None, None))
 
 
-def abandoned(hold: Hold) -> Settle:
+def settle_abandoned(hold: Hold) -> Settle:
     """Of a hold for which nobody waited any more: given back, as of a request that never reached an upstream."""
     row = row_of_open(
         hold,

@@ -67,7 +67,7 @@ class ProgressInterval:
     def may_write(self, now: float) -> bool:
         if self._writer.has_applied(self._mark):
             return True
-        if not self._writer.has_room_to_spare:
+        if not self._writer.has_spare_capacity:
             return False
         waited_s = now - self._first_at
         return waited_s < SLOW_S or now - self._last_at >= waited_s / _PART

@@ -23,7 +23,7 @@ from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of
 from streamweir.policy.redact import Redactor
-from streamweir.server.accounting.accounting import Accounting, abandoned
+from streamweir.server.accounting.accounting import Accounting, settle_abandoned
 from streamweir.server.accounting.intervals import USUAL, Intervals
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
@@ -188,9 +188,14 @@ def _make_runtime(
     intervals: Intervals,
     background: BackgroundTasks,
 ) -> AccountingRuntime:
-    journal = Journal(data_dir / _JOURNAL, node.instance, most_bytes=config.store.outbox_bytes, tell=_tell)
+    journal = Journal(data_dir / _JOURNAL, node.instance, max_bytes=config.store.outbox_bytes, report=_report)
     writer = Writer(
-        store, journal, decision_s=intervals.decision_s, apply_s=intervals.apply_s, abandoned=abandoned, tell=_tell
+        store,
+        journal,
+        decision_s=intervals.decision_s,
+        apply_s=intervals.apply_s,
+        settle_abandoned=settle_abandoned,
+        report=_report,
     )
     shared = _open_shared(config, intervals, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
@@ -277,7 +282,7 @@ def _tell_slow(where: str, seconds: float) -> None:
     logger.warning("database is slow: still waiting", database=where, seconds=round(seconds))
 
 
-def _tell(what: str, details: Mapping[str, Any]) -> None:
+def _report(what: str, details: Mapping[str, Any]) -> None:
     fault = details.get("fault")
     fields = {name: value for name, value in details.items() if name != "fault"}
     say = logger.info if what in _HARMLESS else logger.error

@@ -87,7 +87,7 @@ class Candidates:
         now = time.monotonic()
         if not self._untried or self._extra >= MOST_EXTRA_ATTEMPTS or not self._runtime.budget.has_room(now):
             return True
-        return all(self._runtime.router.is_away(target, now) for target in self._untried)
+        return all(self._runtime.router.is_unavailable(target, now) for target in self._untried)
 
     def repeat(self) -> None:
         """The same once more, at once: what failed has been put right, and counts for nothing."""

@@ -26,9 +26,9 @@ class StoreError(Exception):
 class StoreUnavailable(Exception):
     """The database is away, locked, full or too slow. The operation may be repeated later."""
 
-    def __init__(self, reason: str, *, is_unsure: bool = False) -> None:
+    def __init__(self, reason: str, *, maybe_committed: bool = False) -> None:
         super().__init__(reason)
-        self.is_unsure = is_unsure
+        self.maybe_committed = maybe_committed
         """It failed in the moment of the commit, so it may have been done for all that."""
 
 

@@ -150,7 +150,9 @@ class PostgresStore(Store):
         operation.give_up()
 
     def _unavailable(self, reason: str, operation: "_Operation[Any] | None" = None) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.where}: {reason}", is_unsure=operation is not None and operation.is_committing)
+        return StoreUnavailable(
+            f"{self.where}: {reason}", maybe_committed=operation is not None and operation.is_committing
+        )
 
     def _make_engine(self, settings: dict[str, str], size: int) -> AsyncEngine:
         async def connect() -> _Driver:

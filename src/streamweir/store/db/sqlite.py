@@ -137,7 +137,9 @@ class SqliteStore(Store):
             raise self._unavailable(reason, operation) from fault
 
     def _unavailable(self, reason: str, operation: Operation[Any] | None = None) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.where}: {reason}", is_unsure=operation is not None and operation.is_committing)
+        return StoreUnavailable(
+            f"{self.where}: {reason}", maybe_committed=operation is not None and operation.is_committing
+        )
 
 
 def make_file(path: Path) -> None:

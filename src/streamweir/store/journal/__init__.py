@@ -1,1 +1,1 @@
-"""The local files that every entry is written to before anything depends on it."""
+"""The journal: local files to which each entry is written before anything depends on it."""

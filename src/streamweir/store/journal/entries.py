@@ -1,8 +1,8 @@
-"""What is written down while requests run: the entries of the journal, and of a batch for the database.
+"""The entries of the journal, which are also the entries of a batch for the database.
 
-An entry says everything that its rows need, so that it can be applied by another process, later,
-and again: applied twice it changes nothing the second time. All text in it is plain: whoever makes
-one has taken out what a database does not take (`plain`).
+An entry contains everything that its rows need. So another process can apply it, later and repeatedly: applying it
+twice has the same effect as applying it once. All text in an entry is plain: the code that creates an entry removes
+the characters that a database does not accept (`plain`).
 """
 
 import re
@@ -15,19 +15,19 @@ _NOT_PLAIN = re.compile("[\x00\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """Without what PostgreSQL or UTF-8 does not take: NUL and lone surrogates become U+FFFD."""
+    """Replaces the characters that PostgreSQL or UTF-8 does not accept, NUL and lone surrogates, by U+FFFD."""
     return _NOT_PLAIN.sub("\ufffd", text)
 
 
 def short(text: str) -> str:
-    """Plain, and no longer than a name may be."""
+    """As `plain`, cut to the length of a name."""
     if len(text) <= LONGEST_NAME and text.isascii() and text.isprintable():
         return text  # nearly always
     return plain(text[:LONGEST_NAME])
 
 
 class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
-    """A request is about to go to an upstream. Opens its row."""
+    """A request is about to be sent to an upstream: its reservation. Opens the row of the request."""
 
     request_id: str
     instance: str
@@ -39,9 +39,9 @@ class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
     model: str
     stream: bool
     amount: int
-    """Held, nano-dollars."""
+    """The reserved amount, in nano-dollars."""
     account: str | None = None
-    """Of the key's budget, in the period of the admission: `key:{key}:{period}`."""
+    """The account of the key's budget in the period of the admission: `key:{key}:{period}`."""
     prices: str
     prompt_tokens: int
     idempotency: bytes | None = None
@@ -49,39 +49,39 @@ class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
 
 
 class Extend(Struct, frozen=True, kw_only=True, tag="extend", omit_defaults=True):
-    """The answer runs beyond its hold: more is held. The ledger's kind is `extend.{number}`, from 1."""
+    """The answer exceeds its reservation: more is reserved. The ledger's kind is `extend.{number}`, from 1."""
 
     request_id: str
     at_ms: int
     number: int
     amount: int
-    """On top of what was held before."""
+    """In addition to what is already reserved."""
 
 
 class Progress(Struct, frozen=True, kw_only=True, tag="progress", omit_defaults=True):
-    """How far the open requests of a process are: what an orphan is settled by, and what operators see of them."""
+    """The progress of the open requests of a process. Orphans are settled by it, and operators see it."""
 
     at_ms: int
     rows: list[tuple[str, str, int]]
-    """Request id, target, output tokens delivered so far."""
+    """Request id, target, output tokens that were delivered so far."""
     times: list[tuple[int | None, int | None]] = []
-    """Of each of them: when the first token went out, and the last piece. Empty: they are not known, as in a journal
-    from before they were told."""
+    """For each row: the times at which the first token and the last piece were sent. Empty: not known. Journals of
+    older versions do not have them."""
 
 
 class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True):
-    """A request that was held is over. `row.cost` is what it cost; its hold is released whatever that is."""
+    """A request with a reservation has ended. `row.cost` is its cost; the whole reservation is released."""
 
     row: Row
     account: str | None = None
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     frees_idempotency: bool = False
-    """Nothing was delivered and nothing charged: the same Idempotency-Key may be tried again."""
+    """Nothing was delivered and nothing charged: the same Idempotency-Key may be used again."""
 
 
 class Refused(Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
-    """A request that was refused before anything was held for it: a row of the log, and no money."""
+    """A request that was refused before anything was reserved: a row of the request log, and no money."""
 
     row: Row
 

@@ -1,7 +1,7 @@
 """The files of a journal: `{instance}.{number}.journal`, private, locked for as long as their owner lives.
 
 A segment is written all or nothing: what a failed write left of itself is cut away before the next
-one, and where even that fails nothing more is written behind it (`is_over`). A file gets its name
+one, and where even that fails nothing more is written behind it (`is_sealed`). A file gets its name
 only when it is locked, so that nobody takes a newborn for a dead one's. `orphaned_journals` finds what
 processes have left behind, and holds it: nobody else finds it meanwhile. Everything here blocks; it
 knows neither the event loop nor the database.
@@ -20,15 +20,15 @@ from streamweir.store.journal.entries import Entry
 from streamweir.store.journal.frames import ReadFrames, read_frames
 
 _NAME = re.compile(r"([A-Za-z0-9_-]+)\.(\d{6,})\.journal")
-_NEW = ".new"
+_TEMPORARY = ".new"
 _BROKEN = ".broken"
-_MOST_BROKEN = 8
+_MAX_BROKEN = 8
 """Files with unreadable parts are kept for whoever wants to know, but not without end."""
-_PROBE = ".probe" + _NEW
+_PROBE = ".probe" + _TEMPORARY
 """What is left of a probe by a process that was killed is cleared away with the newborn."""
 _PROBE_BYTES = 64 << 10
 """More than the last block of a file may still take on a disk that is full."""
-_NEW_S = 60.0
+_TEMPORARY_MAX_AGE_S = 60.0
 """A newborn that has no name after so long has lost its maker."""
 
 
@@ -39,9 +39,9 @@ class SegmentFile:
         self.path = path
         self.size = 0
         self.end = 0
-        self.is_over = False
+        self.is_sealed = False
         """Nothing may be written behind what it holds."""
-        self.is_doubtful = False
+        self.has_failed_sync = False
         """A sync failed: nobody knows what the disk has."""
         self.is_removed = False
         self._descriptor = descriptor
@@ -53,17 +53,17 @@ class SegmentFile:
         if not _NAME.fullmatch(name):
             raise ValueError(f"not the name of an instance: {instance!r}")
         path = folder / name
-        newborn = path.with_name(path.name + _NEW)
+        temporary = path.with_name(path.name + _TEMPORARY)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(newborn, flags, 0o600)
+        descriptor = os.open(temporary, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.hardlink_to(newborn)  # unlike a rename it never puts itself in another's place
+            path.hardlink_to(temporary)  # unlike a rename it never puts itself in another's place
         except OSError:
             os.close(descriptor)
             raise
         finally:
-            newborn.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         return cls(path, descriptor)
 
     def write(self, data: bytes) -> None:
@@ -74,15 +74,15 @@ class SegmentFile:
                 while done < len(data):
                     done += os.write(self._descriptor, view[done:])
         except OSError:
-            self._cut()
+            self._truncate()
             raise
         self.size += len(data)
 
-    def _cut(self) -> None:
+    def _truncate(self) -> None:
         try:
             os.ftruncate(self._descriptor, self.size)
         except OSError:
-            self.is_over = True
+            self.is_sealed = True
 
     def sync(self) -> None:
         """Until what was written survives a power failure; the first time its name does too."""
@@ -92,7 +92,7 @@ class SegmentFile:
                 self._is_named = True
             os.fdatasync(self._descriptor)
         except OSError:
-            self.is_doubtful = self.is_over = True
+            self.has_failed_sync = self.is_sealed = True
             raise
 
     def remove(self) -> None:
@@ -126,7 +126,7 @@ class OrphanedSegment:
         """It holds what could not be read: kept under a name that nobody looks for."""
         folder = self.path.parent
         kept = sorted(folder.glob(f"*{_BROKEN}"), key=lambda file: file.stat().st_mtime_ns)
-        for file in kept[: max(0, len(kept) + 1 - _MOST_BROKEN)]:
+        for file in kept[: max(0, len(kept) + 1 - _MAX_BROKEN)]:
             file.unlink(missing_ok=True)
         self.path.rename(self.path.with_name(self.path.name + _BROKEN))
         self.close()
@@ -198,14 +198,14 @@ def orphaned_journals(folder: Path) -> list[OrphanedJournal]:
     for path in folder.iterdir():
         if match := _NAME.fullmatch(path.name):
             found.setdefault(match[1], []).append((int(match[2]), path))
-        elif path.name.endswith(_NEW):
+        elif path.name.endswith(_TEMPORARY):
             _remove_unfinished(path)
-    dead = []
+    orphaned = []
     for instance in sorted(found):
         segments = _lock_all(path for _, path in sorted(found[instance]))
         if segments:
-            dead.append(OrphanedJournal(instance, segments))
-    return dead
+            orphaned.append(OrphanedJournal(instance, segments))
+    return orphaned
 
 
 def _lock_all(paths: Iterator[Path]) -> list[OrphanedSegment]:
@@ -223,14 +223,14 @@ def _lock_all(paths: Iterator[Path]) -> list[OrphanedSegment]:
             for each in (segment, *segments):
                 each.close()
             return []
-        if _is_there(path, descriptor):
+        if _is_same_file(path, descriptor):
             segments.append(segment)
         else:
             segment.close()
     return segments
 
 
-def _is_there(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     """Whether nobody has taken the file away between our opening and our locking it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
@@ -240,7 +240,7 @@ def _is_there(path: Path, descriptor: int) -> bool:
 
 def _remove_unfinished(path: Path) -> None:
     try:
-        if time.time() - path.stat().st_mtime > _NEW_S:
+        if time.time() - path.stat().st_mtime > _TEMPORARY_MAX_AGE_S:
             path.unlink()
     except FileNotFoundError:
         return

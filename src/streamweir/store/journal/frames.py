@@ -2,10 +2,9 @@
 
     length, u32 little endian | CRC-32 over length and payload, u32 | payload: MessagePack of an entry
 
-A frame is believed only whole: the first that is cut off or does not match its sum ends the
-reading, for where the next one begins is then unknown, and what lies behind it is counted. A frame
-that is whole but tells of something this program does not know (a newer one wrote it) is handed
-out as it is. It knows neither files nor threads.
+Reading stops at the first frame that is incomplete or does not match its checksum, because the start of the next one
+is then unknown. The number of bytes behind it is reported. A complete frame with an entry that this version does not
+know (a newer version wrote it) is returned as bytes. This module knows neither files nor threads.
 """
 
 from struct import Struct as Layout
@@ -16,8 +15,8 @@ import msgspec
 
 from streamweir.store.journal.entries import Entry
 
-MOST_FRAME_BYTES = 16 << 20
-"""Of a payload. Far beyond any entry: more is not a length."""
+MAX_FRAME_BYTES = 16 << 20
+"""The maximum size of a payload. Every entry is far smaller, so a larger length means damage."""
 
 _HEAD = Layout("<II")
 _encode = msgspec.msgpack.Encoder().encode
@@ -27,37 +26,37 @@ _decode = msgspec.msgpack.Decoder(Entry).decode
 class ReadFrames(NamedTuple):
     entries: list[Entry]
     unknown: list[bytes]
-    """Payloads that are whole and not understood."""
+    """Payloads that are complete but cannot be decoded."""
     dropped_bytes: int
-    """Behind the last whole frame."""
+    """The number of bytes behind the last complete frame."""
 
 
 def encode_frame(entry: Entry) -> bytes:
-    """Raises ValueError or OverflowError where an entry is too large or holds what no database takes."""
+    """Raises ValueError or OverflowError if an entry is too large or has values that no database accepts."""
     payload = _encode(entry)
     length = len(payload)
-    if length > MOST_FRAME_BYTES:
-        raise ValueError(f"an entry of {length} bytes: at most {MOST_FRAME_BYTES}")
+    if length > MAX_FRAME_BYTES:
+        raise ValueError(f"an entry of {length} bytes: at most {MAX_FRAME_BYTES}")
     return _HEAD.pack(length, crc32(payload, length)) + payload
 
 
 def read_frames(data: bytes) -> ReadFrames:
-    """What a segment holds, up to its end or to the first frame that is not whole."""
+    """Reads a segment up to its end, or up to the first frame that is not complete."""
     entries: list[Entry] = []
     unknown: list[bytes] = []
-    place, size = 0, len(data)
-    while size - place >= _HEAD.size:
-        length, total = _HEAD.unpack_from(data, place)
-        start, end = place + _HEAD.size, place + _HEAD.size + length
-        # A length of zero would match a tail of zeros, which is what a power failure leaves.
-        if not 0 < length <= MOST_FRAME_BYTES or end > size:
+    offset, size = 0, len(data)
+    while size - offset >= _HEAD.size:
+        length, checksum = _HEAD.unpack_from(data, offset)
+        start, end = offset + _HEAD.size, offset + _HEAD.size + length
+        # A length of zero would match trailing zeros, which a power failure can leave.
+        if not 0 < length <= MAX_FRAME_BYTES or end > size:
             break
         payload = data[start:end]
-        if crc32(payload, length) != total:
+        if crc32(payload, length) != checksum:
             break
         try:
             entries.append(_decode(payload))
         except msgspec.MsgspecError:
             unknown.append(payload)
-        place = end
-    return ReadFrames(entries, unknown, size - place)
+        offset = end
+    return ReadFrames(entries, unknown, size - offset)

@@ -101,5 +101,5 @@ def _balance(workspace: Workspace, sums: Sums) -> Balance:
         granted_nano=sums.granted,
         spent_nano=sums.spent,
         held_nano=sums.held,
-        balance_nano=sums.left,
+        balance_nano=sums.balance,
     )

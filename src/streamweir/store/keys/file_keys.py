@@ -23,7 +23,7 @@ from streamweir.store.keys import audit
 from streamweir.store.keys.keys import FILE, columns_of, read_key
 from streamweir.store.keys.spec import SCOPES, KeySpec, differences, told
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, find_workspace, open_default_workspace
-from streamweir.store.ledger.accounts import forget_accounts, lock
+from streamweir.store.ledger.accounts import delete_accounts, lock
 
 
 def file_key_id(name: str) -> str:
@@ -46,7 +46,7 @@ def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> lis
     _refuse_known(conn, wanted)
     before = _rows(conn)
     _free_digests(conn, wanted, before)
-    _forget_accounts(conn, wanted, before)
+    _delete_outdated_accounts(conn, wanted, before)
     for key in wanted:
         _put(conn, key, before.get(key.id), version=version, at_ms=at_ms)
     _revoke_others(conn, wanted, before, version=version, at_ms=at_ms)
@@ -100,7 +100,7 @@ def _free_digests(conn: Connection, wanted: Sequence[Key], before: Mapping[str, 
         conn.execute(statement, [{"moved": id, "nobodys": token_bytes(32)} for id in moved])
 
 
-def _forget_accounts(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
+def _delete_outdated_accounts(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
     """Of budgets that have another period from now on, or another workspace: they are made anew when needed."""
     moved = []
     for key in wanted:
@@ -111,7 +111,7 @@ def _forget_accounts(conn: Connection, wanted: Sequence[Key], before: Mapping[st
             moved.append((key.id, key.workspace_id, row["workspace_id"]))
     lock(conn, {id for _, *ids in moved for id in ids})
     for key_id, *_ in moved:
-        forget_accounts(conn, key_id)
+        delete_accounts(conn, key_id)
 
 
 def _refuse_known(conn: Connection, wanted: Sequence[Key]) -> None:

@@ -25,7 +25,7 @@ from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 from streamweir.store.keys.spec import KeyChange, KeySpec, changed, checked, differences, told
 from streamweir.store.keys.workspaces import find_workspace
-from streamweir.store.ledger.accounts import Sums, forget_accounts, lock, sums_of_keys
+from streamweir.store.ledger.accounts import Sums, delete_accounts, lock, sums_of_keys
 
 STORE = "store"
 FILE = "file"
@@ -170,7 +170,7 @@ def change_key(
     conn.execute(update(keys).where(keys.c.id == key.id).values(**columns_of(spec), version=version))
     if spec.budget_period != key.budget_period:
         lock(conn, [key.workspace_id])
-        forget_accounts(conn, key.id)
+        delete_accounts(conn, key.id)
     audit.append(conn, actor, "key.change", key.id, differences(key.spec, spec), key.workspace_id, at_ms)
     return _by_id(conn, key.id)
 

@@ -20,14 +20,14 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, delete, func, insert, select, update
 
-from streamweir.policy.budget import MOST_NANO, workspace_account
+from streamweir.policy.budget import MAX_NANO, workspace_account
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.sql import BatchStatement, LookupByIds, upsert
 from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours
 from streamweir.store.journal.entries import plain
 
 HOUR_MS = 3_600_000
-_NOBODY: Mapping[str, str] = MappingProxyType({})
+_NO_OWNERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Sums(Struct, frozen=True):
@@ -40,14 +40,14 @@ class Sums(Struct, frozen=True):
         return self.spent + self.held
 
     @property
-    def left(self) -> int:
+    def balance(self) -> int:
         """The balance. Below zero where a workspace spends what was never credited."""
         return self.granted - self.spent - self.held
 
 
 _columns = (accounts.c.id, accounts.c.granted, accounts.c.spent, accounts.c.held)
-_reading = LookupByIds(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
-_locking = LookupByIds(
+_select_accounts = LookupByIds(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
+_select_for_update = LookupByIds(
     lambda ids: (
         select(*_columns)
         .where(accounts.c.id.in_(ids))
@@ -55,11 +55,11 @@ _locking = LookupByIds(
         .with_for_update()
     )
 )
-_making = BatchStatement(
+_insert_accounts = BatchStatement(
     lambda conn: upsert(conn, accounts).on_conflict_do_nothing(),
     ("id", "workspace_id", "key_id", "granted", "spent", "held"),
 )
-_changing = BatchStatement(
+_update_sums = BatchStatement(
     lambda _: (
         update(accounts)
         .where(accounts.c.id == bindparam("account", type_=String))
@@ -70,7 +70,7 @@ _changing = BatchStatement(
     ),
     ("more_spent", "more_held", "account"),
 )
-_opened_by = LookupByIds(
+_open_of_keys = LookupByIds(
     lambda ids: select(
         open_requests.c.request_id,
         open_requests.c.key_id,
@@ -79,20 +79,20 @@ _opened_by = LookupByIds(
         open_requests.c.account,
     ).where(open_requests.c.key_id.in_(ids))
 )
-_taking_over = BatchStatement(
+_assign_account = BatchStatement(
     lambda _: (
         update(open_requests)
         .where(open_requests.c.request_id == bindparam("request", type_=String))
-        .values(account=bindparam("taker", type_=String))
+        .values(account=bindparam("new_account", type_=String))
     ),
-    ("taker", "request"),
+    ("new_account", "request"),
 )
 
 
 def lock(
     conn: Connection,
     workspace_ids: Iterable[str],
-    owners: Mapping[str, str] = _NOBODY,
+    owners: Mapping[str, str] = _NO_OWNERS,
     others: Iterable[str] = (),
 ) -> dict[str, Sums]:
     """The accounts of these workspaces, locked until the transaction ends, and those of keys' budgets: by their ids.
@@ -102,36 +102,36 @@ def lock(
     """
     workspaces = {workspace_account(id): id for id in workspace_ids}
     wanted = [*sorted(workspaces), *sorted({*owners, *others})]
-    found = _by_id(_locking.run(conn, wanted))
+    found = _by_id(_select_for_update.run(conn, wanted))
     missing = [id for id in wanted if id in workspaces and id not in found]
     if missing:
-        _making.run(conn, [_workspace_row(conn, id, workspaces[id]) for id in missing])
-        found |= _by_id(_locking.run(conn, missing))
+        _insert_accounts.run(conn, [_workspace_row(conn, id, workspaces[id]) for id in missing])
+        found |= _by_id(_select_for_update.run(conn, missing))
     missing = [id for id in owners if id not in found]
     if missing:  # or made by another, while we waited for the lock
-        found |= _by_id(_reading.run(conn, missing))
+        found |= _by_id(_select_accounts.run(conn, missing))
         missing = sorted(id for id in missing if id not in found)
-        sums, takers = _key_sums(conn, missing)
-        _making.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
-        _taking_over.run(conn, sorted(takers, key=lambda taker: taker[1]))
+        sums, assignments = _key_sums(conn, missing)
+        _insert_accounts.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
+        _assign_account.run(conn, sorted(assignments, key=lambda assignment: assignment[1]))
         found |= sums
     return found
 
 
 def change(conn: Connection, changes: Mapping[str, Sequence[int]]) -> None:
     """Adds to each account what was spent and what is held."""
-    _changing.run(conn, [(spent, held, id) for id, (spent, held) in sorted(changes.items()) if spent or held])
+    _update_sums.run(conn, [(spent, held, id) for id, (spent, held) in sorted(changes.items()) if spent or held])
 
 
 def sums_of_keys(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
     """Of accounts of as many keys, by a few look-ups for all. Writes nothing: what has no row yet is summed up."""
-    found = _by_id(_reading.run(conn, account_ids))
+    found = _by_id(_select_accounts.run(conn, account_ids))
     return found | _key_sums(conn, [id for id in account_ids if id not in found])[0]
 
 
 def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
     """What is spent and held of each. Writes nothing: what has no row yet is summed up."""
-    found = _by_id(_reading.run(conn, account_ids))
+    found = _by_id(_select_accounts.run(conn, account_ids))
     for id in account_ids:
         if id in found:
             continue
@@ -149,7 +149,7 @@ def latest_use(conn: Connection) -> int:
 
 def balance_of(conn: Connection, workspace_id: str) -> Sums:
     id = workspace_account(plain(workspace_id))
-    return _by_id(_reading.run(conn, [id])).get(id) or _workspace_sums(conn, plain(workspace_id))
+    return _by_id(_select_accounts.run(conn, [id])).get(id) or _workspace_sums(conn, plain(workspace_id))
 
 
 def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: int) -> Sums:
@@ -160,7 +160,7 @@ def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: i
     granted = sums.granted + amount
     if amount == 0:
         raise Invalid("the amount of a credit must not be 0", "amount")
-    if granted > MOST_NANO:
+    if granted > MAX_NANO:
         raise Invalid("the amount in dollars is too large", "amount")
     if amount < 0 and granted < sums.used:
         raise Conflict("a correction cannot take back more than the remaining credit", "amount")
@@ -170,7 +170,7 @@ def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: i
     return Sums(granted, sums.spent, sums.held)
 
 
-def forget_accounts(conn: Connection, key_id: str) -> None:
+def delete_accounts(conn: Connection, key_id: str) -> None:
     """For a key whose budget is given another period, or taken away: an account that rests misses what is spent.
 
     The next one is made of all that there is, and takes over what is open now. The lock of the key's workspace
@@ -183,7 +183,7 @@ def forget_accounts(conn: Connection, key_id: str) -> None:
 def span_of(period: str) -> tuple[int, int]:
     """The first hour of a period and the first one after it (Unix hours), as `policy.budget` names it."""
     if period == "total":
-        return 0, MOST_NANO
+        return 0, MAX_NANO
     try:
         if "W" in period:
             first = date.fromisocalendar(int(period[:4]), int(period[6:]), 1)
@@ -235,20 +235,20 @@ def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, S
     """And which open requests had no account and now belong to one of these: (account, request)."""
     keys = {id: _key_of(id) for id in account_ids}
     opened: dict[str, list[Row[*tuple[Any, ...]]]] = defaultdict(list)
-    for row in _opened_by.run(conn, sorted(set(keys.values()))):
+    for row in _open_of_keys.run(conn, sorted(set(keys.values()))):
         opened[row.key_id].append(row)
     sums: dict[str, Sums] = {}
-    taken: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     spent = _spent(conn, keys)
     for id, key_id in keys.items():
         first, end = span_of(period_of_account(id))
         held = 0
         for row in opened[key_id]:
-            is_free = row.account is None and first <= row.at_ms // HOUR_MS < end
-            if row.account == id or (is_free and taken.setdefault(row.request_id, id) == id):
+            is_unassigned = row.account is None and first <= row.at_ms // HOUR_MS < end
+            if row.account == id or (is_unassigned and assigned.setdefault(row.request_id, id) == id):
                 held += row.held
         sums[id] = Sums(0, spent.get(id, 0), held)
-    return sums, [(account, request) for request, account in taken.items()]
+    return sums, [(account, request) for request, account in assigned.items()]
 
 
 def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:

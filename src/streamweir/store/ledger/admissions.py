@@ -28,23 +28,23 @@ from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.ledger import accounts as account
 from streamweir.store.ledger.accounts import Sums
-from streamweir.store.ledger.posting import PROMISE_MS, apply, find_open, find_posted
+from streamweir.store.ledger.posting import IDEMPOTENCY_MS, apply, find_open, find_posted
 
-MOST_QUESTIONS = 200
+MAX_BATCH_DECISIONS = 200
 """Of one transaction."""
-DOUBT_S = 10.0
+UNCERTAIN_S = 10.0
 """So long after the database is back, a lost commit has been done or never will be."""
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 
 class PendingDecision:
-    __slots__ = ("answer", "charges", "entry", "is_begun")
+    __slots__ = ("charges", "entry", "is_started", "result")
 
     def __init__(self, entry: Hold | Extend, charges: Sequence[BudgetCharge]) -> None:
         self.entry = entry
         self.charges = charges
-        self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self.is_begun = False
+        self.result: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.is_started = False
 
 
 class AdmissionQueue:
@@ -54,73 +54,73 @@ class AdmissionQueue:
         self._wake = wake
         self._abandon = abandon
         self._waiting: deque[PendingDecision] = deque()
-        self._begun: list[PendingDecision] = []
-        self._left: dict[str, Hold] = {}
+        self._started: list[PendingDecision] = []
+        self._cancelled: dict[str, Hold] = {}
         """Those who asked have gone while the transaction ran."""
-        self._doubts: dict[str, Hold] = {}
-        self._doubt_until = 0.0
-        self._look_at = 0.0
+        self._uncertain: dict[str, Hold] = {}
+        self._uncertain_until = 0.0
+        self._next_check_at = 0.0
 
     @property
-    def is_waited_for(self) -> bool:
+    def has_waiting(self) -> bool:
         return bool(self._waiting)
 
     @property
-    def has_doubts(self) -> bool:
-        return bool(self._doubts)
+    def has_uncertain(self) -> bool:
+        return bool(self._uncertain)
 
-    async def ask(self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float) -> str | None:
+    async def decide(self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float) -> str | None:
         """The error's code, or None: accepted. StoreUnavailable: it is as if nobody had asked."""
-        question = PendingDecision(entry, charges)
-        self._waiting.append(question)
+        decision = PendingDecision(entry, charges)
+        self._waiting.append(decision)
         self._wake()
         try:
             async with time_limit(limit_s):
-                return await question.answer
+                return await decision.result
         except TimeoutError:
-            self._leave(question)
+            self._cancel(decision)
             raise StoreUnavailable(f"no decision within {limit_s:g} s") from None
         except asyncio.CancelledError:
-            self._leave(question)
+            self._cancel(decision)
             raise
 
     def take(self) -> list[PendingDecision]:
         """The next that somebody waits for. They are answered or failed before the next are taken."""
-        while self._waiting and len(self._begun) < MOST_QUESTIONS:
-            question = self._waiting.popleft()
-            if not question.answer.done():
-                question.is_begun = True
-                self._begun.append(question)
-        return self._begun
+        while self._waiting and len(self._started) < MAX_BATCH_DECISIONS:
+            decision = self._waiting.popleft()
+            if not decision.result.done():
+                decision.is_started = True
+                self._started.append(decision)
+        return self._started
 
-    def answer(self, question: PendingDecision, verdict: str | None) -> None:
-        self._begun.remove(question)
-        if not question.answer.done():
-            question.answer.set_result(verdict)
-        elif verdict is None:
-            self._release(question.entry)
+    def resolve(self, decision: PendingDecision, code: str | None) -> None:
+        self._started.remove(decision)
+        if not decision.result.done():
+            decision.result.set_result(code)
+        elif code is None:
+            self._release(decision.entry)
         else:
-            self._left.pop(question.entry.request_id, None)
+            self._cancelled.pop(decision.entry.request_id, None)
 
-    def fail(self, reason: str, *, is_unsure: bool = False) -> None:
+    def fail(self, reason: str, *, maybe_committed: bool = False) -> None:
         """What was begun has failed. Where that is not sure, the holds are in doubt."""
-        for question in self._begun:
-            entry, is_there = question.entry, not question.answer.done()
-            if is_there:
-                question.answer.set_exception(StoreUnavailable(reason))
-            was_left = self._left.pop(entry.request_id, None) is not None
-            if is_unsure and isinstance(entry, Hold) and (is_there or was_left):
-                self._doubts[entry.request_id] = entry
-                self._doubt_until = 0.0
-                self._look_at = monotonic() + LOOK_S
-        self._begun.clear()
+        for decision in self._started:
+            entry, is_waiting = decision.entry, not decision.result.done()
+            if is_waiting:
+                decision.result.set_exception(StoreUnavailable(reason))
+            was_cancelled = self._cancelled.pop(entry.request_id, None) is not None
+            if maybe_committed and isinstance(entry, Hold) and (is_waiting or was_cancelled):
+                self._uncertain[entry.request_id] = entry
+                self._uncertain_until = 0.0
+                self._next_check_at = monotonic() + CHECK_INTERVAL_S
+        self._started.clear()
 
-    def fail_one(self, question: PendingDecision, fault: Exception) -> None:
+    def fail_one(self, decision: PendingDecision, fault: Exception) -> None:
         """For what it asks: no other try will help it."""
-        self._begun.remove(question)
-        self._left.pop(question.entry.request_id, None)
-        if not question.answer.done():
-            question.answer.set_exception(fault)
+        self._started.remove(decision)
+        self._cancelled.pop(decision.entry.request_id, None)
+        if not decision.result.done():
+            decision.result.set_exception(fault)
 
     def fail_all(self, reason: str) -> None:
         """Those that wait as well."""
@@ -130,57 +130,57 @@ class AdmissionQueue:
 
     def adopt(self, request_id: str) -> None:
         """The request has its hold in the journal now. Who asked does so in the turn in which asking failed."""
-        self._left.pop(request_id, None)
-        self._doubts.pop(request_id, None)
+        self._cancelled.pop(request_id, None)
+        self._uncertain.pop(request_id, None)
 
-    def doubtful_ids(self) -> list[str]:
+    def uncertain_ids(self) -> list[str]:
         """To be looked for now, in a database that is back; empty also where it is not time yet."""
         now = monotonic()
-        if not self._doubts or now < self._look_at:
+        if not self._uncertain or now < self._next_check_at:
             return []
-        if not self._doubt_until:
-            self._doubt_until = now + DOUBT_S
-        self._look_at = now + LOOK_S
-        return list(self._doubts)
+        if not self._uncertain_until:
+            self._uncertain_until = now + UNCERTAIN_S
+        self._next_check_at = now + CHECK_INTERVAL_S
+        return list(self._uncertain)
 
     def found(self, request_ids: Sequence[str]) -> None:
         """Those of the doubtful that the database has."""
         for request_id in request_ids:
-            hold = self._doubts.pop(request_id, None)
+            hold = self._uncertain.pop(request_id, None)
             if hold is not None:
                 self._abandon(hold)
-        if self._doubt_until and monotonic() >= self._doubt_until:
-            self._doubts.clear()
+        if self._uncertain_until and monotonic() >= self._uncertain_until:
+            self._uncertain.clear()
 
-    def _leave(self, question: PendingDecision) -> None:
-        answer = question.answer
-        if answer.done() and not answer.cancelled():
-            if answer.exception() is None and answer.result() is None and isinstance(question.entry, Hold):
-                self._abandon(question.entry)
-        elif question.is_begun and isinstance(question.entry, Hold):
-            self._left[question.entry.request_id] = question.entry
-        answer.cancel()
+    def _cancel(self, decision: PendingDecision) -> None:
+        result = decision.result
+        if result.done() and not result.cancelled():
+            if result.exception() is None and result.result() is None and isinstance(decision.entry, Hold):
+                self._abandon(decision.entry)
+        elif decision.is_started and isinstance(decision.entry, Hold):
+            self._cancelled[decision.entry.request_id] = decision.entry
+        result.cancel()
 
     def _release(self, entry: Hold | Extend) -> None:
-        hold = self._left.pop(entry.request_id, None)
+        hold = self._cancelled.pop(entry.request_id, None)
         if hold is not None:
             self._abandon(hold)
 
 
-def decide_batch(conn: Connection, questions: Sequence[PendingDecision]) -> list[str | None]:
+def decide_batch(conn: Connection, decisions: Sequence[PendingDecision]) -> list[str | None]:
     """What the database says of each, in their order. Holds are decided together, extensions one by one."""
-    holds = [(question.entry, question.charges) for question in questions if isinstance(question.entry, Hold)]
-    said = iter(decide_holds(conn, holds) if holds else [])
-    verdicts: list[str | None] = []
-    for question in questions:
-        if isinstance(question.entry, Hold):
-            verdicts.append(next(said))
+    holds = [(decision.entry, decision.charges) for decision in decisions if isinstance(decision.entry, Hold)]
+    codes = iter(decide_holds(conn, holds) if holds else [])
+    results: list[str | None] = []
+    for decision in decisions:
+        if isinstance(decision.entry, Hold):
+            results.append(next(codes))
         else:
-            verdicts.append(extend_if_fits(conn, question.entry, question.charges))
-    return verdicts
+            results.append(extend_if_fits(conn, decision.entry, decision.charges))
+    return results
 
 
-_Promise = tuple[str, bytes, bool, int]
+_IdempotencyRecord = tuple[str, bytes, bool, int]
 """Of an Idempotency-Key: the request, its body's digest, whether it is over, until when it is remembered."""
 
 
@@ -192,26 +192,26 @@ def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCh
     owners |= {hold.account: hold.workspace_id for hold, _ in holds if hold.account is not None}
     sums = account.lock(conn, {hold.workspace_id for hold, _ in holds}, owners)
     decided = set(find_posted(conn, [hold.request_id for hold, _ in holds]))
-    promises = _find_promises(conn, [hold for hold, _ in holds])
-    more: dict[str, int] = dict.fromkeys(sums, 0)
+    idempotency_records = _find_idempotency_records(conn, [hold for hold, _ in holds])
+    added: dict[str, int] = dict.fromkeys(sums, 0)
     accepted: list[Hold] = []
     codes: list[str | None] = []
     for hold, charges in holds:
         if hold.request_id in decided:
             codes.append(None)
             continue
-        code = _objection(hold, promises) or _refusal(hold.amount, charges, sums, more)
+        code = _idempotency_conflict(hold, idempotency_records) or _refusal(hold.amount, charges, sums, added)
         codes.append(code)
         if code is not None:
             continue
         decided.add(hold.request_id)
         accepted.append(hold)
-        more[workspace_account(hold.workspace_id)] += hold.amount
+        added[workspace_account(hold.workspace_id)] += hold.amount
         if hold.account is not None:
-            more[hold.account] += hold.amount
+            added[hold.account] += hold.amount
         if hold.idempotency is not None:
-            promise = (hold.request_id, hold.body_digest or b"", False, hold.at_ms + PROMISE_MS)
-            promises[hold.key_id, hold.idempotency] = promise
+            idempotency_record = (hold.request_id, hold.body_digest or b"", False, hold.at_ms + IDEMPOTENCY_MS)
+            idempotency_records[hold.key_id, hold.idempotency] = idempotency_record
     apply(conn, accepted)
     return codes
 
@@ -226,7 +226,7 @@ def extend_if_fits(conn: Connection, entry: Extend, charges: Sequence[BudgetChar
     posted = find_posted(conn, [entry.request_id])[entry.request_id]
     if f"extend.{entry.number}" in posted.kinds:
         return None
-    if posted.ending is not None:
+    if posted.settlement is not None:
         return UNKNOWN
     code = _refusal(entry.amount, charges, sums, {})
     if code is None:
@@ -235,23 +235,25 @@ def extend_if_fits(conn: Connection, entry: Extend, charges: Sequence[BudgetChar
 
 
 def _refusal(
-    amount: int, charges: Iterable[BudgetCharge], sums: Mapping[str, Sums], more: Mapping[str, int]
+    amount: int, charges: Iterable[BudgetCharge], sums: Mapping[str, Sums], added: Mapping[str, int]
 ) -> str | None:
     for charge in charges:
         account = sums[charge.account]
         limit = charge.limit if _is_of_key(charge.account) else account.granted
-        if account.used + more.get(charge.account, 0) + amount > limit:
+        if account.used + added.get(charge.account, 0) + amount > limit:
             return charge.code
     return None
 
 
-def _objection(hold: Hold, promises: Mapping[tuple[str, bytes], _Promise]) -> str | None:
+def _idempotency_conflict(
+    hold: Hold, idempotency_records: Mapping[tuple[str, bytes], _IdempotencyRecord]
+) -> str | None:
     if hold.idempotency is None:
         return None
-    promise = promises.get((hold.key_id, hold.idempotency))
-    if promise is None:
+    idempotency_record = idempotency_records.get((hold.key_id, hold.idempotency))
+    if idempotency_record is None:
         return None
-    request_id, body_digest, is_over, until_ms = promise
+    request_id, body_digest, is_over, until_ms = idempotency_record
     if until_ms <= hold.at_ms or request_id == hold.request_id:
         return None
     if body_digest != (hold.body_digest or b""):
@@ -259,7 +261,7 @@ def _objection(hold: Hold, promises: Mapping[tuple[str, bytes], _Promise]) -> st
     return "idempotency_completed" if is_over else "idempotency_in_progress"
 
 
-def _find_promises(conn: Connection, holds: Sequence[Hold]) -> dict[tuple[str, bytes], _Promise]:
+def _find_idempotency_records(conn: Connection, holds: Sequence[Hold]) -> dict[tuple[str, bytes], _IdempotencyRecord]:
     digests = [hold.idempotency for hold in holds if hold.idempotency is not None]
     if not digests:
         return {}

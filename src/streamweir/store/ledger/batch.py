@@ -24,10 +24,10 @@ from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.journal.entries import Entry, Refused, Settle
 from streamweir.store.journal.files import make_folder
-from streamweir.store.journal.journal import Tell
+from streamweir.store.journal.journal import ReportEvent
 from streamweir.store.ledger import posting
 
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """Of one file; there are two at most."""
 
 
@@ -43,7 +43,7 @@ class Quarantine:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             size = os.fstat(descriptor).st_size
-            if size and size + len(line) > MOST_BYTES:
+            if size and size + len(line) > MAX_BYTES:
                 self.path.rename(self._older)
                 os.close(descriptor)
                 descriptor = os.open(
@@ -62,10 +62,10 @@ class Quarantine:
             os.close(descriptor)
 
 
-MOST_AT_ONCE = 500
+MAX_BATCH_ENTRIES = 500
 """Entries of one transaction: more only hold others up."""
 
-_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 5.0
+_FIRST_RETRY_S, _MAX_RETRY_S = 0.1, 5.0
 
 APPLY_S = 5.0
 
@@ -76,20 +76,24 @@ _REFUSED_STATES = ("22", "23", "54")
 class Batcher:
     """Counters: `applied`, `batches`, `repeats`, `quarantined`. `count` tells of what was remarkable in a batch."""
 
-    def __init__(self, store: Store, quarantine: Quarantine | None, tell: Tell, *, timeout_s: float = APPLY_S) -> None:
+    def __init__(
+        self, store: Store, quarantine: Quarantine | None, report: ReportEvent, *, timeout_s: float = APPLY_S
+    ) -> None:
         self.applied = self.batches = self.repeats = self.quarantined = 0
         self._store = store
         self._quarantine = quarantine
-        self._tell = tell
+        self._report = report
         self._timeout_s = timeout_s
 
-    async def apply(self, entries: Sequence[Entry], done: Callable[[int], None], *, careful: bool = False) -> None:
+    async def apply(
+        self, entries: Sequence[Entry], done: Callable[[int], None], *, check_existing: bool = False
+    ) -> None:
         """`done` is told how many more of them, from the first on, need no further care."""
         if not entries:
             return
         try:
             applied = await self._store.write(
-                lambda conn: posting.apply(conn, entries, careful=careful), timeout_s=self._timeout_s
+                lambda conn: posting.apply(conn, entries, check_existing=check_existing), timeout_s=self._timeout_s
             )
         except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
             if not is_about_rows(fault):
@@ -100,23 +104,23 @@ class Batcher:
             done(len(entries))
             return
         self.repeats += 1
-        if not careful:
-            await self.apply(entries, done, careful=True)
+        if not check_existing:
+            await self.apply(entries, done, check_existing=True)
         elif len(entries) == 1:
             await self.set_aside(reason, entries[0], request_id_of(entries[0]))
             done(1)
         else:
             half = len(entries) // 2
-            await self.apply(entries[:half], done, careful=True)
-            await self.apply(entries[half:], done, careful=True)
+            await self.apply(entries[:half], done, check_existing=True)
+            await self.apply(entries[half:], done, check_existing=True)
 
-    def count(self, entries: int, applied: posting.Applied | None) -> None:
+    def count(self, entries: int, applied: posting.ApplyResult | None) -> None:
         self.batches += 1
         self.applied += entries
         if applied is not None and applied.late:
-            self._tell("settled_twice", {"request_ids": applied.late})
+            self._report("settled_twice", {"request_ids": applied.late})
         if applied is not None and applied.lost:
-            self._tell("settled_without_hold", {"request_ids": applied.lost})
+            self._report("settled_without_hold", {"request_ids": applied.lost})
 
     async def set_aside(self, reason: str, entry: Any, request_id: str | None) -> None:
         """Into quarantine. Where even that fails, it is as if the database were away: later, again."""
@@ -126,12 +130,12 @@ class Batcher:
             except OSError as fault:
                 raise StoreUnavailable(f"the quarantine cannot be written: {fault.strerror}") from fault
         self.quarantined += 1
-        self._tell("entry_quarantined", {"request_id": request_id, "reason": reason})
+        self._report("entry_quarantined", {"request_id": request_id, "reason": reason})
 
 
 def retry_s(failures: int) -> float:
     """The pause after so many in a row; not quite the same for everyone who waits for the database."""
-    return min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+    return min(_MAX_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 def is_about_rows(fault: BaseException) -> bool:

@@ -38,7 +38,7 @@ class Report(Struct, frozen=True, kw_only=True):
     """The first of them, where there are many."""
 
 
-_MOST_FAULTS = 100
+_MAX_FAULTS = 100
 
 
 def check_sums(conn: Connection) -> Report:
@@ -63,7 +63,7 @@ def check_sums(conn: Connection) -> Report:
     ):
         faults += found(conn)
     rows = sum(row.number for row in summed.values())
-    return Report(workspaces=len(kept.keys() | summed.keys()), rows=rows, faults=faults[:_MOST_FAULTS])
+    return Report(workspaces=len(kept.keys() | summed.keys()), rows=rows, faults=faults[:_MAX_FAULTS])
 
 
 def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: tuple[int, int]) -> Iterator[Fault]:
@@ -90,7 +90,7 @@ def _budgets(conn: Connection) -> Iterator[Fault]:
         .group_by(accounts.c.id, accounts.c.held)
         .having(accounts.c.held != total)
     )
-    for id, held, found in conn.execute(statement.order_by(accounts.c.id).limit(_MOST_FAULTS)):
+    for id, held, found in conn.execute(statement.order_by(accounts.c.id).limit(_MAX_FAULTS)):
         yield Fault(object=id, what="held", kept=held, found=int(found))
 
 
@@ -126,7 +126,7 @@ def _lost_holds(conn: Connection) -> Iterator[Fault]:
         )
         .where(ledger.c.kind == "hold", settled.c.seq.is_(None), open_requests.c.request_id.is_(None))
     )
-    for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MOST_FAULTS)):
+    for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MAX_FAULTS)):
         yield Fault(object=id, what="reserved, but neither open nor settled", kept=-amount, found=None)
 
 
@@ -138,7 +138,7 @@ def _charges_without_hold(conn: Connection) -> Iterator[Fault]:
         .select_from(ledger.outerjoin(hold, is_hold))
         .where(ledger.c.request_id.is_not(None), ledger.c.kind != "hold", hold.c.seq.is_(None))
     )
-    for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MOST_FAULTS)):
+    for id, amount in conn.execute(statement.order_by(ledger.c.seq).limit(_MAX_FAULTS)):
         yield Fault(object=id, what="settled without a reservation", kept=amount, found=None)
 
 
@@ -151,7 +151,7 @@ def _open_holds(conn: Connection) -> Iterator[Fault]:
         .group_by(id, open_requests.c.held)
         .having(open_requests.c.held != -total)
     )
-    for request_id, held, found in conn.execute(statement.order_by(id).limit(_MOST_FAULTS)):
+    for request_id, held, found in conn.execute(statement.order_by(id).limit(_MAX_FAULTS)):
         yield Fault(object=request_id, what="reserved while it is open", kept=held, found=int(found))
 
 
@@ -161,7 +161,7 @@ def _costs(conn: Connection) -> Iterator[Fault]:
         .join(requests, requests.c.request_id == ledger.c.request_id)
         .where(ledger.c.kind == "settle", ledger.c.cost.is_distinct_from(requests.c.cost))
     )
-    for id, cost, logged in conn.execute(statement.order_by(ledger.c.seq).limit(_MOST_FAULTS)):
+    for id, cost, logged in conn.execute(statement.order_by(ledger.c.seq).limit(_MAX_FAULTS)):
         yield Fault(object=id, what="cost", kept=logged, found=cost)
 
 
@@ -172,7 +172,7 @@ def _costs_without_settlement(conn: Connection) -> Iterator[Fault]:
         .select_from(requests.outerjoin(ledger, is_settlement))
         .where(requests.c.cost != 0, ledger.c.seq.is_(None))
     )
-    for id, cost in conn.execute(statement.order_by(requests.c.seq).limit(_MOST_FAULTS)):
+    for id, cost in conn.execute(statement.order_by(requests.c.seq).limit(_MAX_FAULTS)):
         yield Fault(object=id, what="cost without a settlement", kept=cost, found=None)
 
 

@@ -8,12 +8,12 @@ key has for the time of the request, whichever accounts the reservation named: b
 other periods while requests run.
 
 Most entries are new, and a batch is written as if all were. If the database reports that a row exists already, the
-caller rolls back and applies the batch again with `careful`, which looks first. That also cleans all text again: it
-is the path for a batch that was refused for any reason.
+caller rolls back and applies the batch again with `check_existing`, which looks existing rows up first. It also cleans
+all text again: it is the path for a batch that was refused for any reason.
 
-The look-ups find requests by id: those that are open, those in the ledger, those in the log. They are exact for
-whoever holds the locks of the workspaces (`store.ledger.accounts`): a request with a reservation and without a
-settlement is open, and no other is.
+The look-ups find requests by id: open requests, requests in the ledger, requests in the log. They are exact while the
+locks of the workspaces are held (`store.ledger.accounts`): a request is open if and only if it has a reservation and
+no settlement.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +38,7 @@ from streamweir.store.ledger.rows import RowBatch, Rows
 
 
 class RequestState(Struct):
-    """One request. `held` is the sum of its hold and its extensions."""
+    """One request. `held` is the sum of its reservation and its extensions."""
 
     workspace_id: str
     key_id: str | None
@@ -47,11 +47,11 @@ class RequestState(Struct):
     account: str | None = None
     idempotency: bytes | None = None
     hold: Hold | None = None
-    """Of the batch that is being applied: it is not in the database yet."""
-    ending: tuple[int, int | None] | None = None
+    """The reservation, if it is in the batch that is being applied and not yet in the database."""
+    settlement: tuple[int, int | None] | None = None
     """When it was settled, and its cost. None: it is open."""
     kinds: frozenset[str] = frozenset()
-    """What the ledger has of it, where that was looked up."""
+    """The kinds of its ledger rows, if they were looked up."""
 
 
 _open = LookupByIds(
@@ -91,13 +91,13 @@ def find_open(conn: Connection, request_ids: Iterable[str]) -> dict[str, Request
 
 
 def find_posted(conn: Connection, request_ids: Iterable[str]) -> dict[str, RequestState]:
-    """By the ledger: it knows neither account nor Idempotency-Key."""
+    """From the ledger, which has neither the account nor the Idempotency-Key."""
     found: dict[str, RequestState] = {}
     for row in _posted.run(conn, request_ids):
-        case = found.get(row.request_id)
-        if case is None:
-            case = found[row.request_id] = RequestState(row.workspace_id, row.key_id, row.at_ms, 0)
-        _post(case, row)
+        state = found.get(row.request_id)
+        if state is None:
+            state = found[row.request_id] = RequestState(row.workspace_id, row.key_id, row.at_ms, 0)
+        _post(state, row)
     return found
 
 
@@ -105,53 +105,53 @@ def find_logged(conn: Connection, request_ids: Iterable[str]) -> set[str]:
     return {row[0] for row in _logged.run(conn, request_ids)}
 
 
-def _post(case: RequestState, row: ResultRow[*tuple[Any, ...]]) -> None:
-    case.kinds |= {row.kind}
+def _post(state: RequestState, row: ResultRow[*tuple[Any, ...]]) -> None:
+    state.kinds |= {row.kind}
     if row.kind == "settle":
-        case.ending = (row.at_ms, row.cost)
+        state.settlement = (row.at_ms, row.cost)
     else:
-        case.held -= row.amount
+        state.held -= row.amount
 
 
 Counts = dict[tuple[Any, ...], list[int]]
-"""Of a time, workspace, key, model and provider: the sums and buckets of the tables of usage."""
-_Stand = tuple[str | None, int, int | None, int | None, int | None]
-"""How far a request is: target, tokens, the moment that this is known of, of the first token, of the last piece."""
-_UNKNOWN: _Stand = (None, 0, None, None, None)
+"""By time, workspace, key, model and provider: the sums and latency buckets of the usage tables."""
+_ProgressValues = tuple[str | None, int, int | None, int | None, int | None]
+"""The progress of a request: target, tokens, time of the report, time of the first token, time of the last piece."""
+_UNKNOWN: _ProgressValues = (None, 0, None, None, None)
 MINUTE_MS = 60_000
 _COUNTED = len(SUMS) + len(TTFT)
-PROMISE_MS = 24 * HOUR_MS
+IDEMPOTENCY_MS = 24 * HOUR_MS
 """How long an Idempotency-Key is remembered."""
 
 
-class Applied(Struct):
-    """What was remarkable about a batch."""
+class ApplyResult(Struct):
+    """What applying a batch found."""
 
     settled: int = 0
     repeated: int = 0
-    """Entries that changed nothing: applied before, or more for a request that is not open."""
+    """Entries without effect: already applied, or an extension of a request that is not open."""
     late: list[str] = []
-    """Requests that were settled before in another way, which stands: their process had been taken for dead."""
+    """Requests that already had a different settlement, which is kept: another process had settled them as orphans."""
     lost: list[str] = []
-    """Requests whose hold never came: it was written with the settlement, as that knew it."""
+    """Requests without a reservation in the ledger: it was written together with the settlement, with its amount."""
 
 
-def apply(conn: Connection, entries: Sequence[Entry], *, careful: bool = False) -> Applied:
-    """Where this raises, the transaction must be rolled back."""
-    batch = _Batch([with_plain_text(entry) for entry in entries] if careful else entries)
-    batch.read(conn, careful)
+def apply(conn: Connection, entries: Sequence[Entry], *, check_existing: bool = False) -> ApplyResult:
+    """The caller must roll the transaction back if this raises."""
+    batch = _Batch([with_plain_text(entry) for entry in entries] if check_existing else entries)
+    batch.read(conn, check_existing)
     batch.fold()
     batch.write(conn)
-    return batch.applied
+    return batch.result
 
 
 def lock_for(conn: Connection, entries: Collection[Entry]) -> None:
-    """The locks that these entries need, all at once, for a transaction that applies and decides in several steps:
-    whoever takes them step by step may wait for another who waits for him."""
+    """Takes all locks that these entries need at once, for a transaction that applies and decides in several steps.
+    Taking them step by step could end in a deadlock."""
     workspaces = {entry.workspace_id for entry in entries if isinstance(entry, Hold)}
     workspaces |= {entry.row.workspace_id or "" for entry in entries if isinstance(entry, Settle)}
     extended = [entry.request_id for entry in entries if isinstance(entry, Extend)]
-    workspaces |= {case.workspace_id for case in find_open(conn, extended).values()}
+    workspaces |= {state.workspace_id for state in find_open(conn, extended).values()}
     accounts.lock(conn, workspaces)
 
 
@@ -160,12 +160,12 @@ class _Plan(Struct):
 
     workspaces: set[str] = set()
     owners: dict[str, str] = {}
-    """Accounts of keys that are drawn on, and their workspaces."""
+    """Accounts of keys that are charged, and their workspaces."""
     keys: set[tuple[str, int]] = set()
-    """Each with the hour of a request of it: those of its accounts that exist are changed."""
+    """Keys, each with the hour of one of its requests: its existing accounts are updated."""
     held: set[str] = set()
     others: dict[str, None] = {}
-    """Requests that the batch speaks of before it opens them itself."""
+    """Requests that the batch refers to without having opened them before."""
     extended: list[str] = []
     logged: list[str] = []
 
@@ -199,53 +199,55 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
 
 class _Batch:
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self.applied = Applied()
+        self.result = ApplyResult()
         self._entries = entries
-        self._cases: dict[str, RequestState] = {}
+        self._states: dict[str, RequestState] = {}
         self._rows: dict[str, Row] = {}
         self._logged: set[str] = set()
-        self._progress: dict[str, _Stand] = {}
+        self._progress: dict[str, _ProgressValues] = {}
         self._changes: dict[str, list[int]] = {}
-        """Spent and held, by the accounts' ids."""
+        """Spent and held amounts, by account id."""
         self._accounts: set[str] = set()
-        """Those that exist, of the workspaces and keys of this batch."""
+        """The existing accounts of the workspaces and keys of this batch."""
         self._accounts_of: dict[tuple[str, int], list[str]] = {}
-        """By a key and an hour, as they are asked for."""
+        """Accounts by key and hour, filled on demand."""
         self._minutes: Counts = {}
-        self._book = RowBatch()
+        self._rows_to_write = RowBatch()
 
-    def read(self, conn: Connection, careful: bool) -> None:
-        """Takes the locks, makes the accounts, and finds the requests that this batch does not open itself."""
-        wanted = _plan(self._entries)
-        if wanted.extended:
-            wanted.workspaces.update(case.workspace_id for case in find_open(conn, wanted.extended).values())
-        self._accounts.update(accounts.lock(conn, wanted.workspaces, wanted.owners, _possible_accounts(wanted.keys)))
-        others = wanted.others
-        if careful:
-            others.update(dict.fromkeys(wanted.held))
-            self._logged = find_logged(conn, wanted.logged)
+    def read(self, conn: Connection, check_existing: bool) -> None:
+        """Takes the locks, creates the accounts, and finds the requests that this batch does not open itself."""
+        plan = _plan(self._entries)
+        if plan.extended:
+            plan.workspaces.update(state.workspace_id for state in find_open(conn, plan.extended).values())
+        self._accounts.update(accounts.lock(conn, plan.workspaces, plan.owners, _possible_accounts(plan.keys)))
+        others = plan.others
+        if check_existing:
+            others.update(dict.fromkeys(plan.held))
+            self._logged = find_logged(conn, plan.logged)
         if not others:
             return
-        self._cases = find_open(conn, others)
-        absent = [id for id in others if id not in self._cases]
-        posted = find_posted(conn, others if careful else [*absent, *wanted.extended])
-        lost = {id for id in absent if id not in posted and id not in wanted.held}
-        if self._make_unforeseen(conn, wanted.keys, lost):
-            self._cases = find_open(conn, others)
-        for id, case in posted.items():
-            self._cases.setdefault(id, case).kinds = case.kinds
+        self._states = find_open(conn, others)
+        absent = [id for id in others if id not in self._states]
+        posted = find_posted(conn, others if check_existing else [*absent, *plan.extended])
+        lost = {id for id in absent if id not in posted and id not in plan.held}
+        if self._lock_missing_accounts(conn, plan.keys, lost):
+            self._states = find_open(conn, others)
+        for id, state in posted.items():
+            self._states.setdefault(id, state).kinds = state.kinds
 
-    def _make_unforeseen(self, conn: Connection, keys: Collection[tuple[str, int]], lost: Collection[str]) -> bool:
-        """Accounts that an open request has and its settlement did not name, or that a lost hold had. `keys`: those
-        whose accounts were looked for."""
-        cases, found = self._cases.values(), self._accounts
-        owners = {case.account: case.workspace_id for case in cases if case.account is not None}
+    def _lock_missing_accounts(
+        self, conn: Connection, keys: Collection[tuple[str, int]], lost: Collection[str]
+    ) -> bool:
+        """Locks the accounts that the entries do not name: of open requests, and of lost reservations. `keys`: those
+        whose accounts were already looked up. True if requests must be read again."""
+        states, found = self._states.values(), self._accounts
+        owners = {state.account: state.workspace_id for state in states if state.account is not None}
         for entry in self._entries if lost else ():
             if isinstance(entry, Settle) and entry.account is not None and entry.row.request_id in lost:
                 owners[entry.account] = entry.row.workspace_id or ""
         missing = {id: owner for id, owner in owners.items() if id not in found}
-        unlocked = {id for id in {case.workspace_id for case in cases} if workspace_account(id) not in found}
-        hours = {(case.key_id, case.at_ms // HOUR_MS) for case in cases if case.key_id is not None}
+        unlocked = {id for id in {state.workspace_id for state in states} if workspace_account(id) not in found}
+        hours = {(state.key_id, state.at_ms // HOUR_MS) for state in states if state.key_id is not None}
         others = _possible_accounts(hours.difference(keys))
         if missing or unlocked or others:
             found.update(accounts.lock(conn, unlocked, missing, others))
@@ -264,82 +266,86 @@ class _Batch:
             elif isinstance(entry, Extend):
                 self._extend(entry)
             elif entry.row.request_id in self._logged or entry.row.request_id in self._rows:
-                self.applied.repeated += 1
+                self.result.repeated += 1
             else:
                 self._rows[entry.row.request_id] = entry.row
 
     def _hold(self, entry: Hold) -> None:
         id = entry.request_id
-        if id in self._cases:
-            self.applied.repeated += 1
+        if id in self._states:
+            self.result.repeated += 1
             return
-        case = self._cases[id] = RequestState(
+        state = self._states[id] = RequestState(
             entry.workspace_id, entry.key_id, entry.at_ms, entry.amount, entry.account, entry.idempotency, entry
         )
-        if case.account is None:  # its key had no budget: an account that there is by now takes it over
-            case.account = next(iter(self._key_accounts(case)), None)
-        self._book.ledger.append((entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None))
-        self._change(case, 0, entry.amount)
+        if state.account is None:  # the key had no budget then; an account that was created since takes it
+            state.account = next(iter(self._key_accounts(state)), None)
+        self._rows_to_write.ledger.append(
+            (entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None)
+        )
+        self._change(state, 0, entry.amount)
         if entry.idempotency is not None:
-            promise = (entry.key_id, entry.idempotency, entry.body_digest or b"", id)
-            self._book.promised.append((*promise, entry.at_ms + PROMISE_MS, entry.at_ms))
+            idempotency_row = (entry.key_id, entry.idempotency, entry.body_digest or b"", id)
+            self._rows_to_write.idempotency_opened.append((*idempotency_row, entry.at_ms + IDEMPOTENCY_MS, entry.at_ms))
 
     def _extend(self, entry: Extend) -> None:
-        case = self._cases.get(entry.request_id)
+        state = self._states.get(entry.request_id)
         kind = f"extend.{entry.number}"
-        if case is None or case.ending is not None or kind in case.kinds:
-            self.applied.repeated += 1
+        if state is None or state.settlement is not None or kind in state.kinds:
+            self.result.repeated += 1
             return
-        case.kinds |= {kind}
-        case.held += entry.amount
-        row = (entry.at_ms, kind, case.workspace_id, case.key_id, entry.request_id, -entry.amount, None)
-        self._book.ledger.append(row)
-        self._change(case, 0, entry.amount)
-        if case.hold is None:
-            self._book.extended.append((case.held, entry.request_id))
+        state.kinds |= {kind}
+        state.held += entry.amount
+        row = (entry.at_ms, kind, state.workspace_id, state.key_id, entry.request_id, -entry.amount, None)
+        self._rows_to_write.ledger.append(row)
+        self._change(state, 0, entry.amount)
+        if state.hold is None:
+            self._rows_to_write.extended.append((state.held, entry.request_id))
 
     def _settle(self, entry: Settle) -> None:
-        row, book = entry.row, self._book
+        row, rows = entry.row, self._rows_to_write
         id, cost, ended_ms = row.request_id, row.cost, row.at_ms + row.duration_ms
-        case = self._cases.get(id)
-        if case is None:
-            case = self._cases[id] = self._find_lost(entry)
-        elif case.ending is not None:
-            if case.ending == (ended_ms, cost):
-                self.applied.repeated += 1
+        state = self._states.get(id)
+        if state is None:
+            state = self._states[id] = self._restore_lost_hold(entry)
+        elif state.settlement is not None:
+            if state.settlement == (ended_ms, cost):
+                self.result.repeated += 1
             else:
-                self.applied.late.append(id)
+                self.result.late.append(id)
             return
-        elif case.hold is None:
-            book.over.append((id,))
-        case.ending = (ended_ms, cost)
-        spent, held = cost or 0, case.held
-        book.ledger.append((ended_ms, "settle", case.workspace_id, case.key_id, id, held - spent, cost))
-        self._change(case, spent, -held)
+        elif state.hold is None:
+            rows.closed.append((id,))
+        state.settlement = (ended_ms, cost)
+        spent, held = cost or 0, state.held
+        rows.ledger.append((ended_ms, "settle", state.workspace_id, state.key_id, id, held - spent, cost))
+        self._change(state, spent, -held)
         if id in self._logged:
-            book.replaced.append((id,))
+            rows.replaced.append((id,))
         self._rows[id] = row if row.held == held else structs.replace(row, held=held)
-        if case.idempotency is not None:
-            (book.freed if entry.frees_idempotency else book.kept).append((case.key_id, case.idempotency, id))
-        self._count(entry, case)
-        self.applied.settled += 1
+        if state.idempotency is not None:
+            (rows.idempotency_freed if entry.frees_idempotency else rows.idempotency_completed).append(
+                (state.key_id, state.idempotency, id)
+            )
+        self._count(entry, state)
+        self.result.settled += 1
 
-    def _find_lost(self, entry: Settle) -> RequestState:
-        """No charge without a hold: what should have been there is written now."""
+    def _restore_lost_hold(self, entry: Settle) -> RequestState:
+        """Writes the missing reservation: nothing is charged without one."""
         row = entry.row
-        case = RequestState(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
-        hold = (row.at_ms, "hold", case.workspace_id, case.key_id, row.request_id, -case.held, None)
-        self._book.ledger.append(hold)
-        self._change(case, 0, case.held)
-        self.applied.lost.append(row.request_id)
-        return case
+        state = RequestState(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
+        hold = (row.at_ms, "hold", state.workspace_id, state.key_id, row.request_id, -state.held, None)
+        self._rows_to_write.ledger.append(hold)
+        self._change(state, 0, state.held)
+        self.result.lost.append(row.request_id)
+        return state
 
-    def _change(self, case: RequestState, spent: int, held: int) -> None:
-        self._add(workspace_account(case.workspace_id), spent, held)
-        if case.account is not None:
-            self._add(case.account, 0, held)
+    def _change(self, state: RequestState, spent: int, held: int) -> None:
+        self._add(workspace_account(state.workspace_id), spent, held)
+        if state.account is not None:
+            self._add(state.account, 0, held)
         if spent:
-            for id in self._key_accounts(case):
+            for id in self._key_accounts(state):
                 self._add(id, spent, 0)
 
     def _add(self, account_id: str, spent: int, held: int) -> None:
@@ -350,20 +356,20 @@ class _Batch:
             change[0] += spent
             change[1] += held
 
-    def _key_accounts(self, case: RequestState) -> list[str]:
-        """Those that the request's key has for the time of the request."""
-        if case.key_id is None:
+    def _key_accounts(self, state: RequestState) -> list[str]:
+        """The accounts of the request's key at the time of the request."""
+        if state.key_id is None:
             return []
-        key = (case.key_id, case.at_ms // HOUR_MS)
+        key = (state.key_id, state.at_ms // HOUR_MS)
         found = self._accounts_of.get(key)
         if found is None:
             found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
         return found
 
-    def _count(self, entry: Settle, case: RequestState) -> None:
+    def _count(self, entry: Settle, state: RequestState) -> None:
         row = entry.row
         provider = row.target.partition("/")[0] if row.target is not None else ""
-        minute = (case.at_ms // MINUTE_MS, case.workspace_id, case.key_id or "", row.model or "", provider)
+        minute = (state.at_ms // MINUTE_MS, state.workspace_id, state.key_id or "", row.model or "", provider)
         sums = self._minutes.get(minute)
         if sums is None:
             sums = self._minutes[minute] = [0] * _COUNTED
@@ -379,44 +385,44 @@ class _Batch:
             sums[8 + bucket_of(row.ttft_ms)] += 1
 
     def write(self, conn: Connection) -> None:
-        book = self._book
-        book.requests = [structs.astuple(row) for row in self._rows.values()]
-        quarters = _coarser(self._minutes, 15)
-        hours = _coarser(quarters, 4)
-        book.minutes, book.quarters = _usage_rows(self._minutes), _usage_rows(quarters)
-        book.hours, book.days = _usage_rows(hours), _usage_rows(_coarser(hours, 24))
-        for id, case in self._cases.items():
-            if case.hold is not None and case.ending is None:
-                book.opened.append(_open_row(case, case.hold, self._progress.pop(id, _UNKNOWN)))
-        for id, stand in self._progress.items():
-            known = self._cases.get(id)
-            if known is None or known.ending is None:
-                book.advanced.append((*stand, stand[2], id))
-        book.write(conn)
+        rows = self._rows_to_write
+        rows.requests = [structs.astuple(row) for row in self._rows.values()]
+        quarters = _aggregate(self._minutes, 15)
+        hours = _aggregate(quarters, 4)
+        rows.minutes, rows.quarters = _usage_rows(self._minutes), _usage_rows(quarters)
+        rows.hours, rows.days = _usage_rows(hours), _usage_rows(_aggregate(hours, 24))
+        for id, state in self._states.items():
+            if state.hold is not None and state.settlement is None:
+                rows.opened.append(_open_row(state, state.hold, self._progress.pop(id, _UNKNOWN)))
+        for id, progress in self._progress.items():
+            known = self._states.get(id)
+            if known is None or known.settlement is None:
+                rows.progressed.append((*progress, progress[2], id))
+        rows.write(conn)
         accounts.change(conn, self._changes)
 
 
 def _possible_accounts(keys: Collection[tuple[str, int]]) -> set[str]:
-    """Of keys, each with an hour: one for each kind of period."""
+    """The accounts of keys at an hour: one for each kind of period."""
     return {id for key_id, hour in keys for id in key_accounts(key_id, hour * (HOUR_MS // 1000))}
 
 
-def _coarser(counts: Counts, times: int) -> Counts:
-    """The same by units that are so many times as long."""
+def _aggregate(counts: Counts, times: int) -> Counts:
+    """Sums the counts up in units that are `times` as long."""
     found: Counts = {}
     for (at, *which), sums in counts.items():
-        place = (at // times, *which)
-        before = found.get(place)
-        found[place] = sums if before is None else list(map(add, before, sums))
+        group = (at // times, *which)
+        before = found.get(group)
+        found[group] = sums if before is None else list(map(add, before, sums))
     return found
 
 
 def _usage_rows(counts: Counts) -> Rows:
-    return [(*place, *sums) for place, sums in counts.items()]
+    return [(*group, *sums) for group, sums in counts.items()]
 
 
-def _open_row(case: RequestState, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
-    target, tokens, progress_ms, first_ms, last_ms = stand
+def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tuple[Any, ...]:
+    target, tokens, progress_ms, first_ms, last_ms = progress
     return (
         hold.request_id,
         hold.instance,
@@ -428,8 +434,8 @@ def _open_row(case: RequestState, hold: Hold, stand: _Stand) -> tuple[Any, ...]:
         hold.model,
         target,
         hold.stream,
-        case.held,
-        case.account,
+        state.held,
+        state.account,
         hold.prices,
         hold.prompt_tokens,
         tokens,

@@ -18,18 +18,20 @@ from sqlalchemy import Connection
 from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.journal.entries import Entry, Settle
 from streamweir.store.journal.files import OrphanedJournal, OrphanedSegment
-from streamweir.store.journal.journal import Tell
-from streamweir.store.ledger.batch import MOST_AT_ONCE, Batcher, retry_s
+from streamweir.store.journal.journal import ReportEvent
+from streamweir.store.ledger.batch import MAX_BATCH_ENTRIES, Batcher, retry_s
 from streamweir.store.ledger.posting import apply
 from streamweir.store.requests.live import OpenRequest, opened_by
 
 SettleDead = Callable[[], Awaitable[None]]
 
-_MOST_FAILURES = 12
+_MAX_FAILURES = 12
 """In a row, which takes half a minute: then the start fails, and says why."""
 
 
-async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, settle_dead: SettleDead | None = None) -> int:
+async def replay(
+    dead: OrphanedJournal, batcher: Batcher, report: ReportEvent, settle_dead: SettleDead | None = None
+) -> int:
     """How many entries it held. `settle_dead_instances` is called once all of them are applied, before the last of the
     files goes."""
     count = 0
@@ -37,34 +39,34 @@ async def replay(dead: OrphanedJournal, batcher: Batcher, tell: Tell, settle_dea
         while dead.segments:
             is_last = len(dead.segments) == 1
             count += await _replay_segment(
-                dead.instance, dead.segments[0], batcher, tell, settle_dead if is_last else None
+                dead.instance, dead.segments[0], batcher, report, settle_dead if is_last else None
             )
             del dead.segments[0]
     finally:
         dead.close()
-    tell("journal_replayed", {"instance": dead.instance, "entries": count})
+    report("journal_replayed", {"instance": dead.instance, "entries": count})
     return count
 
 
 async def _replay_segment(
-    instance: str, segment: OrphanedSegment, batcher: Batcher, tell: Tell, settle_dead: SettleDead | None
+    instance: str, segment: OrphanedSegment, batcher: Batcher, report: ReportEvent, settle_dead: SettleDead | None
 ) -> int:
     entries, unknown, dropped_bytes = await asyncio.to_thread(segment.read)
     for payload in unknown:
-        await _set_aside(payload, batcher, tell)
-    for start in range(0, len(entries), MOST_AT_ONCE):
-        await _apply(entries[start : start + MOST_AT_ONCE], batcher, tell)
+        await _set_aside(payload, batcher, report)
+    for start in range(0, len(entries), MAX_BATCH_ENTRIES):
+        await _apply(entries[start : start + MAX_BATCH_ENTRIES], batcher, report)
     if settle_dead is not None:
         await settle_dead()
     if dropped_bytes:
-        tell("journal_torn", {"instance": instance, "entries": len(entries), "dropped_bytes": dropped_bytes})
+        report("journal_torn", {"instance": instance, "entries": len(entries), "dropped_bytes": dropped_bytes})
         await asyncio.to_thread(segment.set_aside)
     else:
         await asyncio.to_thread(segment.remove)
     return len(entries)
 
 
-async def _apply(entries: Sequence[Entry], batcher: Batcher, tell: Tell) -> None:
+async def _apply(entries: Sequence[Entry], batcher: Batcher, report: ReportEvent) -> None:
     """Raises `StoreUnavailable` where nothing got into the database for too long: the files stay for the next start."""
     applied, failures = 0, 0
 
@@ -74,30 +76,30 @@ async def _apply(entries: Sequence[Entry], batcher: Batcher, tell: Tell) -> None
 
     while applied < len(entries):
         try:
-            await batcher.apply(entries[applied:], done, careful=True)
+            await batcher.apply(entries[applied:], done, check_existing=True)
         except StoreUnavailable as reason:
             failures += 1
-            await _wait(reason, failures, tell)
+            await _wait(reason, failures, report)
 
 
-async def _set_aside(payload: bytes, batcher: Batcher, tell: Tell) -> None:
+async def _set_aside(payload: bytes, batcher: Batcher, report: ReportEvent) -> None:
     failures = 0
     while True:
         try:
             return await batcher.set_aside("unknown", payload, None)
         except StoreUnavailable as reason:
             failures += 1
-            await _wait(reason, failures, tell)
+            await _wait(reason, failures, report)
 
 
-async def _wait(reason: StoreUnavailable, failures: int, tell: Tell) -> None:
-    if failures >= _MOST_FAILURES:
+async def _wait(reason: StoreUnavailable, failures: int, report: ReportEvent) -> None:
+    if failures >= _MAX_FAILURES:
         raise reason
-    tell("replay_waits", {"reason": str(reason), "failures": failures})
+    report("replay_waits", {"reason": str(reason), "failures": failures})
     await asyncio.sleep(retry_s(failures))
 
 
-MOST_ORPHANS = 200
+MAX_ORPHANS = 200
 
 
 def settle_orphans(
@@ -105,11 +107,11 @@ def settle_orphans(
     instances: Collection[str],
     now_ms: int,
     settle: Callable[[OpenRequest, int], Settle],
-    limit: int = MOST_ORPHANS,
+    limit: int = MAX_ORPHANS,
 ) -> int:
     """How many it settled: with `limit` there may be more, with 0 there are none that another does not settle.
 
     With care: a process that dies while a refusal is being undone leaves a row of the log besides.
     """
     found = opened_by(conn, instances, limit) if instances else []
-    return apply(conn, [settle(request, now_ms) for request in found], careful=True).settled
+    return apply(conn, [settle(request, now_ms) for request in found], check_existing=True).settled

@@ -59,10 +59,10 @@ _OPEN = (
     "last_ms",
 )
 _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost")
-_PROMISE = ("key_id", "digest", "body_digest", "request_id", "until_ms")
+_IDEMPOTENCY = ("key_id", "digest", "body_digest", "request_id", "until_ms")
 
 
-def _adding_up(table: Table) -> BatchStatement:
+def _add_to_sums(table: Table) -> BatchStatement:
     unit = table.primary_key.columns.keys()[0]
 
     def build(conn: Connection) -> Insert:
@@ -73,16 +73,16 @@ def _adding_up(table: Table) -> BatchStatement:
     return BatchStatement(build, (unit, *USAGE, *SUMS, *TTFT))
 
 
-def _promising(conn: Connection) -> Insert:
+def _insert_idempotency(conn: Connection) -> Insert:
     """Unless another request has the same key, and not so long ago that it is forgotten."""
-    values = {name: bindparam(name, type_=idempotency.c[name].type) for name in _PROMISE}
+    values = {name: bindparam(name, type_=idempotency.c[name].type) for name in _IDEMPOTENCY}
     statement = upsert(conn, idempotency).values(**values, is_over=false())
-    replaced = {name: statement.excluded[name] for name in (*_PROMISE[2:], "is_over")}
+    replaced = {name: statement.excluded[name] for name in (*_IDEMPOTENCY[2:], "is_over")}
     is_past = idempotency.c.until_ms <= bindparam("at", type_=BigInteger)
-    return statement.on_conflict_do_update(index_elements=_PROMISE[:2], set_=replaced, where=is_past)
+    return statement.on_conflict_do_update(index_elements=_IDEMPOTENCY[:2], set_=replaced, where=is_past)
 
 
-_is_promise = (
+_is_idempotency_row = (
     idempotency.c.key_id == bindparam("key", type_=String),
     idempotency.c.digest == bindparam("of_key", type_=LargeBinary),
     idempotency.c.request_id == _REQUEST,
@@ -91,7 +91,7 @@ _ledger = BatchStatement(lambda _: inserting(ledger, _LEDGER), _LEDGER)
 _requests = BatchStatement(lambda _: inserting(requests, Row.__struct_fields__), Row.__struct_fields__)
 _replaced = BatchStatement(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
 _opened = BatchStatement(lambda _: inserting(open_requests, _OPEN), _OPEN)
-_over = BatchStatement(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
+_closed = BatchStatement(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
 _extended = BatchStatement(
     lambda _: (
         update(open_requests)
@@ -100,7 +100,7 @@ _extended = BatchStatement(
     ),
     ("now_held", "request"),
 )
-_advanced = BatchStatement(
+_progressed = BatchStatement(
     lambda _: (
         update(open_requests)
         .where(
@@ -120,12 +120,14 @@ _advanced = BatchStatement(
     ),
     ("now_target", "now_tokens", "now", "now_first", "now_last", "at", "request"),
 )
-_minutes, _quarters, _hours, _days = map(_adding_up, (usage_minutes, usage_quarters, usage_hours, usage_days))
-_promised = BatchStatement(_promising, (*_PROMISE, "at"))
-_kept = BatchStatement(
-    lambda _: update(idempotency).where(*_is_promise).values(is_over=true()), ("key", "of_key", "request")
+_minutes, _quarters, _hours, _days = map(_add_to_sums, (usage_minutes, usage_quarters, usage_hours, usage_days))
+_idempotency_opened = BatchStatement(_insert_idempotency, (*_IDEMPOTENCY, "at"))
+_idempotency_completed = BatchStatement(
+    lambda _: update(idempotency).where(*_is_idempotency_row).values(is_over=true()), ("key", "of_key", "request")
 )
-_freed = BatchStatement(lambda _: delete(idempotency).where(*_is_promise), ("key", "of_key", "request"))
+_idempotency_freed = BatchStatement(
+    lambda _: delete(idempotency).where(*_is_idempotency_row), ("key", "of_key", "request")
+)
 
 
 class RowBatch(Struct):
@@ -134,33 +136,33 @@ class RowBatch(Struct):
     ledger: Rows = []
     opened: Rows = []
     extended: Rows = []
-    advanced: Rows = []
-    over: Rows = []
+    progressed: Rows = []
+    closed: Rows = []
     replaced: Rows = []
     requests: Rows = []
     minutes: Rows = []
     quarters: Rows = []
     hours: Rows = []
     days: Rows = []
-    promised: Rows = []
-    kept: Rows = []
-    freed: Rows = []
+    idempotency_opened: Rows = []
+    idempotency_completed: Rows = []
+    idempotency_freed: Rows = []
 
     def write(self, conn: Connection) -> None:
         _ledger.run(conn, self.ledger)
         _opened.run(conn, self.opened)
         _extended.run(conn, sorted(self.extended, key=_last))
-        _advanced.run(conn, sorted(self.advanced, key=_last))
-        _over.run(conn, sorted(self.over))
+        _progressed.run(conn, sorted(self.progressed, key=_last))
+        _closed.run(conn, sorted(self.closed))
         _replaced.run(conn, self.replaced)
         _requests.run(conn, self.requests)
         _minutes.run(conn, sorted(self.minutes))
         _quarters.run(conn, sorted(self.quarters))
         _hours.run(conn, sorted(self.hours))
         _days.run(conn, sorted(self.days))
-        _promised.run(conn, self.promised)
-        _kept.run(conn, self.kept)
-        _freed.run(conn, self.freed)
+        _idempotency_opened.run(conn, self.idempotency_opened)
+        _idempotency_completed.run(conn, self.idempotency_completed)
+        _idempotency_freed.run(conn, self.idempotency_freed)
 
 
 def _last(row: tuple[Any, ...]) -> Any:

@@ -3,7 +3,7 @@
 `put` writes an entry into the journal and queues it; nobody waits for the database. If the database is slow or
 unavailable, entries wait in memory, which is bounded, and in the journal. Requests about whose money the database
 decides (`decide`, `extend`) are decided in batches, after everything that was queued before them. `replay` applies
-the journals of dead processes. Nothing is logged here: `tell` reports what an operator should know.
+the journals of dead processes. Nothing is logged here: `report` reports what an operator should know.
 """
 
 import asyncio
@@ -21,10 +21,18 @@ from streamweir.store.db.clock import time_limit
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle
 from streamweir.store.journal.files import OrphanedJournal
 from streamweir.store.journal.handle import Group, JournalUnavailable, State, WriteHandle
-from streamweir.store.journal.journal import Journal, Tell
+from streamweir.store.journal.journal import Journal, ReportEvent
 from streamweir.store.ledger import posting
-from streamweir.store.ledger.admissions import LOOK_S, AdmissionQueue, PendingDecision, decide_batch
-from streamweir.store.ledger.batch import APPLY_S, MOST_AT_ONCE, Batcher, Quarantine, is_about_rows, reason_of, retry_s
+from streamweir.store.ledger.admissions import CHECK_INTERVAL_S, AdmissionQueue, PendingDecision, decide_batch
+from streamweir.store.ledger.batch import (
+    APPLY_S,
+    MAX_BATCH_ENTRIES,
+    Batcher,
+    Quarantine,
+    is_about_rows,
+    reason_of,
+    retry_s,
+)
 from streamweir.store.ledger.posting import find_open
 from streamweir.store.ledger.recovery import SettleDead, replay
 
@@ -37,7 +45,7 @@ _Queued = tuple[Entry, WriteHandle]
 
 
 class Writer:
-    """Counters: those of `batcher`, and `refused`. `abandoned` makes the settlement of a hold nobody waits for."""
+    """Counters: those of `batcher`, and `refused`. `settle_abandoned` makes the settlement of an unused hold."""
 
     def __init__(
         self,
@@ -45,35 +53,35 @@ class Writer:
         journal: Journal | None,
         *,
         pause_s: float = 0.2,
-        most_entries: int = 100_000,
+        max_entries: int = 100_000,
         decision_s: float = DECISION_S,
         apply_s: float = APPLY_S,
-        abandoned: Callable[[Hold], Settle],
-        tell: Tell = lambda *_: None,
+        settle_abandoned: Callable[[Hold], Settle],
+        report: ReportEvent = lambda *_: None,
     ) -> None:
-        self.is_away = False
+        self.is_unavailable = False
         """The last try failed."""
         self.refused = 0
         quarantine = None if journal is None else Quarantine(journal.folder)
-        self.batcher = Batcher(store, quarantine, tell, timeout_s=apply_s)
+        self.batcher = Batcher(store, quarantine, report, timeout_s=apply_s)
         self._store = store
         self._journal = journal
         self._pause_s = pause_s
-        self._most_entries = most_entries
+        self._max_entries = max_entries
         self._decision_s = decision_s
-        self._abandoned = abandoned
-        self._tell = tell
+        self._settle_abandoned = settle_abandoned
+        self._report = report
         self._queue: deque[_Queued] = deque()
-        self._taken: list[_Queued] = []
+        self._batch: list[_Queued] = []
         """Those of the batch that is being applied, until they are."""
-        self._careful = False
-        self._admission_queue = AdmissionQueue(self._hurry, self._abandon)
-        self._put = self._done = 0
+        self._check_existing = False
+        self._admission_queue = AdmissionQueue(self._skip_pause, self._abandon)
+        self._put_count = self._done_count = 0
         self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
         self._wake = asyncio.Event()
-        self._is_resting = False
+        self._is_idle = False
         """It waits for `_wake`."""
-        self._hurried = asyncio.Event()
+        self._pause_skipped = asyncio.Event()
         self._task: BackgroundTask | None = None
         self._is_closed = False
 
@@ -84,42 +92,42 @@ class Writer:
     @property
     def waiting(self) -> int:
         """Entries that the database does not have yet."""
-        return len(self._taken) + len(self._queue)
+        return len(self._batch) + len(self._queue)
 
     @property
     def lag_s(self) -> float:
         """The age of the oldest of them."""
-        oldest = self._taken[0] if self._taken else self._queue[0] if self._queue else None
-        return 0.0 if oldest is None else monotonic() - oldest[1].group.since
+        oldest = self._batch[0] if self._batch else self._queue[0] if self._queue else None
+        return 0.0 if oldest is None else monotonic() - oldest[1].group.created_at
 
-    def put(self, entry: Entry, *, must: bool = False) -> WriteHandle:
+    def put(self, entry: Entry, *, required: bool = False) -> WriteHandle:
         """Raises JournalUnavailable where there is no room, unless it must be taken."""
         if self._is_closed:
             raise JournalUnavailable("accounting is closed")
-        if not must and len(self._queue) >= self._most_entries:
+        if not required and len(self._queue) >= self._max_entries:
             self.refused += 1
             raise JournalUnavailable("too many entries are waiting for the database")
-        handle = self._journalled(entry, must)
+        handle = self._append_to_journal(entry, required)
         if type(entry) is Hold:
             self._admission_queue.adopt(entry.request_id)
         self._queue.append((entry, handle))
-        self._put += 1
-        if self._is_resting:
+        self._put_count += 1
+        if self._is_idle:
             self._wake.set()
         return handle
 
     @property
     def mark(self) -> int:
         """All that was put so far: see `has_applied`."""
-        return self._put
+        return self._put_count
 
     @property
-    def has_room_to_spare(self) -> bool:
+    def has_spare_capacity(self) -> bool:
         """For what can be left out."""
         return self._journal is None or not self._journal.is_half_full
 
     def has_applied(self, mark: int) -> bool:
-        return self._done >= mark
+        return self._done_count >= mark
 
     def abandon(self, hold: Hold) -> None:
         """A request that was let in and will not take place after all."""
@@ -129,19 +137,19 @@ class Writer:
         """Holds where it fits every draw: None, or the error's code. StoreUnavailable: nothing is held, and never
         will be, unless the hold is put into the journal in the same turn, which is how a request goes on without
         the database. `limit_s`: the most it may take, where that is less than usual."""
-        return await self._ask(hold, charges, limit_s)
+        return await self._request_decision(hold, charges, limit_s)
 
     async def extend(self, entry: Extend, charges: Sequence[BudgetCharge]) -> str | None:
         """As `decide`, for more of a hold."""
-        return await self._ask(entry, charges)
+        return await self._request_decision(entry, charges)
 
     async def flush(self, timeout_s: float) -> bool:
         """Until the database has all that was put so far. False: not in time."""
-        if self._done >= self._put:
+        if self._done_count >= self._put_count:
             return True
         flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._flushes.append((self._put, flushed))
-        self._hurry()
+        self._flushes.append((self._put_count, flushed))
+        self._skip_pause()
         try:
             async with time_limit(timeout_s):
                 return await flushed
@@ -160,123 +168,127 @@ class Writer:
         self._admission_queue.fail_all("accounting is closed")
         await task.stop()
         if not is_flushed:
-            self._tell("database_behind", {"entries": self.waiting})
+            self._report("database_behind", {"entries": self.waiting})
         return is_flushed
 
     async def replay(self, dead: OrphanedJournal, settle_dead: SettleDead | None = None) -> int:
         """Applies what a dead process left behind, and removes it: how many entries. See `store.ledger.recovery`."""
-        return await replay(dead, self.batcher, self._tell, settle_dead)
+        return await replay(dead, self.batcher, self._report, settle_dead)
 
-    def _journalled(self, entry: Entry, must: bool) -> WriteHandle:
+    def _append_to_journal(self, entry: Entry, required: bool) -> WriteHandle:
         if self._journal is None:
-            return WriteHandle(0, Group(0), must)
+            return WriteHandle(0, Group(0), required)
         try:
-            return self._journal.append(entry, must=must)
+            return self._journal.append(entry, required=required)
         except JournalUnavailable:
-            if not must:
+            if not required:
                 raise
             return WriteHandle(
-                self._journal.bytes, Group(0), must
+                self._journal.bytes, Group(0), required
             )  # it has failed for good: the database is all there is
 
-    async def _ask(
+    async def _request_decision(
         self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float | None = None
     ) -> str | None:
-        if self._is_closed or self.is_away:
+        if self._is_closed or self.is_unavailable:
             raise StoreUnavailable("accounting is closed" if self._is_closed else "the database is away")
-        return await self._admission_queue.ask(entry, charges, self._decision_s if limit_s is None else limit_s)
+        return await self._admission_queue.decide(entry, charges, self._decision_s if limit_s is None else limit_s)
 
     def _abandon(self, hold: Hold) -> None:
         if not self._is_closed:  # else it is settled as an orphan's, with all that this process leaves open
-            self.put(self._abandoned(hold), must=True)
+            self.put(self._settle_abandoned(hold), required=True)
 
-    def _hurry(self) -> None:
-        self._hurried.set()
+    def _skip_pause(self) -> None:
+        self._pause_skipped.set()
         self._wake.set()
 
     async def _run(self) -> None:
         """From a start to a fault of ours. Meanwhile the journal goes on while it has room, and nothing is decided."""
-        self.is_away = False
+        self.is_unavailable = False
         try:
-            await self._work()
+            await self._process_forever()
         finally:
-            self.is_away = self._careful = True  # a transaction that was under way may have been committed
-            self._admission_queue.fail("the writer has failed", is_unsure=True)
+            self.is_unavailable = self._check_existing = (
+                True  # a transaction that was under way may have been committed
+            )
+            self._admission_queue.fail("the writer has failed", maybe_committed=True)
             self._admission_queue.fail_all("the writer has failed")
             if self._is_closed:  # it is not started again: nobody is to wait for that
                 for _, flushed in self._flushes:
                     if not flushed.done():
                         flushed.set_result(False)
 
-    async def _work(self) -> None:
+    async def _process_forever(self) -> None:
         failures = 0
         while True:
-            if not self.is_away:
-                await self._rest()
+            if not self.is_unavailable:
+                await self._wait_for_work()
             try:
-                await self._round()
+                await self._process_next()
             except StoreUnavailable as fault:
                 failures += 1
-                self._careful = self._careful or fault.is_unsure
-                self._admission_queue.fail("the database is away", is_unsure=fault.is_unsure)
+                self._check_existing = self._check_existing or fault.maybe_committed
+                self._admission_queue.fail("the database is away", maybe_committed=fault.maybe_committed)
                 self._admission_queue.fail_all("the database is away")
-                if not self.is_away:
-                    self.is_away = True
-                    self._tell("database_away", {"reason": str(fault)})
+                if not self.is_unavailable:
+                    self.is_unavailable = True
+                    self._report("database_away", {"reason": str(fault)})
                 await self._pause(retry_s(failures))
             else:
                 failures = 0
-                if self.is_away:
-                    self.is_away = False
-                    self._tell("database_back", {"waiting": self.waiting})
+                if self.is_unavailable:
+                    self.is_unavailable = False
+                    self._report("database_back", {"waiting": self.waiting})
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Until there is something to do, and a little longer so that more of it is done at once."""
-        if not self.waiting and not self._admission_queue.is_waited_for:
+        if not self.waiting and not self._admission_queue.has_waiting:
             self._wake.clear()
-            self._is_resting = True
+            self._is_idle = True
             try:
-                async with asyncio.timeout(LOOK_S if self._admission_queue.has_doubts else None):
+                async with asyncio.timeout(CHECK_INTERVAL_S if self._admission_queue.has_uncertain else None):
                     await self._wake.wait()
             except TimeoutError:
                 return
             finally:
-                self._is_resting = False
-        if self._admission_queue.is_waited_for or self._flushes or self.waiting >= MOST_AT_ONCE:
+                self._is_idle = False
+        if self._admission_queue.has_waiting or self._flushes or self.waiting >= MAX_BATCH_ENTRIES:
             return
         await self._pause(self._pause_s)
 
-    async def _pause(self, most_s: float) -> None:
+    async def _pause(self, max_s: float) -> None:
         """Cut short by who cannot wait."""
-        self._hurried.clear()
+        self._pause_skipped.clear()
         try:
-            async with asyncio.timeout(most_s):
-                await self._hurried.wait()
+            async with asyncio.timeout(max_s):
+                await self._pause_skipped.wait()
         except TimeoutError:
             return
 
-    async def _round(self) -> None:
+    async def _process_next(self) -> None:
         await self._take()
         # Questions come after all that was queued before them.
-        questions = self._admission_queue.take() if not self._queue or len(self._taken) < MOST_AT_ONCE else []
-        if questions:
-            await self._decide(list(questions))
-        elif self._taken:
-            await self.batcher.apply([entry for entry, _ in self._taken], self._applied, careful=self._careful)
-        elif self.is_away:
-            await self._store.write(_nothing, timeout_s=self._decision_s)
-        self._careful = False
-        doubtful = self._admission_queue.doubtful_ids()
-        if doubtful:
-            self._admission_queue.found(list(await self._store.read(lambda conn: find_open(conn, doubtful))))
+        decisions = self._admission_queue.take() if not self._queue or len(self._batch) < MAX_BATCH_ENTRIES else []
+        if decisions:
+            await self._decide(list(decisions))
+        elif self._batch:
+            await self.batcher.apply(
+                [entry for entry, _ in self._batch], self._applied, check_existing=self._check_existing
+            )
+        elif self.is_unavailable:
+            await self._store.write(_empty_transaction, timeout_s=self._decision_s)
+        self._check_existing = False
+        uncertain = self._admission_queue.uncertain_ids()
+        if uncertain:
+            self._admission_queue.found(list(await self._store.read(lambda conn: find_open(conn, uncertain))))
 
     async def _take(self) -> None:
         """The next batch: what the journal has, or must get; what it refused has not taken place."""
         waits = True
-        while self._queue and len(self._taken) < MOST_AT_ONCE:
+        while self._queue and len(self._batch) < MAX_BATCH_ENTRIES:
             handle = self._queue[0][1]
-            if handle.state is State.PENDING and not handle.must and self._journal is not None:
-                if not waits or self._taken:
+            if handle.state is State.PENDING and not handle.required and self._journal is not None:
+                if not waits or self._batch:
                     return
                 waits = False
                 await _until_written(handle)
@@ -285,60 +297,58 @@ class Writer:
             if handle.state is State.REFUSED:
                 self._count(1)
             else:
-                self._taken.append(item)
+                self._batch.append(item)
 
-    async def _decide(self, questions: list[PendingDecision]) -> None:
-        entries, careful = [entry for entry, _ in self._taken], self._careful
+    async def _decide(self, decisions: list[PendingDecision]) -> None:
+        entries, check_existing = [entry for entry, _ in self._batch], self._check_existing
 
-        def work(conn: Connection) -> tuple[posting.Applied | None, list[str | None]]:
-            posting.lock_for(conn, [*entries, *(question.entry for question in questions)])
-            applied = posting.apply(conn, entries, careful=careful) if entries else None
-            return applied, decide_batch(conn, questions)
+        def work(conn: Connection) -> tuple[posting.ApplyResult | None, list[str | None]]:
+            posting.lock_for(conn, [*entries, *(decision.entry for decision in decisions)])
+            applied = posting.apply(conn, entries, check_existing=check_existing) if entries else None
+            return applied, decide_batch(conn, decisions)
 
         try:
-            applied, verdicts = await self._store.write(work, timeout_s=self._decision_s)
+            applied, codes = await self._store.write(work, timeout_s=self._decision_s)
         except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
             if not is_about_rows(fault):
                 raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
         else:
             self.batcher.count(len(entries), applied)
             self._applied(len(entries))
-            for question, verdict in zip(questions, verdicts, strict=True):
-                self._admission_queue.answer(question, verdict)
+            for decision, code in zip(decisions, codes, strict=True):
+                self._admission_queue.resolve(decision, code)
             return
         # Something in it cannot be written: entries and questions for themselves, and each question alone.
-        await self.batcher.apply(entries, self._applied, careful=True)
-        for question in questions:
-            await self._decide_alone(question)
+        await self.batcher.apply(entries, self._applied, check_existing=True)
+        for decision in decisions:
+            await self._decide_alone(decision)
 
-    async def _decide_alone(self, question: PendingDecision) -> None:
+    async def _decide_alone(self, decision: PendingDecision) -> None:
         try:
-            (verdict,) = await self._store.write(
-                lambda conn: decide_batch(conn, [question]), timeout_s=self._decision_s
-            )
+            (code,) = await self._store.write(lambda conn: decide_batch(conn, [decision]), timeout_s=self._decision_s)
         except (DBAPIError, StatementError, ValueError, OverflowError) as fault:
             if not is_about_rows(fault):
                 raise StoreUnavailable(f"the database refuses to work: {reason_of(fault)}") from fault
-            self._admission_queue.fail_one(question, fault)
+            self._admission_queue.fail_one(decision, fault)
         else:
-            self._admission_queue.answer(question, verdict)
+            self._admission_queue.resolve(decision, code)
 
     def _applied(self, count: int) -> None:
-        applied, self._taken = self._taken[:count], self._taken[count:]
+        applied, self._batch = self._batch[:count], self._batch[count:]
         if not applied:
             return
         if self._journal is not None:
             self._journal.applied(applied[-1][1].position)
         if self._journal is None or self._journal.is_failing:
             for _, handle in applied:
-                handle.settle()
+                handle.mark_applied()
         self._count(len(applied))
 
     def _count(self, count: int) -> None:
-        self._done += count
+        self._done_count += count
         if self._flushes:
             for target, flushed in self._flushes:
-                if target <= self._done and not flushed.done():
+                if target <= self._done_count and not flushed.done():
                     flushed.set_result(True)
             self._flushes = [pair for pair in self._flushes if not pair[1].done()]
 
@@ -351,5 +361,5 @@ async def _until_written(handle: WriteHandle) -> None:
         return
 
 
-def _nothing(_: Connection) -> None:
+def _empty_transaction(_: Connection) -> None:
     """Whether the database takes a transaction."""

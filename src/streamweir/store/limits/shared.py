@@ -77,9 +77,9 @@ class SharedLimits:
         self._charged_accounts: dict[str, None] = {}
 
     @property
-    def is_away(self) -> bool:
+    def is_unavailable(self) -> bool:
         """It failed too often, and is left alone for a while."""
-        return self._valkey.is_away
+        return self._valkey.is_unavailable
 
     async def reserve(self, request: LimitRequest) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""

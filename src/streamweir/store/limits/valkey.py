@@ -90,7 +90,7 @@ class Valkey:
         self._is_closed = False
 
     @property
-    def is_away(self) -> bool:
+    def is_unavailable(self) -> bool:
         """Nobody is let through at the moment, except to find out."""
         return self._breaker.is_open
 

@@ -35,7 +35,7 @@ class ContentQueue:
         redactor: Redactor,
         fault: Callable[[BaseException], None],
         *,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MOST_BYTES,
         timeout_s: float = 5.0,
         pause_s: float = 1.0,
     ) -> None:
@@ -44,7 +44,7 @@ class ContentQueue:
         self.redactor = redactor
         """What is hidden from now on: a new configuration may have new secrets."""
         self._fault = fault
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._pause_s = pause_s
         self._waiting: deque[_Waiting] = deque()
@@ -53,7 +53,7 @@ class ContentQueue:
         self._is_closing = asyncio.Event()
         self._task: BackgroundTask | None = None
         self.dropped = 0
-        self.is_away = False
+        self.is_unavailable = False
         """The database took nothing at the last try."""
 
     def start(self, background: BackgroundTasks | None = None) -> None:
@@ -64,7 +64,7 @@ class ContentQueue:
         """Whether it was taken."""
         size = content.size
         is_open = self._task is not None and not self._is_closing.is_set()
-        if not is_open or self._bytes + size > self._most_bytes:
+        if not is_open or self._bytes + size > self._max_bytes:
             self.dropped += 1
             return False
         self._waiting.append(_Waiting(content, size))
@@ -126,7 +126,7 @@ class ContentQueue:
         try:
             await self._store.write_content(lambda conn: write_contents(conn, packed), timeout_s=self._timeout_s)
         except StoreUnavailable:
-            self.is_away = True
+            self.is_unavailable = True
             return False
         except (DBAPIError, OverflowError) as reason:
             if len(packed) == 1:
@@ -135,5 +135,5 @@ class ContentQueue:
             else:
                 for each in packed:
                     await self._write([each])
-        self.is_away = False
+        self.is_unavailable = False
         return True
