@@ -153,7 +153,7 @@ async def test_who_goes_on_by_the_journal_keeps_his_hold(tmp_path: Path) -> None
 async def test_a_decision_whose_commit_was_lost_is_looked_for(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
-    monkeypatch.setattr(admissions, "LOOK_S", 0.0)
+    monkeypatch.setattr(admissions, "CHECK_INTERVAL_S", 0.0)
     async with books_on(database, tmp_path) as store:
         flaky = FlakyStore(store)
         async with desk_on(flaky, tmp_path / "journal") as desk:
@@ -175,8 +175,8 @@ async def test_a_decision_whose_commit_was_lost_is_looked_for(
 async def test_a_lost_decision_that_was_never_made_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admissions, "LOOK_S", 0.0)
-    monkeypatch.setattr(admissions, "DOUBT_S", 0.0)
+    monkeypatch.setattr(admissions, "CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(admissions, "UNCERTAIN_S", 0.0)
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with desk_on(flaky, tmp_path / "journal") as desk:
