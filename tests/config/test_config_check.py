@@ -125,6 +125,19 @@ def test_the_default_model_is_served(asked: str, fault: str | None) -> None:
     assert said(config) == ([f"server.default_model: no model and no provider is named{fault}"] if fault else [])
 
 
+def test_the_default_model_may_be_a_name_that_a_pattern_matches_and_not_the_pattern() -> None:
+    models = (Model(id="claude-*", targets=(Target(provider="p", model="x"),)),)
+
+    def faults(asked: str) -> list[str]:
+        return said(Config(server=Server(default_model=asked), providers=(provider(),), models=models))
+
+    assert faults("claude-opus") == []
+    assert faults("claude-*") == ["server.default_model: expected the name of one model, without *"]
+    assert faults("claude") == [
+        'server.default_model: no model and no provider is named "claude", did you mean claude-*?'
+    ]
+
+
 def test_nobody_serves_the_default_model_of_an_empty_file() -> None:
     assert said(Config(server=Server(default_model="a/b"))) == [
         'server.default_model: no model and no provider is named "a/b" (known: none)'

@@ -107,9 +107,13 @@ def test_the_example_file(tmp_path: Path) -> None:
     assert len(config.providers) == 6
 
 
-def test_the_example_on_the_page(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert load(tmp_path, example).keys[0].name == "ci"
+def test_the_examples_on_the_page(tmp_path: Path) -> None:
+    first, aliases = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert load(tmp_path, first).keys[0].name == "ci"
+    kinds = ("vllm", "openai", "anthropic", "vertex")
+    places = "".join(f'[[providers]]\nname = "{kind}"\nkind = "{kind}"\n' for kind in kinds)
+    config = load(tmp_path, f'{places}project = "acme"\n{aliases}')
+    assert [model.id for model in config.models] == ["claude-*", "claude-*haiku*", "claude-opus-5-5"]
 
 
 def test_the_mistakes_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.health import MOST_FAILURES, Probe, State, TargetId
-from streamweir.policy.route import LONGEST_NAME, Route, Router, Strategy, WeightedTarget
+from streamweir.policy.route import LONGEST_NAME, Route, Router, Strategy, WeightedTarget, matches_pattern
 
 BROKEN = UpstreamError("upstream_server_error", "m")
 A, B, C = (TargetId("p", name) for name in "abc")
@@ -70,6 +70,73 @@ def test_what_a_name_stands_for(asked: str, targets: list[TargetId] | None) -> N
 def test_an_alias_goes_before_a_provider() -> None:
     own = Route("p/a", (WeightedTarget(B),))
     assert router(own).resolve("p/a") == own
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("claude-*", ("claude-opus-5-5", "claude-"), ("claude", "Claude-x", "a-claude-x", "claude-x/y", "p/claude-x")),
+        ("claude-*haiku*", ("claude-haiku", "claude-3-5-haiku-20241022"), ("claude-opus", "claude-haik", "haiku")),
+        ("*", ("anything", ""), ("p/a", "/")),
+        ("p/*", ("p/a", "p/"), ("p", "p/a/b", "q/a")),
+        ("*/*-mini", ("p/o3-mini", "r/-mini"), ("o3-mini", "p/o3-mini-high")),
+        ("a*a", ("aa", "aba"), ("a",)),
+        ("*a*ab*b", ("aabb", "xaxabxb"), ("aab", "abb", "ab")),
+        ("a**b", ("ab", "acb"), ("a",)),
+        ("a.c", ("a.c",), ("abc",)),
+    ],
+)
+def test_what_a_pattern_matches(pattern: str, matching: tuple[str, ...], others: tuple[str, ...]) -> None:
+    assert [name for name in (*matching, *others) if matches_pattern(name, pattern)] == list(matching)
+
+
+def test_a_long_name_against_many_stars_takes_no_time() -> None:
+    assert not matches_pattern("a" * LONGEST_NAME, "*a" * 100 + "b")
+
+
+PATTERNS = ("claude-*", "*-5-5", "claude-*-5-5", "claude-opus-*", "*haiku*", "*opus*", "p/*", "claude-opus-4-1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [
+        ("claude-opus-4-1", "claude-opus-4-1"),
+        ("claude-sonnet-4", "claude-*"),
+        ("claude-opus-4", "claude-opus-*"),
+        ("claude-opus-5-5", "claude-opus-*"),
+        ("claude-sonnet-5-5", "claude-*-5-5"),
+        ("my-haiku-5-5", "*haiku*"),
+        ("haiku-opus", "*haiku*"),
+        ("p/a", "p/*"),
+        ("claude-*", "claude-*"),
+        ("q/a", "q/a"),
+        ("claude-" + "x" * LONGEST_NAME, None),
+        ("claude-\n", None),
+        ("Claude-opus", "*opus*"),
+        ("gpt-4o", None),
+    ],
+)
+@pytest.mark.parametrize("listed", [PATTERNS, PATTERNS[::-1]], ids=["as listed", "the other way round"])
+def test_the_name_itself_counts_before_the_longest_pattern_and_that_before_a_provider(
+    asked: str, counts: str | None, listed: tuple[str, ...]
+) -> None:
+    found = router(*(Route(each, (WeightedTarget(A),)) for each in listed)).resolve(asked)
+    assert (found.configured_id if found is not None else None) == counts
+    assert found is None or found.id == asked
+
+
+@pytest.mark.parametrize("listed", [("a-*", "*-b"), ("*-b", "a-*")])
+def test_of_equally_long_patterns_the_first_counts(listed: tuple[str, str]) -> None:
+    found = router(*(Route(each, (WeightedTarget(A),)) for each in listed)).resolve("a-b")
+    assert found is not None
+    assert found.configured_id == listed[0]
+
+
+def test_what_a_pattern_stands_for_is_tried_like_any_alias() -> None:
+    made = router(Route("claude-*", (WeightedTarget(B), WeightedTarget(C, 3)), "weighted"))
+    found = made.resolve("claude-x")
+    assert found == Route("claude-x", (WeightedTarget(B), WeightedTarget(C, 3)), "weighted", "claude-*")
+    assert {target for target, _, is_configured in made.known() if is_configured} >= {B, C}
 
 
 def test_priority_is_the_order_of_the_file() -> None:

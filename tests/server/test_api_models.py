@@ -53,6 +53,15 @@ async def test_models(tmp_path: Path) -> None:
         ]
 
 
+async def test_patterns_are_shown_to_the_operator(tmp_path: Path) -> None:
+    more = '[[models]]\nid = "claude-*"\ntargets = [{ provider = "up", model = "gpt-4o" }]\n'
+    async with api_on("sqlite", tmp_path, TOML + more) as api:
+        found = await models_of(api, api.secret)
+        assert [target["model"] for target in found["claude-*"]["targets"]] == ["gpt-4o"]
+        prices = (await api.ask("GET", "/api/prices", params={"provider": "alias"}, **api.operator)).json()["data"]
+        assert found["claude-*"]["rates"] == {each["model"]: each["rates"] for each in prices}["claude-*"]
+
+
 async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, TOML + MORE) as api:
         router, now = api.context.runtime().router, time.monotonic()

@@ -98,6 +98,22 @@ async def test_head_has_no_body_and_post_is_not_allowed() -> None:
         assert reply.header("allow") == "GET, HEAD"
 
 
+PATTERNS = """
+[[models]]
+id = "claude-*"
+targets = [{ provider = "acme", model = "large" }]
+"""
+
+
+async def test_a_pattern_is_not_listed_and_what_it_matches_is_found() -> None:
+    async with gateway(TOML + PATTERNS + KEYS) as gate:
+        assert not [each for each in ids(await get(gate, "/v1/models")) if each.startswith("claude")]
+        found = json.loads((await get(gate, "/v1/models/claude-opus-5-5")).body)
+        assert (found["id"], found["owned_by"]) == ("claude-opus-5-5", "streamweir")
+        assert (await get(gate, "/v1/models/claude-opus-5-5", NARROW)).status == 404
+        assert (await get(gate, "/v1/models/gpt-4o")).status == 404
+
+
 PRICED = """
 [[providers]]
 name = "sim"

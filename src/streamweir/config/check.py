@@ -24,7 +24,7 @@ from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.weak_key import SHORTEST, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
-from streamweir.policy.route import LONGEST_NAME
+from streamweir.policy.route import LONGEST_NAME, is_pattern, matches_pattern
 from streamweir.providers.registry import FAMILIES, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -109,7 +109,9 @@ def _server(server: Server) -> Iterator[Complaint]:
 
 def _default_model(config: Config) -> Iterator[Complaint]:
     asked = config.server.default_model
-    if asked is None or any(model.id == asked for model in config.models):
+    if asked is None or any(model.id == asked or matches_pattern(asked, model.id) for model in config.models):
+        if asked is not None and is_pattern(asked):
+            yield Complaint("server.default_model", "expected the name of one model, without *")
         return
     provider, _, model = asked.partition("/")
     if not model or all(provider != each.name for each in config.providers):

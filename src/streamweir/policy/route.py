@@ -1,8 +1,10 @@
 """Where a request may go, and in which order it is tried.
 
-A name is an alias with its targets, or `{provider}/{model}` as it is. `order` gives the targets that
-are not away, by the route's strategy; the first of them is taken by that call, every further one is
-taken with `take` before it is tried. Each target that was tried is reported once by the very object
+A name is an alias with its targets, or one that the pattern of an alias matches, or `{provider}/{model}` as it is, in
+this order. Of two patterns that match, the one with more characters besides `*` counts, of equal ones the first.
+
+`order` gives the targets that are not away, by the route's strategy; the first of them is taken by that call, every
+further one is taken with `take` before it is tried. Each target that was tried is reported once by the very object
 that was given: `succeeded`, `failed` or `abandoned`. It decides and opens nothing; time and random values
 are arguments. Callers choose the names of models, so what is kept of those is bounded.
 """
@@ -31,8 +33,16 @@ class WeightedTarget(NamedTuple):
 
 class Route(Struct, frozen=True):
     id: str
+    """The name that was asked for."""
     targets: tuple[WeightedTarget, ...]
     strategy: Strategy = "priority"
+    pattern: str | None = None
+    """Of the alias that the name matches, where the name itself is none."""
+
+    @property
+    def configured_id(self) -> str:
+        """By which the operator's file speaks of it. Callers do not choose it, where it is a pattern."""
+        return self.pattern or self.id
 
 
 class Router:
@@ -48,6 +58,8 @@ class Router:
         most_others: int = 10_000,
     ) -> None:
         self._routes = {route.id: route for route in routes}
+        patterns = [route for route in self._routes.values() if is_pattern(route.id)]
+        self._patterns = sorted(patterns, key=lambda route: route.id.count("*") - len(route.id))
         self._providers = frozenset(provider_names)
         self._own = {target: Health() for route in self._routes.values() for target, _ in route.targets}
         self._others: OrderedDict[TargetId, Health] = OrderedDict()  # only those that have failed
@@ -69,8 +81,13 @@ class Router:
         route = self._routes.get(asked)
         if route is not None:
             return route
+        if len(asked) > LONGEST_NAME or not asked.isprintable():
+            return None
+        for route in self._patterns:
+            if matches_pattern(asked, route.id):
+                return Route(asked, route.targets, route.strategy, route.id)
         provider, _, model = asked.partition("/")
-        if not model or provider not in self._providers or len(asked) > LONGEST_NAME or not asked.isprintable():
+        if not model or provider not in self._providers:
             return None
         if not {".", ".."}.isdisjoint(model.split("/")):  # some providers have the model in the path
             return None
@@ -180,6 +197,32 @@ class Router:
         if chance() < EXPLORED_SHARE:
             ranked.insert(0, ranked.pop(1 + int(chance() * (len(ranked) - 1))))
         return ranked
+
+
+def is_pattern(model_id: str) -> bool:
+    return "*" in model_id
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """`*` stands for any text without a slash, also for none. No name takes long: callers choose them."""
+    parts, own = pattern.split("/"), name.split("/")
+    return len(parts) == len(own) and all(map(_matches_part, own, parts))
+
+
+def _matches_part(text: str, pattern: str) -> bool:
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    *between, last = others
+    at, end = len(first), len(text) - len(last)
+    if at > end or not text.startswith(first) or not text.endswith(last):
+        return False
+    for piece in between:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
 
 
 def _shuffle(there: list[WeightedTarget], chance: Callable[[], float]) -> list[WeightedTarget]:

@@ -35,6 +35,7 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.config.weak_key import SHORTEST
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.route import is_pattern
 from streamweir.server.process import lifecycle
 from streamweir.server.process.background import background_tasks
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
@@ -383,7 +384,7 @@ def _model_to_try(config: Config) -> str | None:
         for provider in config.providers:
             if provider.kind == kind:
                 return f"{provider.name}/{model}"
-    return config.models[0].id if config.models else None
+    return next((model.id for model in config.models if not is_pattern(model.id)), None)
 
 
 def _bind_for_probes(listen: str | None) -> list[socket.socket]:

@@ -1,7 +1,7 @@
 """`GET /v1/models`: the models that a key may use, and what they cost.
 
 Any model of a configured provider can be asked for by name; listed are those that are known
-beforehand: the aliases, the models that the operator named, and those of the built-in providers.
+beforehand: the aliases that are no patterns, the models that the operator named, and those of the built-in providers.
 A model that several targets may answer is shown at the dearest of each of their rates, so that
 nobody pays more than was shown; where one of them has no price, none is shown.
 """
@@ -11,12 +11,13 @@ from typing import Any
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
 from streamweir.policy.prices import dearest, in_dollars
-from streamweir.policy.route import Route
+from streamweir.policy.route import Route, is_pattern
 from streamweir.server.http.answers import json_answer
 from streamweir.server.http.message import Answer
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.upstream import local, sim
 
+_OURS = "streamweir"
 _BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
@@ -39,12 +40,13 @@ def show_model(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> Answ
     route = runtime.router.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")
-    owner = dict(_models(runtime)).get(model) or route.targets[0].target.provider
+    owner = _OURS if route.pattern is not None else dict(_models(runtime)).get(model)
+    owner = owner or route.targets[0].target.provider
     return json_answer(_row(model, owner, _pricing(runtime, route, at_ms)))
 
 
 def _models(runtime: RuntimeConfig) -> list[tuple[str, str]]:
-    found = [(alias.id, "streamweir") for alias in runtime.config.models]
+    found = [(alias.id, _OURS) for alias in runtime.config.models if not is_pattern(alias.id)]
     for provider in runtime.config.providers:
         names = provider.models or _BUILT_IN.get(provider.kind, ())
         found += [(f"{provider.name}/{name}", provider.name) for name in names]

@@ -94,9 +94,9 @@ class ModelLimitsTable:
         if table is not self._made_by or len(self._made) >= _MOST_ROUTES:
             self._made.clear()
             self._made_by = table
-        made = self._made.get(route.id)
+        made = self._made.get(route.configured_id)
         if made is None:
-            made = self._made[route.id] = self._make(route, table)
+            made = self._made[route.configured_id] = self._make(route, table)
         return made
 
     def most_output(self, target: TargetId) -> int | None:
@@ -145,13 +145,13 @@ class RoutePrices:
         if minute != self._minute or len(self._made) >= _MOST_ROUTES:
             self._made.clear()
             self._minute = minute
-        made = self._made.get(route.id)
+        made = self._made.get(route.configured_id)
         if made is None:
             targets = [
                 (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
             ]
-            quote = self.prices.quote(targets, self._overrides.get(route.id), at_ms)
-            made = self._made[route.id] = (quote, encode_quote(quote))
+            quote = self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
+            made = self._made[route.configured_id] = (quote, encode_quote(quote))
         return made
 
 

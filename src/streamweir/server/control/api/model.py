@@ -46,7 +46,8 @@ class Models(Struct, kw_only=True):
 
 async def list_models(call: Call[Nothing, Nothing]) -> Models:
     runtime, now = call.context.runtime(), time.monotonic()
-    ids = dict.fromkeys([*model_ids(runtime), *filter(None, [runtime.default_model])])
+    aliases = [alias.id for alias in runtime.config.models]  # patterns too, which callers are not shown
+    ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
     routes = [runtime.router.resolve(id) for id in ids]
     return Models(data=[_view(runtime, route, call.at_ms, now) for route in routes if route is not None])
 
