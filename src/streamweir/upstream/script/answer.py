@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from streamweir.core.request import ChatRequest, Function, Message, TextPart
+from streamweir.core.request import ChatRequest, Function, Message
 from streamweir.frontends.chat.dialect import call_id
+from streamweir.upstream.script.conversation import text_of
 from streamweir.upstream.script.deltas import Call, Part, tokens_of
 from streamweir.upstream.script.parameter import Options
 from streamweir.upstream.script.sample import sample
@@ -49,17 +50,13 @@ class ChoiceInput(Struct, frozen=True):
 Answer = Callable[[ChoiceInput], list[Part]]
 
 
-def text_of(message: Message) -> str:
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
-
-
 def hello(cue: ChoiceInput) -> list[Part]:
-    return [_said(cue, _HELLO)]
+    return [said(cue, _HELLO)]
 
 
 def echo(cue: ChoiceInput) -> list[Part]:
     asked = [message for message in cue.chat.messages if message.role == "user"]
-    return [_said(cue, text_of(asked[-1]) if asked else "")]
+    return [said(cue, text_of(asked[-1]) if asked else "")]
 
 
 def lorem(cue: ChoiceInput) -> list[Part]:
@@ -76,7 +73,7 @@ def endless(cue: ChoiceInput) -> list[Part]:
 
 
 def reasoning(cue: ChoiceInput) -> list[Part]:
-    return [Part(tokens_of(_THOUGHTS), "reasoning_content"), _said(cue, _CONCLUSION)]
+    return [Part(tokens_of(_THOUGHTS), "reasoning_content"), said(cue, _CONCLUSION)]
 
 
 def refusal(cue: ChoiceInput) -> list[Part]:
@@ -89,18 +86,18 @@ def json(cue: ChoiceInput) -> list[Part]:
     form = cue.chat.response_format
     schema = form.json_schema.schema if form is not None and form.json_schema is not None else None
     value = {"answer": "example", "items": [1, 2, 3]} if schema is None else sample(schema, cue.choice, cue.chat.n)
-    return [_said(cue, jsonio.encode(value).decode())]
+    return [said(cue, jsonio.encode(value).decode())]
 
 
 def tools(cue: ChoiceInput) -> list[Part]:
     """Calls; once their results have come back, a text with these in it, so that a loop of calls ends."""
     if _is_result(cue.chat.messages[-1]):
         results = [text_of(message) for message in itertools.takewhile(_is_result, reversed(cue.chat.messages))]
-        return [_said(cue, f"The tools say: {'; '.join(reversed(results))}")]
+        return [said(cue, f"The tools say: {'; '.join(reversed(results))}")]
     calls = _calls(cue)
     if not calls:
-        return [_said(cue, "There is no tool that I may call.")]
-    return [_said(cue, ""), *calls] if cue.options.text else calls
+        return [said(cue, "There is no tool that I may call.")]
+    return [said(cue, ""), *calls] if cue.options.text else calls
 
 
 def _is_result(message: Message) -> bool:
@@ -109,26 +106,38 @@ def _is_result(message: Message) -> bool:
 
 def _calls(cue: ChoiceInput) -> list[Part]:
     chat = cue.chat
-    wanted = chat.tool_choice
-    offered = [tool.function for tool in chat.tools if tool.function is not None] if chat.tools else [_WEATHER]
-    if wanted is not None and wanted.mode == "none":
-        offered = []
-    elif wanted is not None and (wanted.name is not None or wanted.allowed):
-        offered = [function for function in offered if function.name in (wanted.name, *wanted.allowed)]
-    is_single = chat.uses_legacy_functions or chat.parallel_tool_calls is False
-    is_single = is_single or (wanted is not None and wanted.mode == "function")
-    count = (1 if is_single else cue.options.calls) if offered else 0
+    offered = permitted(chat, [tool.function for tool in chat.tools if tool.function] if chat.tools else [_WEATHER])
+    count = (1 if has_one_call(chat) else cue.options.calls) if offered else 0
     parts = []
     for ordinal in range(count):
         function = offered[ordinal % len(offered)]
         value = sample({"type": "object", **(function.parameters or {})}, ordinal, count * chat.n)
-        key = call_id(cue.completion_id, cue.choice, ordinal)
-        call = Call(ordinal, key, function.name, chat.uses_legacy_functions)
-        parts.append(Part(tokens_of(jsonio.encode(value).decode()), call=call))
+        parts.append(called(cue, ordinal, function.name, jsonio.encode(value).decode()))
     return parts
 
 
-def _said(cue: ChoiceInput, text: str) -> Part:
+def permitted(chat: ChatRequest, functions: list[Function]) -> list[Function]:
+    """Those that the caller lets be called."""
+    wanted = chat.tool_choice
+    if wanted is not None and wanted.mode == "none":
+        return []
+    if wanted is not None and (wanted.name is not None or wanted.allowed):
+        return [function for function in functions if function.name in (wanted.name, *wanted.allowed)]
+    return functions
+
+
+def has_one_call(chat: ChatRequest) -> bool:
+    """Whether an answer may have no more than one."""
+    is_named = chat.tool_choice is not None and chat.tool_choice.mode == "function"
+    return is_named or chat.uses_legacy_functions or chat.parallel_tool_calls is False
+
+
+def called(cue: ChoiceInput, ordinal: int, name: str, arguments: str) -> Part:
+    key = call_id(cue.completion_id, cue.choice, ordinal)
+    return Part(tokens_of(arguments), call=Call(ordinal, key, name, cue.chat.uses_legacy_functions))
+
+
+def said(cue: ChoiceInput, text: str) -> Part:
     """The script's own text, or the one that the caller has chosen in its place."""
     return Part(tokens_of(text if cue.options.text is None else cue.options.text))
 

@@ -32,6 +32,7 @@ _WORDS_OF_NAME = {
     "name": ("Ada", "Grace"),
     "path": ("notes.txt", "readme.md"),
     "query": ("weather in Paris", "weather in Oslo"),
+    "title": ("Example title", "Another title"),
     "unit": ("celsius", "fahrenheit"),
     "url": ("https://example.org/", "https://example.com/"),
 }

@@ -13,7 +13,9 @@ from streamweir.core.errors import CallerError
 from streamweir.core.request import RequestRules, read_request
 from streamweir.frontends.chat.dialect import IdFormat
 from streamweir.upstream.script import answer, delivery
+from streamweir.upstream.script.agent import agent
 from streamweir.upstream.script.chunk import ChunkWriter, write_error
+from streamweir.upstream.script.conversation import text_of
 from streamweir.upstream.script.delivery import Performance, ScriptedAnswer
 from streamweir.upstream.script.deltas import TokenTally, count_tokens
 from streamweir.upstream.script.parameter import read_options, refused, shown
@@ -35,6 +37,7 @@ SCRIPTS: dict[str, Script] = {
     "echo": Script(says=answer.echo),
     "lorem": Script(takes=("words",)),
     "tools": Script(says=answer.tools, takes=("calls",)),
+    "agent": Script(says=agent, takes=("calls",), defaults={"calls": 1}),
     "reasoning": Script(says=answer.reasoning),
     "refusal": Script(says=answer.refusal),
     "json": Script(says=answer.json),
@@ -50,7 +53,7 @@ SCRIPTS: dict[str, Script] = {
     "endless": Script(says=answer.endless, performs=delivery.endless, defaults={"pace_ms": 10}, is_endless=True),
 }
 
-MODELS = ("hello", "echo", "lorem", "tools", "reasoning", "refusal", "json")
+MODELS = ("hello", "echo", "lorem", "tools", "agent", "reasoning", "refusal", "json")
 """The scripts that answer well: the models that are listed."""
 
 
@@ -82,7 +85,7 @@ def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, Script
         raise refused(f"The simulator has no script {shown(name)}. It has: {known}. With parameters: {example}.")
     options = read_options(query, name, script.takes, script.defaults)
     chat = read_request(members, RequestRules(model_required=False))
-    tally = TokenTally(sum(count_tokens(answer.text_of(message)) for message in chat.messages))
+    tally = TokenTally(sum(count_tokens(text_of(message)) for message in chat.messages))
     writer = ChunkWriter(
         id=completion_id,
         created=created,
