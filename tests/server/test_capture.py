@@ -49,14 +49,14 @@ def test_a_tape_has_an_end(size: int) -> None:
 
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "buffered"])
 async def test_an_answer_both_ways(is_streamed: bool) -> None:
-    recording = Capture(PROMPT, asyncio.get_running_loop().time())
+    capture = Capture(PROMPT, asyncio.get_running_loop().time())
     sent = openai_stream() if is_streamed else openai_whole()
     script = stream(sent) if is_streamed else whole(sent)
-    async with attempt(script, stream=is_streamed, recording=recording, dialect="aivene") as (run, _):
+    async with attempt(script, stream=is_streamed, capture=capture, dialect="aivene") as (run, _):
         await run.over()
         answer = run.meter.record.delivered.getvalue()
-        assert run.relay.held_bytes > recording.size
-    content = recording.content("req", "ws", "key", 5, answer)
+        assert run.relay.memory_bytes > capture.size
+    content = capture.content("req", "ws", "key", 5, answer)
     assert (content.request_id, content.workspace_id, content.key_id, content.at_ms) == ("req", "ws", "key", 5)
     assert (content.prompt, content.answer, content.is_cut) == (PROMPT.decode(), "".join(TEXTS), False)
     assert text_of(list(content.upstream_frames)) == sent
@@ -65,30 +65,30 @@ async def test_an_answer_both_ways(is_streamed: bool) -> None:
 
 
 async def test_only_what_was_written_was_said() -> None:
-    go_on, recording = asyncio.Event(), Capture(PROMPT, asyncio.get_running_loop().time())
+    go_on, capture = asyncio.Event(), Capture(PROMPT, asyncio.get_running_loop().time())
     frames = openai_frames()
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
 
     def prepare(relay: Relay) -> None:
         relay.pause_output()
 
-    async with attempt(script, recording=recording, prepare=prepare) as (run, _):
+    async with attempt(script, capture=capture, prepare=prepare) as (run, _):
         await run.until(lambda: run.relay.first_token_at is not None)
-        assert recording.caller.frames(0.0) == []
+        assert capture.caller.frames(0.0) == []
         run.relay.resume_output()
         run.relay.cut(BUDGET)
         go_on.set()
         await run.over()
-        assert text_of(recording.caller.frames(0.0)) == run.body
-        assert text_of(recording.upstream.frames(0.0)) == b"".join(frames)
+        assert text_of(capture.caller.frames(0.0)) == run.body
+        assert text_of(capture.upstream.frames(0.0)) == b"".join(frames)
         assert json.dumps(run.documents).count("budget_exceeded") == 1
 
 
 async def test_what_does_not_fit_is_left_out_and_said_to_be() -> None:
-    recording = Capture(PROMPT, 0.0, most_bytes=2000)
-    async with attempt(stream(openai_stream(["x" * 5000])), recording=recording) as (run, _):
+    capture = Capture(PROMPT, 0.0, max_bytes=2000)
+    async with attempt(stream(openai_stream(["x" * 5000])), capture=capture) as (run, _):
         await run.over()
         assert "x" * 5000 in run.body.decode()
-    content = recording.content("req", "ws", "key", 5, "")
+    content = capture.content("req", "ws", "key", 5, "")
     assert content.is_cut
-    assert recording.size <= len(PROMPT) + 2 * 2000
+    assert capture.size <= len(PROMPT) + 2 * 2000

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from streamweir.server.relay.chunk_gaps import BOUNDS_S, no_gaps, read_gaps
+from streamweir.server.relay.chunk_gaps import BOUNDS_S, empty_buckets, summarize_gaps
 from streamweir.server.relay.relay import Relay
 from streamweir.server.telemetry.record import Gaps
 from support.answers import openai_frames
@@ -14,10 +14,10 @@ from support.script import Drip, End, Head, Step, whole
 
 
 def counted(gaps_s: list[float]) -> Gaps:
-    buckets = no_gaps()
+    buckets = empty_buckets()
     for gap_s in gaps_s:
         buckets[sum(bound < gap_s for bound in BOUNDS_S)] += 1
-    return read_gaps(buckets, max(gaps_s, default=0.0))
+    return summarize_gaps(buckets, max(gaps_s, default=0.0))
 
 
 def test_one_piece_has_no_gap() -> None:

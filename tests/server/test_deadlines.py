@@ -14,7 +14,7 @@ TIMING = AttemptTimeouts(
     keepalive_s=15.0,
     silence_s=2.0,
     abandoned_s=30.0,
-    most_bytes=1 << 26,
+    max_bytes=1 << 26,
 )
 START = AttemptSnapshot(
     now=0.0,
@@ -110,7 +110,7 @@ def test_a_whole_answer_is_watched_by_its_bytes() -> None:
 
 @pytest.mark.parametrize(("most", "written", "is_cut"), [(100, 1600, False), (100, 1601, True), (1, 1000, False)])
 def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: bool) -> None:
-    patience = Deadlines(structs.replace(TIMING, most_output_tokens=most), 0.0)
+    patience = Deadlines(structs.replace(TIMING, max_output_tokens=most), 0.0)
     assert overdue(patience, FLOWING, written=written) == ("response_too_large" if is_cut else None)
 
 
@@ -126,7 +126,7 @@ def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: 
     ],
 )
 def test_the_next_look_is_due_with_the_first_that_could_happen(look: AttemptSnapshot, due: float) -> None:
-    assert Deadlines(TIMING, 0.0).next_look(look) == pytest.approx(due)
+    assert Deadlines(TIMING, 0.0).next_timer_at(look) == pytest.approx(due)
 
 
 @pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
@@ -150,7 +150,7 @@ def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
         is_mid_event=False,
         written=0,
     )
-    assert patience.first_look(is_stream=is_stream) == patience.next_look(nothing)
+    assert patience.first_timer_at(is_stream=is_stream) == patience.next_timer_at(nothing)
 
 
 def test_a_sign_of_life_is_due_after_silence_and_not_to_one_who_does_not_read() -> None:

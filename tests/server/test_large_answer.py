@@ -150,7 +150,7 @@ async def test_no_more_is_taken_from_the_process_than_it_may_say(
 
 async def test_a_process_that_never_says_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_answer, "_COMMAND", ("/bin/sleep", "600"))
-    monkeypatch.setattr(large_answer, "_LONGEST_S", 0.0)
+    monkeypatch.setattr(large_answer, "_TIMEOUT_S", 0.0)
     exchange, _ = exchange_of("openai", "openai")
     exchange.feed(openai())
     with pytest.raises(UpstreamError, match="too long"):

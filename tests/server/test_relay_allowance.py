@@ -31,7 +31,7 @@ class Overruns:
         self.at.append(self._meter.tokens_so_far())
         if self._does == "grant":
             self._grants += 500
-            self._relay.allowance(self._grants)
+            self._relay.set_allowance(self._grants)
         elif self._does == "cut":
             self._relay.cut(BUDGET)
         elif self._does == "hold":
@@ -47,7 +47,7 @@ class Watched:
 
     def prepare(self, relay: Relay) -> None:
         self.overruns = relay.on_overrun = Overruns(relay, self.meter, self._does, self._tokens)
-        relay.allowance(self._tokens)
+        relay.set_allowance(self._tokens)
 
 
 def piecewise(frames: list[bytes]) -> list[Step]:
@@ -79,7 +79,7 @@ async def test_an_answer_is_counted_only_where_it_could_be_longer_than_its_allow
             return False
 
         relay.exceeds = exceeds
-        relay.allowance(tokens)
+        relay.set_allowance(tokens)
 
     async with attempt(piecewise(openai_frames(WORDS)), meter=Meter(3), prepare=prepare) as (run, _):
         await run.over()
@@ -133,7 +133,7 @@ async def test_it_may_be_held_back_from_within_until_more_is_paid_for() -> None:
         written = run.written
         await asyncio.sleep(0)
         assert run.written == written
-        run.relay.allowance(10_000)
+        run.relay.set_allowance(10_000)
         run.relay.resume_output()
         await run.over()
         assert len(watched.overruns.at) == 1
@@ -175,7 +175,7 @@ async def test_an_allowance_can_be_taken_back() -> None:
 
     def prepare(relay: Relay) -> None:
         watched.prepare(relay)
-        relay.allowance(None)
+        relay.set_allowance(None)
 
     async with attempt(piecewise(openai_frames(WORDS)), meter=watched.meter, prepare=prepare) as (run, _):
         await run.over()
@@ -185,7 +185,7 @@ async def test_an_allowance_can_be_taken_back() -> None:
 async def test_the_largest_answer_is_bounded_all_the_same() -> None:
     watched = Watched(1 << 40)
     script: list[Step] = [Head(), Send(openai_frames()[0]), Flood(openai_frames(["x" * 4096])[1])]
-    async with attempt(script, meter=watched.meter, prepare=watched.prepare, most_bytes=65536) as (run, up):
+    async with attempt(script, meter=watched.meter, prepare=watched.prepare, max_bytes=65536) as (run, up):
         await run.over()
         await up.aborted(1)
         assert run.documents[-2]["error"]["code"] == "response_too_large"

@@ -142,14 +142,14 @@ async def test_a_drain_ends_with_its_size() -> None:
     go_on = asyncio.Event()
     flood = Flood(openai_frames(["x" * 4096])[1])
     script: list[Step] = [Head(), Send(b"".join(openai_frames()[:3])), Wait(go_on), flood]
-    async with attempt(script, most_bytes=65536) as (run, up):
+    async with attempt(script, max_bytes=65536) as (run, up):
         await cut(run)
         go_on.set()
         await run.over()
         await up.aborted(1)
         assert_told(run.documents)
         assert_booked(run, (3, 3), UsageSource.ESTIMATE)
-        assert run.relay.held_bytes < 65536 + 8192, "counted, and not kept"
+        assert run.relay.memory_bytes < 65536 + 8192, "counted, and not kept"
 
 
 async def test_without_a_place_it_is_aborted() -> None:

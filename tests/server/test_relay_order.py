@@ -42,7 +42,7 @@ async def act(run: Run, what: str, go_on: asyncio.Event) -> None:
     elif what == "leave":
         run.leave()
     elif what == "allow":
-        relay.allowance(1)
+        relay.set_allowance(1)
     else:
         go_on.set()
         for _ in range(20):  # most often long enough for the rest to come; the outcome is sound either way
@@ -85,7 +85,7 @@ async def test_every_order_ends_once(stage: str, bills_on: bool) -> None:
                 await act(run, what, go_on)
             go_on.set()
             while not run.relay.is_over:
-                run.relay.allowance(None)
+                run.relay.set_allowance(None)
                 run.relay.resume_output()
                 await asyncio.sleep(0.001)
             await run.over()

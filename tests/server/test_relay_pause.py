@@ -112,7 +112,7 @@ async def test_what_is_kept_is_bounded() -> None:
     flood = Flood(openai_frames(["x" * 4096])[1])
     async with attempt([Head(), Send(FRAMES[0]), flood], prepare=held, bills_on=False) as (run, up):
         await up.stalled()
-        kept = run.relay.held_bytes
+        kept = run.relay.memory_bytes
         assert 0 < kept < 2 << 20
         assert run.relay._snapshot().is_paused
         run.relay.resume_output()

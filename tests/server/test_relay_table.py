@@ -18,8 +18,8 @@ CONNECTING
     CALLER_SLOW    pause_upstream      CONNECTING
     CALLER_READY   resume_upstream     CONNECTING
     TIMER          check_deadlines     CONNECTING
-    PAUSE          hold_output         CONNECTING
-    RESUME         release_output      CONNECTING
+    PAUSE          pause_output        CONNECTING
+    RESUME         resume_output       CONNECTING
     STOP           fail                DONE
     CUT            cut_short           DONE
     CANCEL         cancel              DONE
@@ -31,8 +31,8 @@ WAITING
     CALLER_SLOW    pause_upstream      WAITING
     CALLER_READY   resume_upstream     WAITING
     TIMER          check_deadlines     WAITING
-    PAUSE          hold_output         WAITING
-    RESUME         release_output      WAITING
+    PAUSE          pause_output        WAITING
+    RESUME         resume_output       WAITING
     STOP           fail                DONE
     CUT            decide_cut          WAITING
     CANCEL         cancel              DONE
@@ -47,8 +47,8 @@ REFUSED
     CALLER_SLOW    pause_upstream      REFUSED
     CALLER_READY   resume_upstream     REFUSED
     TIMER          check_deadlines     REFUSED
-    PAUSE          hold_output         REFUSED
-    RESUME         release_output      REFUSED
+    PAUSE          pause_output        REFUSED
+    RESUME         resume_output       REFUSED
     STOP           fail                DONE
     CUT            cut_short           DONE
     CANCEL         cancel              DONE
@@ -61,8 +61,8 @@ STARTED
     CALLER_SLOW    pause_upstream      STARTED
     CALLER_READY   resume_upstream     STARTED
     TIMER          check_stream        STARTED
-    PAUSE          hold_output         STARTED
-    RESUME         release_output      STARTED
+    PAUSE          pause_output        STARTED
+    RESUME         resume_output       STARTED
     STOP           fail                DONE
     CUT            decide_cut          STARTED
     CANCEL         cancel              DONE
@@ -70,7 +70,7 @@ STARTED
     FIRST_TOKEN    nothing             STREAMING
     LARGE_BODY     parse               PARSING
     ANSWER_ENDED   deliver             DONE
-    ANSWER_HELD    keep_end            HELD
+    ANSWER_PAUSED  keep_end            COMPLETE
     ANSWER_FAILED  note_failure        DONE
     FAILED         fail                DONE
     READ_ON        drain               DRAINING
@@ -83,13 +83,13 @@ STREAMING
     CALLER_SLOW    pause_upstream      STREAMING
     CALLER_READY   resume_upstream     STREAMING
     TIMER          check_stream        STREAMING
-    PAUSE          hold_output         STREAMING
-    RESUME         release_output      STREAMING
+    PAUSE          pause_output        STREAMING
+    RESUME         resume_output       STREAMING
     STOP           fail                DONE
     CUT            decide_cut          STREAMING
     CANCEL         cancel              DONE
     ANSWER_ENDED   deliver             DONE
-    ANSWER_HELD    keep_end            HELD
+    ANSWER_PAUSED  keep_end            COMPLETE
     ANSWER_FAILED  note_failure        DONE
     FAILED         fail                DONE
     READ_ON        drain               DRAINING
@@ -100,29 +100,29 @@ PARSING
     CALLER_SLOW    ignore              PARSING
     CALLER_READY   ignore              PARSING
     TIMER          check_deadlines     PARSING
-    PAUSE          hold_output         PARSING
-    RESUME         release_output      PARSING
+    PAUSE          pause_output        PARSING
+    RESUME         resume_output       PARSING
     STOP           fail                DONE
     CUT            decide_cut          PARSING
     CANCEL         cancel              DONE
     ANSWER_ENDED   deliver             DONE
-    ANSWER_HELD    keep_end            HELD
+    ANSWER_PAUSED  keep_end            COMPLETE
     ANSWER_FAILED  note_failure        DONE
     FAILED         fail                DONE
     READ_ON        drain               DRAINING
     CUT_OFF        cut_short           DONE
-HELD
+COMPLETE
     CALLER_GONE    cancel_gone         DONE
-    CALLER_SLOW    ignore              HELD
-    CALLER_READY   ignore              HELD
-    TIMER          check_deadlines     HELD
-    PAUSE          hold_output         HELD
-    RESUME         release_end         HELD
-    STOP           fail_held           DONE
-    CUT            cut_held            DONE
+    CALLER_SLOW    ignore              COMPLETE
+    CALLER_READY   ignore              COMPLETE
+    TIMER          check_deadlines     COMPLETE
+    PAUSE          pause_output        COMPLETE
+    RESUME         resume_end          COMPLETE
+    STOP           fail_complete       DONE
+    CUT            cut_complete        DONE
     CANCEL         cancel              DONE
     ANSWER_ENDED   deliver             DONE
-    FAILED         fail_held           DONE
+    FAILED         fail_complete       DONE
 DRAINING
     HEAD           read_head           DRAINING
     PIECE          drain_piece         DRAINING
@@ -141,7 +141,7 @@ DRAINING
     HEAD_REFUSED   fail_drain_refused  DONE
     LARGE_BODY     parse               DRAINING
     ANSWER_ENDED   nothing             DONE
-    ANSWER_HELD    nothing             DONE
+    ANSWER_PAUSED  nothing             DONE
     ANSWER_FAILED  nothing             DONE
     FAILED         fail_drain          DONE
 DONE
@@ -165,8 +165,8 @@ DONE
 
 OUTSIDE = [what for what in Input if what <= Input.CANCEL]
 WRITES = {
-    *(Action.DELIVER, Action.FAIL, Action.FAIL_REFUSED, Action.FAIL_HELD, Action.CUT_SHORT, Action.CUT_HELD),
-    *(Action.RELAY_PIECE, Action.TAKE_PIECE, Action.RELEASE_OUTPUT, Action.CHECK_DEADLINES, Action.CHECK_STREAM),
+    *(Action.DELIVER, Action.FAIL, Action.FAIL_REFUSED, Action.FAIL_COMPLETE, Action.CUT_SHORT, Action.CUT_COMPLETE),
+    *(Action.RELAY_PIECE, Action.TAKE_PIECE, Action.RESUME_OUTPUT, Action.CHECK_DEADLINES, Action.CHECK_STREAM),
     Action.DECIDE_CUT,
 }
 """Actions that may write to the caller."""
@@ -266,6 +266,6 @@ def test_from_every_state_the_end_is_reached_and_every_state_is_reached() -> Non
 
 
 def test_a_fault_has_a_name() -> None:
-    fault = UnexpectedInput(State.HELD, Input.PIECE)
-    assert str(fault) == "An attempt that is HELD was given PIECE."
-    assert (fault.state, fault.what) == (State.HELD, Input.PIECE)
+    fault = UnexpectedInput(State.COMPLETE, Input.PIECE)
+    assert str(fault) == "An attempt that is COMPLETE was given PIECE."
+    assert (fault.state, fault.input) == (State.COMPLETE, Input.PIECE)

@@ -64,7 +64,7 @@ class Traced(Relay):
         self.rows: set[tuple[State, Input]] = set()
         self.actions: list[Action] = []
 
-    def _take(self, what: Input, *details: object) -> None:
+    def _handle(self, what: Input, *details: object) -> None:
         state = self.state
         row = TABLE[state].get(what)
         if self.actions and what not in FINDINGS.get(self.actions[-1], ()):
@@ -72,7 +72,7 @@ class Traced(Relay):
         self.rows.add((state, what))
         self.actions.append(row.action if row is not None else Action.NOTHING)
         try:
-            super()._take(what, *details)
+            super()._handle(what, *details)
         finally:
             self.actions.pop()
 
@@ -240,7 +240,7 @@ GENTLE = ("open", "head", "piece", "slow", "ready", "tick", "pause", "resume")
 
 @asynccontextmanager
 async def walking(stream: bool, bills_on: bool) -> AsyncIterator[Walk]:
-    run = prepared(stream=stream, timing=TIMING, make_relay=Traced)
+    run = prepared(stream=stream, timeouts=TIMING, make_relay=Traced)
     assert isinstance(run.relay, Traced)
     run.relay.abort_stops_billing = not bills_on
     walk = Walk(run, run.relay, stream)
@@ -331,7 +331,7 @@ UNWALKED = {
     (State.DRAINING, Input.PARSED),
     # An answer of which a token went out is committed, and one that drains is not paused.
     (State.STREAMING, Input.ANSWER_FAILED),
-    (State.DRAINING, Input.ANSWER_HELD),
+    (State.DRAINING, Input.ANSWER_PAUSED),
     # The response is over, and says nothing more.
     *((State.DRAINING, what) for what in (Input.CALLER_GONE, Input.CALLER_SLOW, Input.CALLER_READY)),
 }
@@ -369,7 +369,7 @@ async def follow_everything(stream: bool, bills_on: bool, rows: set[tuple[State,
 
 
 @pytest.mark.usefixtures("no_parser")
-@pytest.mark.parametrize("state", [State.HELD, State.PARSING], ids=lambda state: state.name)
+@pytest.mark.parametrize("state", [State.COMPLETE, State.PARSING], ids=lambda state: state.name)
 async def test_an_upstream_that_has_sent_all_is_not_idle(state: State) -> None:
     """Though output was resumed, or the caller's connection drained, since."""
     stream, path = PATHS[state]
@@ -411,7 +411,7 @@ PATHS: dict[State, tuple[bool, tuple[str, ...]]] = {
     State.STARTED: (True, ("open", "head")),
     State.STREAMING: (True, ("open", "head", "piece", "piece")),
     State.PARSING: (False, ("open", "head")),
-    State.HELD: (True, ("open", "pause", "head", "piece", "piece", "piece", "piece")),
+    State.COMPLETE: (True, ("open", "pause", "head", "piece", "piece", "piece", "piece")),
     State.DRAINING: (True, ("open", "head", "piece", "piece", "cut")),
 }
 """How each state is reached, in an attempt that is streamed or not."""
@@ -422,7 +422,7 @@ DETAILS: dict[Input, tuple[object, ...]] = {
     Input.RESET: (RESET,),
     Input.PARSED: (BODY,),
     Input.ANSWER_ENDED: (FRAMES[-1],),
-    Input.ANSWER_HELD: (FRAMES[-1],),
+    Input.ANSWER_PAUSED: (FRAMES[-1],),
     Input.FAILED: (RESET,),
     Input.CUT_OFF: (BUDGET,),
 }
@@ -431,7 +431,7 @@ DETAILS: dict[Input, tuple[object, ...]] = {
 @pytest.fixture
 async def no_parser() -> AsyncIterator[None]:
     """A large answer waits to be read."""
-    places = large_answer._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2))
+    places = large_answer._semaphores.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2))
     async with places, places:
         yield
 
@@ -451,11 +451,11 @@ async def test_what_is_not_in_the_table_is_a_fault_and_ends_the_attempt(state: S
                 relay.body_ended()
             assert relay.state is state
             started = run.response.started
-            Relay._take(relay, what, *DETAILS.get(what, ()))
+            Relay._handle(relay, what, *DETAILS.get(what, ()))
             await walk.over()
             (fault,) = run.watch.faults
             assert isinstance(fault, UnexpectedInput)
-            assert (fault.state, fault.what) == (state, what)
+            assert (fault.state, fault.input) == (state, what)
             assert (relay.state, run.watch.places) == (State.DONE, 1)
             assert len(walk.puppet.ends) == walk.puppet.is_opened
             settled = run.meter.settle(relay.verdict)
@@ -481,6 +481,6 @@ async def test_a_fault_after_the_end_is_reported_and_changes_nothing() -> None:
         walk.run.response.start(200, (), b"of another attempt")
         failure, written = relay.failure, walk.run.written
         for what in [each for each in Input if each not in TABLE[State.DONE]]:
-            Relay._take(relay, what)
+            Relay._handle(relay, what)
             assert isinstance(walk.run.watch.faults.pop(), UnexpectedInput)
         assert (relay.failure, walk.run.written, walk.run.line.is_cut) == (failure, written, False)

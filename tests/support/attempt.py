@@ -49,7 +49,7 @@ TIMING = AttemptTimeouts(
     keepalive_s=60.0,
     silence_s=60.0,
     abandoned_s=60.0,
-    most_bytes=1 << 26,
+    max_bytes=1 << 26,
 )
 """Nothing takes too long. What ends in `_at` counts from the beginning of the attempt."""
 
@@ -70,13 +70,13 @@ class Attended:
     def fault(self, reason: BaseException, _request_id: str, /) -> None:
         self.faults.append(reason)
 
-    def may_abandon(self) -> bool:
+    def start_drain(self) -> bool:
         if not self.places:
             return False
         self.places -= 1
         return True
 
-    def abandoned_ended(self) -> None:
+    def drain_ended(self) -> None:
         self.places += 1
 
     def attempt_ended(self, target: str, code: str | None, /) -> None:
@@ -172,12 +172,12 @@ async def attempt(
     meter: Meter | None = None,
     bills_on: bool = True,
     places: int = 1,
-    recording: Capture | None = None,
+    capture: Capture | None = None,
     prepare: Callable[[Relay], None] = lambda _: None,
-    **timing: float,
+    **timeouts: float,
 ) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
-    """`prepare` is called with the relay before it runs. `timing`: members of `TIMING`."""
-    provider, run = provider_named(kind), prepared(kind, dialect, stream, mode, meter, places, recording, timing)
+    """`prepare` is called with the relay before it runs. `timeouts`: members of `TIMING`."""
+    provider, run = provider_named(kind), prepared(kind, dialect, stream, mode, meter, places, capture, timeouts)
     run.relay.abort_stops_billing = not bills_on
     prepare(run.relay)
     async with ScriptedUpstream(script) as up:
@@ -202,8 +202,8 @@ def prepared(
     mode: Mode | None = None,
     meter: Meter | None = None,
     places: int = 1,
-    recording: Capture | None = None,
-    timing: Mapping[str, float] = {},
+    capture: Capture | None = None,
+    timeouts: Mapping[str, float] = {},
     make_relay: Callable[[AttemptParts], Relay] = Relay,
 ) -> Run:
     """An attempt that nobody runs yet."""
@@ -213,8 +213,8 @@ def prepared(
     make = Exchange if stream else WholeExchange
     exchange = make(provider, frontend, reply, mode or plan(native_wire(kind), frontend, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
-    parts = AttemptParts(exchange, meter, provider, response, _timing(timing), watch, "request", headers_of(stream))
-    relay = make_relay(parts) if recording is None else CapturedRelay(recording, parts)
+    parts = AttemptParts(exchange, meter, provider, response, _timing(timeouts), watch, "request", headers_of(stream))
+    relay = make_relay(parts) if capture is None else CapturedRelay(capture, parts)
     run = Run(relay, meter, response, watch, line)
     return run
 
@@ -231,8 +231,8 @@ def headers_of(stream: bool) -> tuple[tuple[str, str], ...]:
 
 def _timing(changes: Mapping[str, float]) -> AttemptTimeouts:
     now = time.monotonic()
-    timing = structs.replace(TIMING, **changes)
-    return structs.replace(timing, commit_at=now + timing.commit_at, total_at=now + timing.total_at)
+    timeouts = structs.replace(TIMING, **changes)
+    return structs.replace(timeouts, commit_at=now + timeouts.commit_at, total_at=now + timeouts.total_at)
 
 
 def texts_of(documents: Sequence[Any]) -> str:

@@ -224,7 +224,7 @@ class Gateway:
     @property
     def abandoned(self) -> int:
         """Upstreams that are read on without a caller."""
-        return self._observer.abandoned
+        return self._observer.draining
 
     @property
     def runtime(self) -> RuntimeConfig:

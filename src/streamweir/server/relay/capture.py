@@ -1,9 +1,8 @@
 """The content of requests whose keys store it: prompt, answer, and the bytes in both directions with their times.
 
-A recording is bounded: of each direction the beginning is kept, and of the rest only that there was more. Nothing is
-cut in two, because half a secret would not be recognised when it is redacted (`store.requests.content`). It belongs
-to one request and includes all of its attempts. Requests that are not recorded pay nothing: they have a plain
-`Relay`.
+A capture is bounded: it keeps the beginning of each direction, and whether there was more. No piece is split, because
+half a secret would not be recognised when it is redacted (`store.requests.content`). A capture belongs to one request
+and includes all of its attempts. Requests without one have a plain `Relay`, at no cost.
 """
 
 from codecs import getincrementaldecoder
@@ -14,24 +13,24 @@ from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.store.requests.content import MOST_BYTES, Content
 
 _FRAME_BYTES = 100
-"""What a frame takes besides its own."""
+"""Memory that a frame needs besides its bytes."""
 
 
 class TimedBytes:
     """Pieces of bytes with their times, up to a size."""
 
-    __slots__ = ("_left", "_pieces", "is_cut")
+    __slots__ = ("_pieces", "_remaining", "is_cut")
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.is_cut = False
-        self._left = most_bytes
+        self._remaining = max_bytes
         self._pieces: list[tuple[float, bytes]] = []
 
     def add(self, data: bytes, now: float) -> None:
         if self.is_cut or not data:
             return
-        self._left -= _FRAME_BYTES + len(data)
-        if self._left < 0:
+        self._remaining -= _FRAME_BYTES + len(data)
+        if self._remaining < 0:
             self.is_cut = True
         else:
             self._pieces.append((now, data))
@@ -41,25 +40,25 @@ class TimedBytes:
         return sum(_FRAME_BYTES + len(data) for _, data in self._pieces)
 
     def frames(self, since_s: float) -> list[tuple[int, str]]:
-        """As text, in milliseconds since then. A character that was cut in two is whole in the second piece."""
+        """Texts with milliseconds since `since_s`. A character that was split between two pieces is in the second."""
         decode = getincrementaldecoder("utf-8")("replace").decode
         return [(round((at - since_s) * 1000), decode(data)) for at, data in self._pieces]
 
 
 class Capture:
-    def __init__(self, prompt: bytes, arrived_s: float, most_bytes: int = MOST_BYTES) -> None:
-        """`prompt` is the request's body; `arrived_s` the loop's time when it had come. `most_bytes`: each way."""
+    def __init__(self, prompt: bytes, arrived_s: float, max_bytes: int = MOST_BYTES) -> None:
+        """`prompt`: the request's body. `arrived_s`: its arrival by the loop's clock. `max_bytes`: per direction."""
         self._prompt = prompt
         self._arrived_s = arrived_s
-        self.upstream = TimedBytes(most_bytes)
-        self.caller = TimedBytes(most_bytes)
+        self.upstream = TimedBytes(max_bytes)
+        self.caller = TimedBytes(max_bytes)
 
     @property
     def size(self) -> int:
         return len(self._prompt) + self.upstream.size + self.caller.size
 
     def content(self, request_id: str, workspace_id: str, key_id: str, at_ms: int, answer: str) -> Content:
-        """`answer` is the text that was delivered. For a thread: it may be megabytes that are decoded here."""
+        """`answer`: the text that was delivered. Call it in a thread: it may decode megabytes."""
         return Content(
             request_id=request_id,
             workspace_id=workspace_id,
@@ -74,43 +73,45 @@ class Capture:
 
 
 class CapturedDownstream(Downstream):
-    __slots__ = ("_tape",)
+    __slots__ = ("_timed_bytes",)
 
-    def __init__(self, tape: TimedBytes, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
+    def __init__(
+        self, timed_bytes: TimedBytes, response: Response, headers: Headers, *, is_stream: bool, now: float
+    ) -> None:
         super().__init__(response, headers, is_stream=is_stream, now=now)
-        self._tape = tape
+        self._timed_bytes = timed_bytes
 
     def write(self, out: bytes, now: float) -> bool:
         if self.output is Output.OPEN:
-            self._tape.add(out, now)
+            self._timed_bytes.add(out, now)
         return super().write(out, now)
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
         if self.output is Output.OPEN:
-            self._tape.add(comment, now)
+            self._timed_bytes.add(comment, now)
         return super().keep_alive(comment, now)
 
     def finish(self, out: bytes, now: float) -> None:
         last = b"".join([*self.take(), out])
-        self._tape.add(last, now)
+        self._timed_bytes.add(last, now)
         super().finish(last, now)
 
 
 class CapturedRelay(Relay):
-    __slots__ = ("_recording",)
+    __slots__ = ("_capture",)
 
-    def __init__(self, recording: Capture, parts: AttemptParts) -> None:
+    def __init__(self, capture: Capture, parts: AttemptParts) -> None:
         super().__init__(parts)
-        self._recording = recording
+        self._capture = capture
         self._downstream = CapturedDownstream(
-            recording.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
+            capture.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
         )
         self._write_out = self._downstream.write
 
     @property
-    def held_bytes(self) -> int:
-        return super().held_bytes + self._recording.size
+    def memory_bytes(self) -> int:
+        return super().memory_bytes + self._capture.size
 
     def body_received(self, data: bytes, /) -> None:
-        self._recording.upstream.add(data, self._time())
+        self._capture.upstream.add(data, self._time())
         super().body_received(data)

@@ -1,44 +1,43 @@
-"""The time between the pieces of an answer, counted in buckets that grow by a third: a few hundred bytes per stream.
+"""The time between the pieces of an answer: a histogram whose buckets grow by a third, in a few hundred bytes.
 
-A bucket is found by bisection and counted up where the gap is measured (`server.relay.relay`), for every
-chunk; all else happens once, when the answer is over.
+`server.relay.relay` finds the bucket by bisection for every chunk. The summary is made once, when the answer is over.
 """
 
 from streamweir.server.telemetry.record import Gaps
 
-_SHORTEST_S = 0.001
+_MIN_BOUND_S = 0.001
 _GROWTH = 4 / 3
-BOUNDS_S = tuple(_SHORTEST_S * _GROWTH**index for index in range(40))
-"""Up to 75 seconds: no pause within an answer is longer, or it is an idle timeout."""
+BOUNDS_S = tuple(_MIN_BOUND_S * _GROWTH**index for index in range(40))
+"""Up to 75 seconds: a longer pause within an answer is an idle timeout."""
 
 _NO_GAPS = Gaps(count=1)
-"""Of an answer that came in one piece, as most short ones do."""
+"""Of an answer in one piece, as most short answers are."""
 
 
-def no_gaps() -> list[int]:
-    """A bucket for each bound, of the gaps up to it, and one for those beyond."""
+def empty_buckets() -> list[int]:
+    """One bucket for each upper bound, and one for longer gaps."""
     return [0] * (len(BOUNDS_S) + 1)
 
 
-def read_gaps(buckets: list[int], longest_s: float) -> Gaps:
-    """Of an answer that came. A percentile is right to within its bucket, and never more than the longest gap."""
+def summarize_gaps(buckets: list[int], max_s: float) -> Gaps:
+    """A percentile is exact to within its bucket, and at most the longest gap."""
     count = sum(buckets)
     if not count:
         return _NO_GAPS
     return Gaps(
         count=count + 1,
-        p50_s=min(_percentile(buckets, count * 0.50, longest_s), longest_s),
-        p99_s=min(_percentile(buckets, count * 0.99, longest_s), longest_s),
-        max_s=longest_s,
+        p50_s=min(_percentile(buckets, count * 0.50, max_s), max_s),
+        p99_s=min(_percentile(buckets, count * 0.99, max_s), max_s),
+        max_s=max_s,
     )
 
 
-def _percentile(buckets: list[int], rank: float, longest_s: float) -> float:
+def _percentile(buckets: list[int], rank: float, max_s: float) -> float:
     below = 0
     for index, count in enumerate(buckets):
         if count and below + count >= rank:
             start = BOUNDS_S[index - 1] if index else 0.0
-            end = BOUNDS_S[index] if index < len(BOUNDS_S) else longest_s
+            end = BOUNDS_S[index] if index < len(BOUNDS_S) else max_s
             return start + (end - start) * (rank - below) / count
         below += count
     return 0.0

@@ -1,9 +1,9 @@
-"""The caller's side of an attempt: where the bytes of an answer go out, are kept back, or end.
+"""The caller's side of an attempt: writes the bytes of an answer, or keeps them while output is paused.
 
-It knows the response and nothing of the upstream. Paused, it keeps what it is given, the head
-included, and writes it in one go when it is resumed; who gives is told to stop meanwhile, so that
-what is kept stays small. Closed, it takes everything and writes nothing: the caller has gone, or an
-error is answered elsewhere. `timeline` has when its pieces went out. `write` is called for every chunk.
+It knows the response and nothing of the upstream. While paused, it keeps the pieces, including the head, and writes all
+of them when it is resumed. `write` returns True then, so that the upstream is paused and few bytes are kept. When
+closed, it ignores all pieces: the caller has gone, or an error is answered elsewhere. `timeline` records when pieces
+were written. `write` is called for every chunk.
 
     OPEN <-> PAUSED        OPEN, PAUSED -> ENDED: all was written        OPEN, PAUSED -> CLOSED: nothing more will be
 """
@@ -29,37 +29,37 @@ class Downstream:
     __slots__ = (
         "_headers",
         "_is_stream",
-        "_kept",
         "_pauses",
+        "_pending",
         "_response",
         "bytes_out",
+        "kept_alive_at",
         "output",
-        "spoke_at",
         "timeline",
         "wrote_at",
     )
 
     def __init__(self, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
-        self.wrote_at = self.spoke_at = now
-        """A piece of the answer, and a sign of life in place of one."""
+        self.wrote_at = self.kept_alive_at = now
+        """When a piece of the answer, and a keep-alive comment, was last written."""
         self.timeline: Timeline | None = None
         self.bytes_out = 0
         self.output = _OPEN
-        """Looked at for every chunk, in the place of all that keeps it from being written."""
+        """The one condition that is checked for every chunk."""
         self._response = response
         self._headers = headers
         self._is_stream = is_stream
         self._pauses = 0
-        self._kept: list[bytes] = []
+        self._pending: list[bytes] = []
 
     @property
-    def kept_bytes(self) -> int:
-        return sum(map(len, self._kept))
+    def pending_bytes(self) -> int:
+        return sum(map(len, self._pending))
 
     def write(self, out: bytes, now: float) -> bool:
-        """True: give no more for now."""
+        """True: pause the upstream."""
         if self.output is not _OPEN:
-            return self._keep(out)
+            return self._add_pending(out)
         self.wrote_at = now
         self.bytes_out += len(out)
         response, timeline = self._response, self.timeline
@@ -74,7 +74,7 @@ class Downstream:
         return response.full
 
     def _write_first(self, out: bytes, now: float) -> None:
-        """The head, and the first piece with it or after it."""
+        """Writes the head, and the first piece with it or after it."""
         if self._response.started:
             self._response.write(out)
         else:
@@ -83,16 +83,16 @@ class Downstream:
             self.timeline = timeline_from(now)
 
     def keep_alive(self, comment: bytes, now: float) -> bool:
-        """What is no piece of the answer, within one that has begun. True: give no more for now."""
+        """Writes a comment into an answer that has begun. True: pause the upstream."""
         if self.output is not _OPEN:
-            return self._keep(comment)
-        self.spoke_at = now
+            return self._add_pending(comment)
+        self.kept_alive_at = now
         self.bytes_out += len(comment)
         self._response.write(comment)
         return self._response.full
 
     def finish(self, out: bytes, now: float) -> None:
-        """The last of it, behind what was kept: of a whole answer, all."""
+        """Writes what was kept, then the last bytes. A whole answer is written here only."""
         response, last = self._response, b"".join([*self.take(), out])
         self.wrote_at = now
         self.bytes_out += len(last)
@@ -112,7 +112,7 @@ class Downstream:
         self.output = Output.ENDED
 
     def pause(self) -> bool:
-        """True: now, and not already before. Paused twice, it must be resumed twice."""
+        """True: output was open before. Paused twice, it must be resumed twice."""
         self._pauses += 1
         if self.output is not _OPEN:
             return False
@@ -120,28 +120,28 @@ class Downstream:
         return True
 
     def may_resume(self) -> bool:
-        """It is to be resumed. True: it may be now, by `take` or `finish`."""
+        """Counts one resume. True: call `take` or `finish` now."""
         self._pauses = max(self._pauses - 1, 0)
         return self.output is _PAUSED and not self._pauses
 
     def take(self) -> list[bytes]:
-        """What was kept. It is open again."""
-        kept, self._kept = self._kept, []
+        """Opens output again, and returns what was kept."""
+        pending, self._pending = self._pending, []
         self.output, self._pauses = _OPEN, 0
-        return kept
+        return pending
 
     def drop(self) -> None:
-        """What was kept will never be written."""
-        self._kept.clear()
+        """Discards what was kept."""
+        self._pending.clear()
 
     def close(self) -> None:
-        """Nothing is written any more, and what was kept will never be."""
-        self._kept.clear()
+        """Nothing more is written. Discards what was kept."""
+        self._pending.clear()
         if self.output is not Output.ENDED:
             self.output = Output.CLOSED
 
-    def _keep(self, out: bytes) -> bool:
+    def _add_pending(self, out: bytes) -> bool:
         if self.output is not _PAUSED:
             return False
-        self._kept.append(out)  # an empty one too: the head is due
+        self._pending.append(out)  # also an empty piece: the head must be written
         return True

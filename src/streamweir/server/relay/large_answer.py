@@ -1,10 +1,10 @@
-"""Whole answers that would hold up the event loop, read by a process of their own
+"""Whole answers that would block the event loop are parsed by a separate process
 (`server.relay.large_answer_process`).
 
-One process per answer, a few at a time; on the loop there are only its pipes, in pieces. Where the
-system can start no process, a thread does the same work: slower for everybody, and as right. Whoever
-waits may be cancelled at any time, and the process is gone with it. What the process says is believed
-no further than its types go (`pipeline.large_answer_wire`) and is bounded, as is its time: it reads foreign bytes.
+Each answer has its own process, and a few run at a time. The event loop only reads and writes its pipes, in pieces. If
+the system cannot start a process, a thread does the same work: slower, with the same result. Cancelling the task also
+ends the process. The process reads foreign bytes. So its messages are checked against their types
+(`pipeline.large_answer_wire`), and their size and its time are limited.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from streamweir.upstream.local import child_environment
 
 # -P: nothing from the current folder.
 _COMMAND = (sys.executable, "-P", "-m", "streamweir.server.relay.large_answer_process")
-_AT_ONCE = 2
-_PIECE = 256 * 1024
-_LONGEST_S = 600.0
-"""For one answer, from the start of its process. The process is bounded more tightly, in time that it works."""
-_GROWTH, _LEAST = 8, 16 * 1024 * 1024
-"""No message from the process is longer than so many times the answer, or this where that is more."""
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_MAX_PROCESSES = 2
+_PIECE_BYTES = 256 * 1024
+_TIMEOUT_S = 600.0
+"""For one answer, from the start of its process. The process has a lower limit of its CPU time."""
+_MAX_GROWTH, _MIN_MESSAGE_LIMIT = 8, 16 * 1024 * 1024
+"""A message of the process may be so many times as long as the answer, or this if that is more."""
+_semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class _Reader(Protocol):
-    """Who does the work. `events` is read to its end before `write` is called."""
+    """Parses and writes an answer. `events` is read to its end before `write` is called."""
 
     def events(self) -> AsyncIterator[list[Noted]]: ...
 
@@ -43,11 +43,11 @@ class _Reader(Protocol):
 
 
 async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
-    """The body for the caller, as by `exchange.finish`; empty where there is none."""
+    """The body for the caller, as from `exchange.finish`; empty: there is none."""
     async with _reader(exchange, body) as reader:
         async for events in reader.events():
             exchange.take_large(events)
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # other callbacks may run
         writing = exchange.writing()
         if writing is None:
             return b""
@@ -56,22 +56,22 @@ async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
 
 @asynccontextmanager
 async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader]:
-    slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
+    semaphore = _semaphores.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MAX_PROCESSES))
     origin = ORIGIN.encode(Origin(exchange.provider.name, exchange.choices))
-    async with slot:
+    async with semaphore:
         try:
             process = await _start()
         except OSError:
-            yield _Thread(exchange, body)
+            yield _ThreadReader(exchange, body)
             return
         feeding = asyncio.create_task(_feed(process, origin, body))
         try:
-            async with asyncio.timeout(_LONGEST_S):
-                yield _Child(process, max(_GROWTH * len(body), _LEAST))
+            async with asyncio.timeout(_TIMEOUT_S):
+                yield _ChildReader(process, max(_MAX_GROWTH * len(body), _MIN_MESSAGE_LIMIT))
         except TimeoutError as reason:
             raise UpstreamError("response_too_large", "The answer takes too long to be read.") from reason
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError) as reason:
-            # It ends by itself only where the answer takes more memory or time than it may have.
+            # It ends by itself only if the answer needs more memory or time than its limits.
             raise UpstreamError("response_too_large", "The answer is too large to be read.") from reason
         finally:
             feeding.cancel()
@@ -81,10 +81,10 @@ async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader
 
 
 async def _start() -> Process:
-    """Cancelled, it leaves no process that is just being started."""
+    """If it is cancelled, no process is left behind."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *_COMMAND, stdin=PIPE, stdout=PIPE, limit=_PIECE, env=child_environment(), start_new_session=True
+            *_COMMAND, stdin=PIPE, stdout=PIPE, limit=_PIECE_BYTES, env=child_environment(), start_new_session=True
         )
     )
     try:
@@ -98,21 +98,21 @@ async def _start() -> Process:
 
 
 async def _feed(process: Process, origin: bytes, body: bytes) -> None:
-    """Beside the reading: a process that writes while nobody reads would wait for ever, and so would we."""
+    """In its own task: if its output were not read meanwhile, the process and this task would wait for each other."""
     assert process.stdin is not None  # noqa: S101 (for the type checker)
     process.stdin.write(SIZE.pack(len(origin)) + origin + SIZE.pack(len(body)))
     view = memoryview(body)
-    for at in range(0, len(body), _PIECE):
-        process.stdin.write(view[at : at + _PIECE])
+    for at in range(0, len(body), _PIECE_BYTES):
+        process.stdin.write(view[at : at + _PIECE_BYTES])
         await process.stdin.drain()
 
 
-class _Child:
-    def __init__(self, process: Process, most: int) -> None:
+class _ChildReader:
+    def __init__(self, process: Process, max_message_bytes: int) -> None:
         assert process.stdin is not None  # noqa: S101 (for the type checker)
         assert process.stdout is not None  # noqa: S101
         self._stdin, self._stdout = process.stdin, process.stdout
-        self._most = most
+        self._max_message_bytes = max_message_bytes
 
     async def events(self) -> AsyncIterator[list[Noted]]:
         while data := await self._receive():
@@ -125,11 +125,11 @@ class _Child:
 
     async def _receive(self) -> bytes:
         (size,) = SIZE.unpack(await self._stdout.readexactly(SIZE.size))
-        if size > self._most:
+        if size > self._max_message_bytes:
             raise UpstreamError("response_too_large", "The answer is too large to be written.")
         pieces: list[bytes] = []
         while size:
-            piece = await self._stdout.read(min(size, _PIECE))
+            piece = await self._stdout.read(min(size, _PIECE_BYTES))
             if not piece:
                 raise asyncio.IncompleteReadError(b"", size)
             pieces.append(piece)
@@ -137,7 +137,7 @@ class _Child:
         return b"".join(pieces)
 
 
-class _Thread:
+class _ThreadReader:
     def __init__(self, exchange: WholeExchange, body: bytes) -> None:
         self._answer = LargeAnswer(exchange.provider, exchange.choices)
         self._frontend = exchange.frontend

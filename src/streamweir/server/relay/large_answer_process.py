@@ -1,11 +1,11 @@
-"""The program that reads one large whole answer: `python -m streamweir.server.relay.large_answer_process`.
+"""The program that parses one large whole answer: `python -m streamweir.server.relay.large_answer_process`.
 
-Started by `server.relay.large_answer`, its only user, for one answer, and gone with it: the decoder holds the
-interpreter for as long as it works, which no thread of the gateway could bear, and what it has taken of
-memory is given back. On stdin: who sent the answer, the answer, and how it is to be written. On stdout:
-the events that matter, in small groups, an empty one as their end, and the body; but for the two bodies
-all of it is `pipeline.large_answer_wire`. It ends where its pipes do, so with the gateway at the latest when it has
-something to say. It is given no secrets and opens nothing; its memory and its time are bounded.
+`server.relay.large_answer` starts it for one answer. It is a process because the decoder holds the interpreter lock
+while it works, which would block all threads of the gateway, and because its memory is freed at its end.
+
+stdin: the origin of the answer, the answer, and how to write it. stdout: the relevant events in small groups, an empty
+group, and the body. Except for the two bodies, the format is `pipeline.large_answer_wire`. The program ends when its
+pipes are closed. It gets no secrets and opens no files; its memory and CPU time are limited.
 """
 
 import contextlib
@@ -21,22 +21,22 @@ from streamweir.pipeline.large_answer_wire import COMPLETION_ID, EVENTS, ORIGIN,
 from streamweir.providers.registry import provider_named
 
 SIZE = struct.Struct("!Q")
-MOST_MEMORY = 4 * 1024**3
-"""Of addresses: an answer of 64 MiB becomes some twenty times as much. Beyond it the program ends."""
-MOST_CPU_S = 120
-"""The largest answers take a few. Beyond it the system ends the program."""
+MAX_MEMORY_BYTES = 4 * 1024**3
+"""Of address space: an answer of 64 MiB needs about twenty times as much. Beyond it the program ends."""
+MAX_CPU_S = 120
+"""The largest answers need a few seconds. Beyond it the system ends the program."""
 
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a listening socket of the gateway's may have come along
-    _bound()
-    os.nice(5)  # the gateway goes first
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a listening socket of the gateway may be inherited
+    _limit_resources()
+    os.nice(5)  # the gateway has priority
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anybody prints is no answer
+    os.dup2(2, 1)  # printed text must not become part of the output
     status = 1
-    with contextlib.suppress(BrokenPipeError, EOFError, MemoryError):  # nobody waits for it any more, or it is too much
+    with contextlib.suppress(BrokenPipeError, EOFError, MemoryError):  # the pipe is closed, or memory used up
         _serve(source, sink)
         status = 0
     os._exit(status)
@@ -55,11 +55,11 @@ def _serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def _receive(source: BinaryIO) -> bytes:
-    (size,) = SIZE.unpack(_exactly(source, SIZE.size))
-    return _exactly(source, size)
+    (size,) = SIZE.unpack(_read_exactly(source, SIZE.size))
+    return _read_exactly(source, size)
 
 
-def _exactly(source: BinaryIO, size: int) -> bytes:
+def _read_exactly(source: BinaryIO, size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
         raise EOFError
@@ -72,15 +72,19 @@ def _send(sink: BinaryIO, data: bytes) -> None:
     sink.flush()
 
 
-def _bound() -> None:
+def _limit_resources() -> None:
     try:
         import resource
     except ImportError:  # not on this system
         return
-    # No file of its memory either, where it is ended: the answer would be in it.
-    for kind, most in ((resource.RLIMIT_AS, MOST_MEMORY), (resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_CORE, 0)):
+    # No core dump: it would contain the answer.
+    for kind, limit in (
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_CPU, MAX_CPU_S),
+        (resource.RLIMIT_CORE, 0),
+    ):
         _, hard = resource.getrlimit(kind)
-        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a relay reports and asks while it runs: the interface, and the gateway's implementation."""
+"""The interface through which a relay reports what happens, and the gateway's implementation."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -17,21 +17,21 @@ class AttemptObserver(Protocol):
         ...
 
     def fault(self, reason: BaseException, request_id: str, /) -> None:
-        """A bug came to light: it is counted, and written to the log with its traceback."""
+        """Counts a bug, and logs it with its traceback."""
         ...
 
-    def may_abandon(self) -> bool:
-        """Takes one of the places for upstreams that are read on without a caller."""
+    def start_drain(self) -> bool:
+        """Whether one more answer may be drained. True: it is counted until `drain_ended`."""
         ...
 
-    def abandoned_ended(self) -> None: ...
+    def drain_ended(self) -> None: ...
 
     def attempt_ended(self, target: str, code: str | None, /) -> None:
-        """`code`: what it failed with."""
+        """`code`: of the error; None: it did not fail."""
         ...
 
     def ejected(self, target: str, /) -> None:
-        """The target has failed so often that it is left alone for a while."""
+        """The target has failed so often that it gets no requests for a while."""
         ...
 
 
@@ -40,24 +40,24 @@ class GatewayObserver:
 
     timers: TimerQueue
 
-    def __init__(self, metrics: Metrics, most_abandoned: Callable[[], int]) -> None:
+    def __init__(self, metrics: Metrics, max_draining: Callable[[], int]) -> None:
         self._metrics = metrics
-        self._most_abandoned = most_abandoned
-        self.abandoned = 0
+        self._max_draining = max_draining
+        self.draining = 0
         self.chunk_gap = metrics.chunk_gap.observe
 
     def fault(self, reason: BaseException, request_id: str, /) -> None:
         self._metrics.fault(type(reason).__name__)
         log_fault(reason, request_id)
 
-    def may_abandon(self) -> bool:
-        if self.abandoned >= self._most_abandoned():
+    def start_drain(self) -> bool:
+        if self.draining >= self._max_draining():
             return False
-        self.abandoned += 1
+        self.draining += 1
         return True
 
-    def abandoned_ended(self) -> None:
-        self.abandoned -= 1
+    def drain_ended(self) -> None:
+        self.draining -= 1
 
     def attempt_ended(self, target: str, code: str | None, /) -> None:
         self._metrics.attempt_ended(target, code)

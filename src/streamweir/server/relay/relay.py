@@ -1,16 +1,16 @@
-"""One attempt: an upstream's bytes to the caller's transport, in one callback, with one timer beside it.
+"""One attempt: an upstream's bytes to the caller's transport, in one callback, with one timer.
 
-The relay owns the answer while its attempt lasts: it feeds the exchange, writes what comes back, and
-stops reading where the caller does not. It decides nothing about what comes next: that is
-`server.request.request`. One timer looks at all that can take too long (`server.relay.deadlines`).
+The relay owns the answer during its attempt: it feeds the exchange, writes the result, and stops reading while the
+caller does not read. It does not decide what follows the attempt: that is `server.request.request`. One timer serves
+all deadlines (`server.relay.deadlines`).
 
-It is a state machine, and `server.relay.states` is its table: what comes in goes through `_take`, which finds the
-action and the next state there. The actions are the methods below, in the table's words. An action that has found
-out what the next state depends on takes that as an input, as the last thing it does. `body_received` is the hot path,
-and the one input that is acted on before the table is asked.
+It is a state machine, and `server.relay.states` is its table. Every input goes through `_handle`, which finds the
+action and the next state there. The actions are the methods below, with the names of the table. If the next state
+depends on the result of an action, the action passes its result to `_handle` as its last step. `body_received` is the
+hot path, and the only input that is handled without the table.
 
-It ends in exactly one way. The answer is whole; an error frame was written; it failed while nothing was
-sent (`failure`: another target may be tried); the caller has gone (`verdict` says so). A bug ends it too.
+An attempt ends in exactly one way: the answer is complete; an error frame was written; it failed before anything was
+sent (`failure`: another target may be tried); or the caller has gone (`verdict`). A bug ends it too.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from streamweir.pipeline.meter import Meter
 from streamweir.providers.base import Provider, UpstreamRequest
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer
-from streamweir.server.relay.chunk_gaps import BOUNDS_S, no_gaps, read_gaps
+from streamweir.server.relay.chunk_gaps import BOUNDS_S, empty_buckets, summarize_gaps
 from streamweir.server.relay.deadlines import (
-    MOST_BYTES,
+    MAX_BYTES_PER_CHARACTER,
     AttemptSnapshot,
     AttemptTimeouts,
     Deadlines,
@@ -46,10 +46,10 @@ from streamweir.upstream.base import Call, Upstream
 from streamweir.wire.jsonio import UNCROWDED
 
 _CONNECTING, _WAITING, _REFUSED, _STARTED = State.CONNECTING, State.WAITING, State.REFUSED, State.STARTED
-_STREAMING, _PARSING, _HELD, _DRAINING, _DONE = (
+_STREAMING, _PARSING, _COMPLETE, _DRAINING, _DONE = (
     State.STREAMING,
     State.PARSING,
-    State.HELD,
+    State.COMPLETE,
     State.DRAINING,
     State.DONE,
 )
@@ -62,7 +62,7 @@ class AttemptParts(NamedTuple):
     meter: Meter
     provider: Provider
     response: Response
-    timing: AttemptTimeouts
+    timeouts: AttemptTimeouts
     observer: AttemptObserver
     request_id: str
     headers: Headers = ()
@@ -72,19 +72,19 @@ class AttemptParts(NamedTuple):
 class Relay:
     """See `upstream.base.Receiver` and `server.http.timers.TimerTarget`.
 
-    `run` gives control back when the attempt is over, the upstream done with.
+    `run` returns when the attempt is over and the upstream is released.
     """
 
     __slots__ = (
-        "_allowed",
+        "_allowed_tokens",
         "_deadlines",
         "_delivered_before",
         "_downstream",
-        "_end",
+        "_drain_until",
         "_exchange",
         "_feed",
         "_gaps",
-        "_give_up_at",
+        "_last_bytes",
         "_longest_gap_s",
         "_loop",
         "_meter",
@@ -99,8 +99,8 @@ class Relay:
         "_state",
         "_stream",
         "_time",
+        "_timeouts",
         "_timer",
-        "_timing",
         "_upstream",
         "_waiter",
         "_write_out",
@@ -117,7 +117,7 @@ class Relay:
     )
 
     def __init__(self, parts: AttemptParts) -> None:
-        exchange, meter, provider, response, timing, observer, request_id, headers = parts
+        exchange, meter, provider, response, timeouts, observer, request_id, headers = parts
         self._state = _CONNECTING
         self._loop = asyncio.get_running_loop()
         self._time = time.monotonic  # the loop's own clock, which uvloop reads only once per turn
@@ -131,37 +131,37 @@ class Relay:
         self._read_at = self._time()
         self._downstream = Downstream(response, headers, is_stream=self._stream is not None, now=self._read_at)
         self._write_out = self._downstream.write
-        self._timing = timing
-        self._deadlines = Deadlines(timing, self._read_at)
+        self._timeouts = timeouts
+        self._deadlines = Deadlines(timeouts, self._read_at)
         self._observer = observer
         self._request_id = request_id
         self._opening: asyncio.Task[object] | None = None
         self._parsing: asyncio.Task[None] | None = None  # of a large answer
         self._timer = DeadlineTimer(observer.timers, self)
-        self._waiter: asyncio.Future[None] | None = None  # of whoever waits until it is over
-        self._give_up_at = 0.0  # while it drains
-        self._delivered_before: tuple[int, int] | None = None  # output is paused since so much text had gone out
+        self._waiter: asyncio.Future[None] | None = None  # `run` waits for it until the attempt is over
+        self._drain_until = 0.0  # while it drains
+        self._delivered_before: tuple[int, int] | None = None  # how much text was sent when output was paused
         self._written_before: tuple[int, int] | None = None  # before the piece that is being checked
-        self._end = b""  # of an answer that is held
-        self._allowed: int | None = None
-        self._next_check_at = timing.most_bytes  # how many bytes may come unchecked
-        self._gaps = no_gaps()
+        self._last_bytes = b""  # of a complete answer whose output is paused
+        self._allowed_tokens: int | None = None
+        self._next_check_at = timeouts.max_bytes  # how many bytes may arrive unchecked
+        self._gaps = empty_buckets()
         self._longest_gap_s = 0.0
         self.bytes_in = 0
         self.abort_stops_billing = True
-        """Whether closing the connection ends the work and the bill. Set by whoever makes the relay."""
+        """Whether closing the connection stops the provider's work and bill. Set after the relay is made."""
         self.first_token_at: float | None = None
         self.on_first_token: Callable[[], None] | None = None
         self.exceeds: Callable[[int], bool] | None = None
-        """Whether the answer is longer than so many tokens. None: by the rule of thumb."""
+        """Whether the answer is longer than so many tokens. None: it is estimated."""
         self.on_overrun: Callable[[], None] | None = None
-        """The answer is longer than its `allowance`. May give it a new one, pause its output, cut or stop it."""
+        """The answer exceeds its allowance. The callback may set a new one, pause output, or end the attempt."""
         self.on_cut: Callable[[StreamweirError], None] | None = None
-        """Tells a caller to whom nothing was sent yet of the error, at once, while the upstream is read on."""
+        """Sends the error to a caller that has received nothing yet, while the upstream is drained."""
         self.failure: StreamweirError | None = None
-        """Why it failed before anything was sent."""
+        """The error, if it failed before anything was sent."""
         self.verdict: Verdict | None = None
-        """Set where no event tells it: the caller has gone."""
+        """Set if the caller has gone. Else the events of the answer determine it."""
 
     @property
     def state(self) -> State:
@@ -173,22 +173,22 @@ class Relay:
 
     @property
     def is_complete(self) -> bool:
-        """All of the answer is here: it will be billed, whoever gets it."""
-        return self._state is _HELD
+        """The whole answer was received: it will be billed."""
+        return self._state is _COMPLETE
 
     @property
     def has_lost_caller(self) -> bool:
-        """It is over, or read on without its caller."""
+        """It is over, or draining."""
         return self._state is _DONE or self._state is _DRAINING
 
     @property
     def is_delivered(self) -> bool:
-        """The caller was sent the end of the answer, be it an error frame: nothing that comes later changes that."""
+        """The end of the answer, or an error frame, was sent to the caller: later inputs do not change that."""
         return self._downstream.output is Output.ENDED
 
     @property
     def is_billable(self) -> bool:
-        """The upstream was asked, and has not refused."""
+        """The request was sent, and the upstream has not refused it."""
         return self._upstream.is_billable
 
     @property
@@ -202,25 +202,25 @@ class Relay:
 
     @property
     def sent_at(self) -> float | None:
-        """When the last piece of a stream went out. None: none has."""
+        """When the last piece of a stream was sent. None: none was."""
         return self._downstream.wrote_at if self._downstream.timeline is not None else None
 
     @property
     def timeline(self) -> Timeline | None:
-        """When the pieces of a stream went out. None: none has."""
+        """When the pieces of a stream were sent. None: none was."""
         return self._downstream.timeline
 
     @property
-    def held_bytes(self) -> int:
-        kept = self._record.written + self._downstream.kept_bytes
+    def memory_bytes(self) -> int:
+        kept = self._record.written + self._downstream.pending_bytes
         return kept if self._stream is not None else kept + self.bytes_in
 
     def gaps(self) -> Gaps | None:
-        """Between the pieces of the answer so far; None where none has come."""
-        return read_gaps(self._gaps, self._longest_gap_s) if self.bytes_in else None
+        """Between the pieces of the answer; None: none has arrived."""
+        return summarize_gaps(self._gaps, self._longest_gap_s) if self.bytes_in else None
 
     def complete_record(self, record: RequestRecord) -> None:
-        """Adds how the answer went out."""
+        """Adds the size and the timing of the answer."""
         downstream = self._downstream
         record.bytes_out, record.timeline, record.gaps = downstream.bytes_out, downstream.timeline, self.gaps()
         if self._stream is not None and self.first_token_at is not None:
@@ -229,33 +229,33 @@ class Relay:
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response
         response.on_gone, response.on_full, response.on_drained = self.caller_gone, self.caller_slow, self.caller_ready
-        self._timer.fire_by(self._deadlines.first_look(is_stream=self._stream is not None))
+        self._timer.fire_by(self._deadlines.first_timer_at(is_stream=self._stream is not None))
         self._opening = asyncio.current_task(self._loop)
         try:
             call = await upstream.open(request, self)
         except StreamweirError as error:
             self._opening = None
-            self._take(Input.OPEN_FAILED, error)
+            self._handle(Input.OPEN_FAILED, error)
         except asyncio.CancelledError:
             opening, self._opening = self._opening, None
-            is_ours = self._state is _DONE  # the attempt ended while the way was still being opened
-            self._take(Input.CANCEL)
+            is_ours = self._state is _DONE  # the attempt ended while the connection was being opened
+            self._handle(Input.CANCEL)
             if not is_ours or opening is None or opening.uncancel():
                 raise
-        except Exception as reason:  # noqa: BLE001 (a bug, on the way to the upstream)
+        except Exception as reason:  # noqa: BLE001 (a bug in the upstream)
             self._opening = None
-            self._break(reason, self._state)
+            self._fail_with_fault(reason, self._state)
         else:
             self._opening = None
-            del request  # it is sent: a long conversation is not kept for as long as its answer takes
-            self._take(Input.OPENED, call)
+            del request  # it is sent: a large request is not kept during its answer
+            self._handle(Input.OPENED, call)
         if self._state is _DONE:
             return
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
         except asyncio.CancelledError:
-            self._take(Input.CANCEL)
+            self._handle(Input.CANCEL)
             raise
         finally:
             if self._parsing is not None:
@@ -263,13 +263,13 @@ class Relay:
 
     # The inputs.
 
-    def _take(self, what: Input, *details: object) -> None:
-        """The one place where the state changes. A bug in an action ends this attempt and no other."""
+    def _handle(self, input_: Input, *details: object) -> None:
+        """The only method that changes the state. A bug in an action ends this attempt only."""
         before = self._state
         try:
-            step = _STEPS[before][what]
+            step = _STEPS[before][input_]
             if step is None:
-                raise UnexpectedInput(before, what)
+                raise UnexpectedInput(before, input_)
             action, after = step
             if after is not before:
                 self._state = after
@@ -278,14 +278,14 @@ class Relay:
             if action is not None:
                 action(self, *details)
         except Exception as reason:  # noqa: BLE001 (see above)
-            self._break(reason, before)
+            self._fail_with_fault(reason, before)
 
     def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
-        self._take(Input.HEAD, status, headers)
+        self._handle(Input.HEAD, status, headers)
 
     def body_received(self, data: bytes, /) -> None:
         if self._state is not _STREAMING:
-            self._take(Input.PIECE, data)
+            self._handle(Input.PIECE, data)
             return
         now = self._time()
         try:
@@ -296,52 +296,52 @@ class Relay:
                 self._longest_gap_s = gap_s
             self._read_at = now
             self.bytes_in += (size := len(data))
-            if self.bytes_in > self._next_check_at and not self._is_covered(size):
+            if self.bytes_in > self._next_check_at and not self._is_within_allowance(size):
                 self._feed_checked(data, now)
                 return
             out = self._feed(data)
             record = self._record
-            if record.completed or record.error is not None:  # `exchange.ended`, at a third of the price
+            if record.completed or record.error is not None:  # `exchange.ended`, at a third of the cost
                 self._conclude(out)
             elif out and self._write_out(out, now) and not self._upstream.is_paused:
-                self._pause_upstream()  # `on_full` is told later, after the reads that are already here
-        except Exception as reason:  # noqa: BLE001 (as in `_take`)
-            self._break(reason, _STREAMING)
+                self._pause_upstream()  # `on_full` is called later, after reads that have already arrived
+        except Exception as reason:  # noqa: BLE001 (as in `_handle`)
+            self._fail_with_fault(reason, _STREAMING)
 
     def body_ended(self) -> None:
-        self._take(Input.END)
+        self._handle(Input.END)
 
     def call_failed(self, error: StreamweirError, /) -> None:
-        self._take(Input.RESET, error)
+        self._handle(Input.RESET, error)
 
     def on_timer(self) -> None:
-        """Time has passed: look at what has taken too long."""
-        self._take(Input.TIMER)
+        """The timer fired: check the deadlines."""
+        self._handle(Input.TIMER)
 
     def caller_gone(self) -> None:
-        """Abort the upstream, or read on without the caller, for the usage at its end."""
-        self._take(Input.CALLER_GONE)
+        """Aborts the upstream, or drains it for the usage at its end."""
+        self._handle(Input.CALLER_GONE)
 
     def caller_slow(self) -> None:
-        self._take(Input.CALLER_SLOW)
+        self._handle(Input.CALLER_SLOW)
 
     def caller_ready(self) -> None:
-        self._take(Input.CALLER_READY)
+        self._handle(Input.CALLER_READY)
 
     def stop(self, error: StreamweirError, /) -> None:
-        """End now, with this error: an error frame, or a `failure` where nothing was sent yet."""
-        self._take(Input.STOP, error)
+        """Ends now, with this error: an error frame, or a `failure` if nothing was sent yet."""
+        self._handle(Input.STOP, error)
 
     def cut(self, error: StreamweirError, /) -> None:
-        """As `stop` for the caller, who gets nothing of what is kept; but an upstream that bills on is read on."""
-        self._take(Input.CUT, error)
+        """As `stop` for the caller, without the pending bytes; but an upstream that still bills is drained."""
+        self._handle(Input.CUT, error)
 
     def pause_output(self) -> None:
-        """From now on nothing is written to the caller, the head included. Paused twice, it must be resumed twice."""
-        self._take(Input.PAUSE)
+        """Nothing more is written to the caller, not even the head. Paused twice, it must be resumed twice."""
+        self._handle(Input.PAUSE)
 
     def resume_output(self) -> None:
-        self._take(Input.RESUME)
+        self._handle(Input.RESUME)
 
     # The upstream: its call, its head, its body.
 
@@ -356,17 +356,17 @@ class Relay:
         self._read_at = self._time()
         error = self._upstream.take_head(status, headers)
         if error is not None:
-            self._take(Input.FAILED, error)
+            self._handle(Input.FAILED, error)
         elif not self._upstream.is_billable:
-            self._take(Input.HEAD_REFUSED)
+            self._handle(Input.HEAD_REFUSED)
 
     def _read_refusal(self, data: bytes) -> None:
         error = self._upstream.take_refusal(data)
         if error is not None:
-            self._take(Input.FAILED, error)
+            self._handle(Input.FAILED, error)
 
     def _take_piece(self, data: bytes) -> None:
-        """A piece of the body, before there was a token in it."""
+        """A piece of the body, before the first token."""
         now = self._time()
         if self.bytes_in:
             self._note_gap(now - self._read_at)
@@ -375,8 +375,8 @@ class Relay:
         if self._stream is not None:
             self._feed_checked(data, now)
             return
-        # Nothing of a whole answer goes out before its end. One that comes as a stream nevertheless shows how long it
-        # gets, and is held to what is paid for.
+        # Nothing of a whole answer is sent before its end. If the provider streams it, its length is known before, and
+        # its allowance is checked.
         out = self._feed(data)
         if self._exchange.ended:
             self._note_first_token(now)
@@ -386,8 +386,8 @@ class Relay:
             self._check_allowance()
             if self._state is not _STARTED:
                 return
-        if self.bytes_in > self._timing.most_bytes:
-            self._take(Input.FAILED, too_large())
+        if self.bytes_in > self._timeouts.max_bytes:
+            self._handle(Input.FAILED, too_large())
 
     def _drain_piece(self, data: bytes) -> None:
         now = self._time()
@@ -400,8 +400,8 @@ class Relay:
             if self._stream is None:
                 self._note_first_token(now)
             self._conclude(out)
-        elif self.bytes_in > self._timing.most_bytes:
-            self._take(Input.FAILED, too_large())
+        elif self.bytes_in > self._timeouts.max_bytes:
+            self._handle(Input.FAILED, too_large())
 
     def _note_gap(self, gap_s: float) -> None:
         self._observer.chunk_gap(gap_s)
@@ -409,18 +409,18 @@ class Relay:
         self._longest_gap_s = max(self._longest_gap_s, gap_s)
 
     def _feed_checked(self, data: bytes, now: float) -> None:
-        """A piece that may be one too many, or the first: what it brings goes out when it is paid for."""
-        before, written = self._so_far(), self._record.written
+        """A piece that may exceed the allowance, or the first: it is sent after the check."""
+        before, written = self._delivered_lengths(), self._record.written
         out = self._feed(data)
         if self._state is _STARTED:
             if out:
                 self._note_first_token(now)
             if self.first_token_at is not None:
-                self._take(Input.FIRST_TOKEN)
-        if self._exchange.ended:  # what is whole is billed, and so it is delivered
+                self._handle(Input.FIRST_TOKEN)
+        if self._exchange.ended:  # a complete answer is billed, so it is delivered
             self._conclude(out)
             return
-        if self._allowed is not None and self._record.written > written and not self._is_covered(0):
+        if self._allowed_tokens is not None and self._record.written > written and not self._is_within_allowance(0):
             self._written_before = before
             self._check_allowance()
             self._written_before = None
@@ -428,25 +428,25 @@ class Relay:
                 return
         if out:
             self._write(out, now)
-        if self.bytes_in > self._timing.most_bytes:
-            self._take(Input.FAILED, too_large())
+        if self.bytes_in > self._timeouts.max_bytes:
+            self._handle(Input.FAILED, too_large())
 
     def _write(self, out: bytes, now: float) -> None:
         if self._write_out(out, now) and not self._upstream.is_paused:
             self._pause_upstream()
 
     def _end_stream(self) -> None:
-        """The body has ended as a body should."""
+        """The body is complete."""
         out = self._exchange.finish()
         self._note_first_token(self._time())
         self._conclude(out)
 
     def _end_body(self) -> None:
-        """The same, of an answer that may be a large whole one."""
+        """The same, for an answer that may be a large whole one."""
         exchange = self._exchange
-        is_long = self.bytes_in > UNCROWDED  # nearly no whole answer is
+        is_long = self.bytes_in > UNCROWDED  # very few whole answers are
         if is_long and isinstance(exchange, WholeExchange) and (body := exchange.large_body()) is not None:
-            self._take(Input.LARGE_BODY, exchange, body)
+            self._handle(Input.LARGE_BODY, exchange, body)
             return
         out = exchange.finish()
         self._note_first_token(self._time())
@@ -456,18 +456,18 @@ class Relay:
         self._parsing = self._loop.create_task(self._read_large(exchange, body))
 
     async def _read_large(self, exchange: WholeExchange, body: bytes) -> None:
-        """With others on the loop meanwhile. It is cancelled where the attempt ends first."""
+        """In its own task, which is cancelled if the attempt ends first."""
         try:
             out = await read_large(exchange, body)
         except StreamweirError as error:
             self._parsing = None
-            self._take(Input.FAILED, error)
-        except Exception as reason:  # noqa: BLE001 (as in `_take`)
+            self._handle(Input.FAILED, error)
+        except Exception as reason:  # noqa: BLE001 (as in `_handle`)
             self._parsing = None
-            self._break(reason, self._state)
+            self._fail_with_fault(reason, self._state)
         else:
             self._parsing = None
-            self._take(Input.PARSED, out)
+            self._handle(Input.PARSED, out)
 
     def _take_parsed(self, out: bytes) -> None:
         self._note_first_token(self._time())
@@ -486,53 +486,59 @@ class Relay:
             if self.on_first_token is not None:
                 self.on_first_token()
 
-    # What is paid for.
+    # The allowance.
 
-    def allowance(self, tokens: int | None) -> None:
-        """So many tokens of answer are paid for; None: any number. Longer than that, `on_overrun` is called once."""
-        self._allowed = tokens
-        most, now = self._timing.most_bytes, self.bytes_in
-        self._next_check_at = most if tokens is None or most < now else now  # checked with the next piece
+    def set_allowance(self, tokens: int | None) -> None:
+        """How many tokens are reserved; None: no limit. If the answer is longer, `on_overrun` is called once."""
+        self._allowed_tokens = tokens
+        max_bytes, now = self._timeouts.max_bytes, self.bytes_in
+        self._next_check_at = max_bytes if tokens is None or max_bytes < now else now  # checked with the next piece
 
     def _check_allowance(self) -> None:
-        while (allowed := self._allowed) is not None:
+        while (allowed := self._allowed_tokens) is not None:
             tokens = self._meter.tokens_so_far()
             if tokens <= allowed if self.exceeds is None else not self.exceeds(allowed):
                 tokens = min(tokens, allowed)
-                self._next_check_at = next_check_at(self.bytes_in, tokens, allowed - tokens, self._timing.most_bytes)
+                self._next_check_at = next_check_at(self.bytes_in, tokens, allowed - tokens, self._timeouts.max_bytes)
                 return
-            self.allowance(None)
+            self.set_allowance(None)
             if self.on_overrun is not None:
                 self.on_overrun()
-            if self._downstream.output is Output.PAUSED or self._allowed is None or self._allowed <= allowed:
+            if (
+                self._downstream.output is Output.PAUSED
+                or self._allowed_tokens is None
+                or self._allowed_tokens <= allowed
+            ):
                 return
 
-    def _is_covered(self, more: int) -> bool:
-        """Whether what came so far, and `more` bytes, is surely paid for: no text has more tokens than bytes.
+    def _is_within_allowance(self, more: int) -> bool:
+        """Whether the answer with `more` bytes certainly fits its allowance: a text has no more tokens than bytes.
 
-        Then it need not be counted, and is looked at again later.
+        Then its tokens need not be counted now, and the next check is later.
         """
-        allowed, record = self._allowed, self._record
-        if allowed is None or record.usage is not None:  # a provider may report more than it has shown
+        allowed, record = self._allowed_tokens, self._record
+        if allowed is None or record.usage is not None:  # a provider may report more tokens than it has sent
             return False
-        most = MOST_BYTES * (record.delivered.tell() + record.reasoned.tell())
-        if most + more > allowed:
+        max_tokens = MAX_BYTES_PER_CHARACTER * (record.delivered.tell() + record.reasoned.tell())
+        if max_tokens + more > allowed:
             return False
-        self._next_check_at = next_check_at(self.bytes_in, most, allowed - most - more, self._timing.most_bytes)
+        self._next_check_at = next_check_at(
+            self.bytes_in, max_tokens, allowed - max_tokens - more, self._timeouts.max_bytes
+        )
         return self.bytes_in <= self._next_check_at
 
-    def _so_far(self) -> tuple[int, int]:
-        """How many characters of text and of reasoning the caller has."""
+    def _delivered_lengths(self) -> tuple[int, int]:
+        """How many characters of text and of reasoning were sent to the caller."""
         record = self._record
         return (record.delivered.tell(), record.reasoned.tell()) if self._response.started else (0, 0)
 
     # Output that is paused.
 
-    def _hold_output(self) -> None:
+    def _pause_output(self) -> None:
         if self._downstream.pause():
-            self._delivered_before = self._written_before or self._so_far()
+            self._delivered_before = self._written_before or self._delivered_lengths()
 
-    def _release_output(self) -> None:
+    def _resume_output(self) -> None:
         if not self._downstream.may_resume():
             return
         kept = self._downstream.take()
@@ -543,155 +549,155 @@ class Relay:
             self._resume_upstream()
 
     def _keep_end(self, out: bytes) -> None:
-        self._end = out
+        self._last_bytes = out
         self._release_upstream()
 
-    def _release_end(self) -> None:
+    def _resume_end(self) -> None:
         if self._downstream.may_resume():
-            self._take(Input.ANSWER_ENDED, self._end)
+            self._handle(Input.ANSWER_ENDED, self._last_bytes)
 
     # Time.
 
     def _check_deadlines(self) -> None:
-        look = self._look_for_overdue()
-        if look is not None:
-            self._keep_going(look)
+        snapshot = self._check_overdue()
+        if snapshot is not None:
+            self._continue_attempt(snapshot)
 
     def _check_stream(self) -> None:
-        look = self._look_for_overdue()
-        if look is None:
+        snapshot = self._check_overdue()
+        if snapshot is None:
             return
-        if self._may_end() and self._deadlines.is_silent(look):
+        if self._may_end_in_silence() and self._deadlines.is_silent(snapshot):
             self._upstream.drop()
             self._end_stream()
         else:
-            self._keep_going(look)
+            self._continue_attempt(snapshot)
 
-    def _look_for_overdue(self) -> AttemptSnapshot | None:
-        """None: something has taken too long, and the attempt is over."""
-        look = self._snapshot()
+    def _check_overdue(self) -> AttemptSnapshot | None:
+        """None: a deadline has passed, and the attempt is over."""
+        snapshot = self._snapshot()
         if self._stream is not None:
             self._stream.has_moved = False
-        error = self._deadlines.overdue(look)
+        error = self._deadlines.overdue(snapshot)
         if error is None:
-            return look
-        self._take(Input.FAILED, error)
+            return snapshot
+        self._handle(Input.FAILED, error)
         return None
 
-    def _keep_going(self, look: AttemptSnapshot) -> None:
-        """What is due in an attempt that goes on, and when to look again."""
+    def _continue_attempt(self, snapshot: AttemptSnapshot) -> None:
+        """Sends the head or a keep-alive comment if one is due, checks the allowance, and sets the timer."""
         stream = self._stream
         if stream is not None:
-            if not look.is_committed and look.now >= self._timing.commit_at:
-                self._write(stream.release(), look.now)
-                look = self._snapshot()
-            elif self._deadlines.is_quiet(look):
-                if self._downstream.keep_alive(stream.keep_alive, look.now) and not self._upstream.is_paused:
+            if not snapshot.is_committed and snapshot.now >= self._timeouts.commit_at:
+                self._write(stream.release(), snapshot.now)
+                snapshot = self._snapshot()
+            elif self._deadlines.is_quiet(snapshot):
+                if self._downstream.keep_alive(stream.keep_alive, snapshot.now) and not self._upstream.is_paused:
                     self._pause_upstream()
-                look = self._snapshot()
-            if not self._is_covered(0):
+                snapshot = self._snapshot()
+            if not self._is_within_allowance(0):
                 self._check_allowance()
         if self._state is not _DONE and self._state is not _DRAINING:
-            self._timer.fire_by(self._deadlines.next_look(look))
+            self._timer.fire_by(self._deadlines.next_timer_at(snapshot))
 
     def _snapshot(self) -> AttemptSnapshot:
         stream, state, downstream, record = self._stream, self._state, self._downstream, self._record
         is_refused = state is _REFUSED
         return AttemptSnapshot(
             now=self._time(),
-            # All of it is here: nobody else is to blame for the time that passes.
-            is_paused=self._upstream.is_paused or state is _PARSING or state is _HELD,
+            # The upstream has sent everything: its deadlines no longer count.
+            is_paused=self._upstream.is_paused or state is _PARSING or state is _COMPLETE,
             has_first_event=bool(record.written or record.finishes)
             if stream is not None
             else state not in (_CONNECTING, _WAITING),
             read_at=self._read_at if self.bytes_in or is_refused else None,
-            wrote_at=max(downstream.wrote_at, downstream.spoke_at) if self._response.started else None,
+            wrote_at=max(downstream.wrote_at, downstream.kept_alive_at) if self._response.started else None,
             is_committed=stream is None or stream.committed,
             has_moved=stream.has_moved if stream is not None and not is_refused else None,
             is_mid_event=stream is not None and stream.is_mid_event,
             written=record.written,
         )
 
-    def _may_end(self) -> bool:
+    def _may_end_in_silence(self) -> bool:
         return self._stream is not None and self._stream.may_end_in_silence
 
-    # The caller has gone, or is cut off: is the upstream read on?
+    # The caller has gone or is cut off: is the upstream drained?
 
     def _lose_caller(self) -> None:
         self.verdict = Verdict.CLIENT_GONE
         if self._may_drain():
             self._exchange.detach(None, self._delivered_before)
-            self._take(Input.READ_ON)
+            self._handle(Input.READ_ON)
         else:
-            self._take(Input.CANCEL)
+            self._handle(Input.CANCEL)
 
     def _decide_cut(self, error: StreamweirError) -> None:
-        is_begun, tell = self._response.started, self.on_cut
-        if not ((is_begun or tell is not None) and self._may_drain()):
-            self._take(Input.CUT_OFF, error)
+        is_begun, on_cut = self._response.started, self.on_cut
+        if not ((is_begun or on_cut is not None) and self._may_drain()):
+            self._handle(Input.CUT_OFF, error)
         elif is_begun:
             self._downstream.drop()
-            words = self._exchange.detach(error, self._delivered_before or self._written_before)
-            self._downstream.finish(words, self._time())
-            self._take(Input.READ_ON)
+            error_frame = self._exchange.detach(error, self._delivered_before or self._written_before)
+            self._downstream.finish(error_frame, self._time())
+            self._handle(Input.READ_ON)
         else:
             self._exchange.detach(error, (0, 0))
             self.failure = error
-            self._take(Input.READ_ON)
-            if tell is not None:
-                tell(error)
+            self._handle(Input.READ_ON)
+            if on_cut is not None:
+                on_cut(error)
 
     def _may_drain(self) -> bool:
-        """Whether the upstream is worth reading without its caller. If so, a place for it was taken."""
+        """Whether the upstream is drained. If so, the observer has counted it."""
         if self._exchange.ended:
             return False
-        if self._may_end():  # nothing but usage can come: it is worth two seconds with any provider
-            return self._record.usage is None and self._observer.may_abandon()
+        if self._may_end_in_silence():  # only the usage is missing: it is worth two seconds with any provider
+            return self._record.usage is None and self._observer.start_drain()
         if self.abort_stops_billing or (self._stream is not None and self.first_token_at is None):
             return False
-        return self._observer.may_abandon()
+        return self._observer.start_drain()
 
     def _drain(self) -> None:
         self._downstream.close()
-        self.allowance(None)
+        self.set_allowance(None)
         self._resume_upstream()
-        grace_s = self._timing.silence_s if self._may_end() else self._timing.abandoned_s
-        self._give_up_at = self._time() + grace_s
-        self._timer.fire_by(self._give_up_at)
+        grace_s = self._timeouts.silence_s if self._may_end_in_silence() else self._timeouts.abandoned_s
+        self._drain_until = self._time() + grace_s
+        self._timer.fire_by(self._drain_until)
         if self._exchange.ended:
-            self._take(Input.ANSWER_ENDED, b"")
+            self._handle(Input.ANSWER_ENDED, b"")
 
     def _check_drain(self) -> None:
-        if self._time() < self._give_up_at - SLACK_S:
-            self._timer.fire_by(self._give_up_at)
+        if self._time() < self._drain_until - SLACK_S:
+            self._timer.fire_by(self._drain_until)
             return
         self._upstream.drop()
-        if self._may_end():  # what it has of the end counts, if there is no sentinel behind it
+        if self._may_end_in_silence():  # the answer is complete, even without its terminator
             self._end_stream()
         else:
-            self._take(Input.CANCEL)
+            self._handle(Input.CANCEL)
 
     # The ends. The state is DONE by then, and the attempt is closed.
 
     def _conclude(self, out: bytes) -> None:
-        """The exchange has ended: as what?"""
+        """The exchange has ended: passes on its result."""
         if self._exchange.failure is not None:
-            self._take(Input.ANSWER_FAILED)
+            self._handle(Input.ANSWER_FAILED)
         elif self._downstream.output is Output.PAUSED:
-            self._take(Input.ANSWER_HELD, out)
+            self._handle(Input.ANSWER_PAUSED, out)
         else:
-            self._take(Input.ANSWER_ENDED, out)
+            self._handle(Input.ANSWER_ENDED, out)
 
-    def _close(self, left: State) -> None:
-        """Nothing reaches the relay any more, and whoever waits for the attempt goes on."""
+    def _close(self, previous: State) -> None:
+        """Ends the timer, the callbacks and the upstream, and lets `run` return."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self._timer.end()
         response = self._response
         response.on_gone = response.on_full = response.on_drained = None
         self.on_first_token = self.on_overrun = self.on_cut = None  # they may hold the relay itself
-        if left is _DRAINING:
-            self._observer.abandoned_ended()
+        if previous is _DRAINING:
+            self._observer.drain_ended()
         if self._opening is not None:
             self._opening.cancel()
         if self._parsing is not None:
@@ -702,7 +708,7 @@ class Relay:
         record = self._record
         has_junk = self._stream is not None and self._stream.has_junk
         record.junk_after_done = has_junk and record.completed
-        self._upstream.leave(is_sound=self._exchange.ended and record.completed and not has_junk)
+        self._upstream.release(is_reusable=self._exchange.ended and record.completed and not has_junk)
 
     def _deliver(self, out: bytes) -> None:
         if not self._response.gone:
@@ -721,15 +727,15 @@ class Relay:
     def _fail_refused(self, _reset: StreamweirError | None = None) -> None:
         self._fail(self._upstream.refusal())
 
-    def _fail_held(self, error: StreamweirError) -> None:
-        """What is whole and has begun to go out goes out to its end."""
+    def _fail_complete(self, error: StreamweirError) -> None:
+        """A complete answer that was partly sent is sent to its end."""
         if self._response.started:
-            self._deliver(self._end)
+            self._deliver(self._last_bytes)
         else:
             self._fail_uncommitted(error)
 
     def _fail_uncommitted(self, error: StreamweirError) -> None:
-        """It ends with nothing sent, whatever was ready to be."""
+        """Ends without sending anything. Pending bytes are discarded."""
         self.failure = self._exchange.failure or error
         self._meter.detach(self.failure, (0, 0))
         self._downstream.close()
@@ -745,10 +751,10 @@ class Relay:
             self._fail(error)
             return
         self._downstream.drop()
-        words = self._exchange.detach(error, self._delivered_before or self._written_before)
-        self._downstream.finish(words, self._time())
+        error_frame = self._exchange.detach(error, self._delivered_before or self._written_before)
+        self._downstream.finish(error_frame, self._time())
 
-    def _cut_held(self, error: StreamweirError) -> None:
+    def _cut_complete(self, error: StreamweirError) -> None:
         if self._stream is None or not self._response.started:
             self._fail_uncommitted(error)
             return
@@ -756,7 +762,7 @@ class Relay:
         self._downstream.finish(self._stream.replace_end(error, self._delivered_before), self._time())
 
     def _cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """The task was cancelled, or the caller has gone."""
         if self._downstream.output is Output.PAUSED:
             self._meter.detach(None, self._delivered_before)
         self._downstream.close()
@@ -765,22 +771,22 @@ class Relay:
         self.verdict = Verdict.CLIENT_GONE
         self._cancel()
 
-    def _break(self, reason: Exception, before: State) -> None:
-        """A bug: the stream ends with what can still be said of it, or is cut off lest it be taken for whole.
+    def _fail_with_fault(self, reason: Exception, before: State) -> None:
+        """A bug: the stream ends with an error frame, or is cut so that it does not look complete.
 
-        `before`: the state that the failed action began in. One that was over already changes nothing any more.
+        `before`: the state before the failed action. An attempt that was already over does not change.
         """
         self._observer.fault(reason, self._request_id)
         if before is _DONE:
             return
         fault = GatewayFault("internal_error", "The gateway failed to relay the answer.", event_id=self._request_id)
-        left, self._state = self._state, _DONE
-        has_caller = before is not _DRAINING and left is not _DRAINING
+        previous, self._state = self._state, _DONE
+        has_caller = before is not _DRAINING and previous is not _DRAINING
         record = self._record
         try:
             self._upstream.drop()
-            if left is not _DONE:
-                self._close(left)
+            if previous is not _DONE:
+                self._close(previous)
             out = self._exchange.fail(fault)
             if has_caller and not self._response.started:
                 self._fail_uncommitted(fault)
@@ -789,7 +795,7 @@ class Relay:
                 if has_caller:
                     self._deliver(out)
                 return
-        except Exception as another:  # noqa: BLE001 (what would have said it is itself broken)
+        except Exception as another:  # noqa: BLE001 (the error frame could not be written either)
             self._observer.fault(another, self._request_id)
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
@@ -810,9 +816,9 @@ def _method_of(action: Action) -> Callable[..., None] | None:
 
 
 def _steps() -> tuple[tuple[tuple[Callable[..., None] | None, State] | None, ...], ...]:
-    rows = [[TABLE[state].get(what) for what in Input] for state in State]
+    rows = [[TABLE[state].get(input_) for input_ in Input] for state in State]
     return tuple(tuple(row and (_method_of(row.action), row.next) for row in each) for each in rows)
 
 
 _STEPS = _steps()
-"""The table, by state and input, with the methods in the place of their names."""
+"""The table, by state and input, with methods instead of names."""

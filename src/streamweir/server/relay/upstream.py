@@ -1,8 +1,7 @@
-"""The upstream's side of an attempt: the call that is under way, and what its head says of it.
+"""The upstream's side of an attempt: its call, and the head of the response.
 
-It pauses, resumes, aborts and lets go of the call, whichever of these is done twice or too early, and
-collects the body of a refusal. It knows nothing of the caller, and of the answer only whether its
-head is that of one.
+It pauses, resumes, aborts and releases the call; each of these may be done twice or before there is a call. It collects
+the body of a refusal. It knows nothing of the caller, and of the answer only its head.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.providers.base import Provider
 from streamweir.upstream.base import Call
 
-_LARGEST_REFUSAL = 64 * 1024
+_MAX_REFUSAL_BYTES = 64 * 1024
 _READABLE = ("text/event-stream", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
 
 
@@ -26,7 +25,7 @@ class AttemptUpstream:
         self.status = 0
         self.is_paused = False
         self.is_billable = False
-        """The upstream was asked, and has not refused."""
+        """The request was sent, and the upstream has not refused it."""
         self.resends = 0
 
     def take_call(self, call: Call) -> None:
@@ -36,7 +35,7 @@ class AttemptUpstream:
             call.pause()
 
     def take_head(self, status: int, headers: Mapping[str, str]) -> StreamweirError | None:
-        """What is wrong with it, where that can be said without a body. An error status makes it not billable."""
+        """The error, if the head alone shows it. With an error status the call is not billable."""
         self.status = status
         if 300 <= status < 400:
             return self._provider.read_error(status, headers, b"")
@@ -49,15 +48,15 @@ class AttemptUpstream:
         return None
 
     def take_refusal(self, data: bytes) -> StreamweirError | None:
-        """A piece of a refusal's body. What it is to be taken for, where it is longer than any that is read."""
+        """Adds a piece to the body of a refusal. Returns the error if the body is too long to be read."""
         if self._refusal is not None:
             self._refusal += data
-            if len(self._refusal) > _LARGEST_REFUSAL:
+            if len(self._refusal) > _MAX_REFUSAL_BYTES:
                 return self._provider.read_error(self.status, self._head, b"")
         return None
 
     def refusal(self) -> StreamweirError:
-        """By as much of its body as came."""
+        """The error, from the part of the body that arrived."""
         return self._provider.read_error(self.status, self._head, bytes(self._refusal or b""))
 
     def pause(self) -> None:
@@ -71,16 +70,16 @@ class AttemptUpstream:
             self._call.resume()
 
     def drop(self) -> None:
-        """Whatever it was about."""
-        self.leave(is_sound=False)
+        """Aborts the call, in any state."""
+        self.release(is_reusable=False)
 
-    def leave(self, *, is_sound: bool) -> None:
-        """`is_sound`: its answer was whole, and nothing came behind it."""
+    def release(self, *, is_reusable: bool) -> None:
+        """`is_reusable`: the answer was complete, and nothing followed it."""
         call, self._call = self._call, None
         if call is None:
             return
         self.resends = call.resends
-        if is_sound:
+        if is_reusable:
             call.release()
         else:
             call.abort()

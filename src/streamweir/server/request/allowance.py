@@ -53,7 +53,7 @@ class OutputAllowance:
             relay.pause_output()
             handle.when_durable(relay.resume_output)
         if reservation.allowance is not None:
-            relay.allowance(reservation.allowance)
+            relay.set_allowance(reservation.allowance)
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count)
             relay.exceeds = answer.exceeds
@@ -75,7 +75,7 @@ class OutputAllowance:
         if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
             return
         if await self._accounting.extend(self._reservation, answer()):
-            relay.allowance(self._reservation.allowance)
+            relay.set_allowance(self._reservation.allowance)
             relay.resume_output()
         elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
             relay.resume_output()

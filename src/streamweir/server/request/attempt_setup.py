@@ -123,7 +123,7 @@ _TOKENS_PER_PART = 1024
 """An image or a recording: what a large picture costs with the providers that say so."""
 _TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
 """What a message takes besides its text: nothing to speak of, unless somebody sends thousands of a letter each."""
-_LONGEST_KEY = 255
+_MAX_KEY_LENGTH = 255
 
 
 def estimate_prompt(chat: ChatRequest) -> int:
@@ -153,8 +153,8 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
     sent = headers.get("idempotency-key")
     if sent is None:
         return None, None
-    if not 0 < len(sent) <= _LONGEST_KEY:
-        raise CallerError("invalid_value", f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+    if not 0 < len(sent) <= _MAX_KEY_LENGTH:
+        raise CallerError("invalid_value", f"An Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters.")
     return sha256(sent.encode("latin-1", "replace")).digest(), sha256(body).digest()
 
 
@@ -216,7 +216,7 @@ def make_exchange(
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
     is_open = not REMOTE_MEMBERS.isdisjoint(chat.body) and names_remote_content(chat.body)
-    scope = Scope(sent_bytes, most_output_tokens(chat), is_open or has_media(chat), runtime.config.store.anomaly_tokens)
+    scope = Scope(sent_bytes, max_output_tokens(chat), is_open or has_media(chat), runtime.config.store.anomaly_tokens)
     if tokenizer is None:
         meter = Meter(prompt_tokens, scope=scope)
     else:
@@ -228,7 +228,7 @@ def make_exchange(
     ), meter
 
 
-def timing_of(
+def timeouts_of(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool
 ) -> AttemptTimeouts:
     """`is_last`: nobody can be asked after this one."""
@@ -247,20 +247,20 @@ def timing_of(
         keepalive_s=own.keepalive_s,
         silence_s=own.silence_s,
         abandoned_s=own.abandoned_s,
-        most_bytes=runtime.most_response_bytes,
-        most_output_tokens=most_output_tokens(chat),
+        max_bytes=runtime.max_response_bytes,
+        max_output_tokens=max_output_tokens(chat),
     )
 
 
-def most_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | None:
-    """The most that the caller wants, of all choices together. None: it does not say.
+def max_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | None:
+    """The limit of the caller, for all choices together. None: there is none.
 
-    `longest`: that any of its targets gives, for each choice. None: that is not known.
+    `longest`: the longest answer of any of its targets, for each choice. None: not known.
     """
-    most = chat.max_output_tokens
-    if most is not None and longest is not None:
-        most = min(most, longest)
-    return most if most is None or chat.n == 1 else most * chat.n
+    limit = chat.max_output_tokens
+    if limit is not None and longest is not None:
+        limit = min(limit, longest)
+    return limit if limit is None or chat.n == 1 else limit * chat.n
 
 
 def choices_of(chat: ChatRequest) -> int:

@@ -87,21 +87,21 @@ class RequestRegistry:
 
     def stop_largest(self, error: StreamweirError) -> None:
         if self._tasks:
-            max(self._tasks, key=lambda handler: handler.held_bytes).stop(error)
+            max(self._tasks, key=lambda handler: handler.memory_bytes).stop(error)
 
     def stop_key(self, key: Key) -> None:
         """It was revoked: its streams end."""
         error = CallerError("key_revoked", "The API key has been revoked.")
         for handler in list(self._tasks):
             if handler.key.id == key.id:
-                handler.stop(error, reads_on=True)
+                handler.stop(error, drain=True)
 
     def stop_request(self, request_id: str) -> None:
         """An operator wants it to end."""
         error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
         for handler in list(self._tasks):
             if handler.record.id == request_id:
-                handler.stop(error, reads_on=True)
+                handler.stop(error, drain=True)
 
     def _ended(self, handler: RequestHandler, task: asyncio.Task[None]) -> None:
         del self._tasks[handler]

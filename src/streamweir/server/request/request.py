@@ -1,10 +1,9 @@
 """One chat request, from its body to its record: parse, find the route, reserve, try targets until one answers.
 
-One task per request does everything that waits: parsing a large body, the reservation, a retry, the attempt. The
-bytes of an answer flow in `server.relay.relay`. No upstream is called before the reservation is written to the
-journal. Another attempt (`server.request.attempt_setup.Candidates`) is made only while nothing has been sent to the
-caller (`Relay.failure`). However the request ends, its record is completed exactly once;
-`server.accounting.settlement` does the rest.
+One task per request does all that waits: parsing a large body, the reservation, a retry, the attempt. No upstream
+is called before the reservation is written to the journal. Another attempt (`server.request.attempt_setup.Candidates`)
+is made only while nothing has been sent to the caller (`Relay.failure`). However the request ends, its record is
+completed exactly once; `server.accounting.settlement` does the rest.
 """
 
 import asyncio
@@ -43,9 +42,9 @@ from streamweir.server.request.attempt_setup import (
     fit_route,
     limit_for,
     make_exchange,
-    most_output_tokens,
+    max_output_tokens,
     read_idempotency,
-    timing_of,
+    timeouts_of,
 )
 from streamweir.server.request.body_parsing import LARGEST_ON_LOOP, read_chat
 from streamweir.server.request.overload import OpeningSlot
@@ -56,17 +55,18 @@ from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable
 
 _WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
-"""Failures of an upstream that had taken the request: it has worked on the prompt, whatever came of it."""
+"""Errors of an upstream that had received the request: it may bill for the prompt."""
 
 
 class RequestHandler:
-    """One request. `run` is its task; `stop` and the caller's leaving may come at any time."""
+    """One request. `run` is its task; `stop` and a disconnect of the caller may come at any time."""
 
     __slots__ = (
         "_accounting",
         "_allowance",
         "_body_bytes",
         "_body_digest",
+        "_capture",
         "_chat",
         "_error_status_sent",
         "_frontend",
@@ -78,7 +78,6 @@ class RequestHandler:
         "_parser",
         "_pending",
         "_prompt",
-        "_recording",
         "_relay",
         "_request",
         "_response",
@@ -123,23 +122,23 @@ class RequestHandler:
         self._chat: ChatRequest | None = None
         self._meter: Meter | None = None
         self._prompt: Prompt | None = None
-        """For a count of it, when it is over."""
+        """To count its tokens when the request is over."""
         self._is_cut = False
-        """The caller's answer was cut, though the upstream may be read on."""
+        """The caller's answer was cut; the upstream may still be drained."""
         self._error_status_sent: int | None = None
-        """The status of the error that the caller got, if nothing had been sent before."""
+        """The status of the error that was sent to the caller."""
         self.key = key
         self.reservation: Reservation | None = None
         self._pending: Pending | None = None
-        """What is still to be counted, when it is over."""
-        self._recording: Capture | None = None
+        """What must still be counted when the request is over."""
+        self._capture: Capture | None = None
         self.record = record
 
     async def run(self) -> None:
-        if self._response.gone:  # closed right behind its request, before this task had its turn
+        if self._response.gone:  # it disconnected before this task was started
             self._settle_early(Verdict.CLIENT_GONE, 499)
             return
-        if self._stop_reason is not None:  # as early
+        if self._stop_reason is not None:  # likewise
             self._refuse(self._stop_reason)
             return
         self._task = asyncio.current_task()
@@ -156,61 +155,61 @@ class RequestHandler:
         except asyncio.CancelledError:
             relay, meter = self._relay, self._meter
             if relay is not None and meter is not None and (relay.is_delivered or self._is_cut):
-                # The end of the process, behind the end of the answer: it is recorded as the caller got it.
+                # The process ends after the end of the answer: it is recorded as it was sent.
                 self._settle(relay, meter)
                 raise
-            # Our own, from `stop` or the caller's leaving: nothing was under way that could be told.
+            # Cancelled by `stop` or by a disconnect, while there was no attempt.
             if self._stop_reason is not None:
                 self._refuse(self._stop_reason)
             elif self._response.gone:
                 self._settle_early(Verdict.CLIENT_GONE, 499)
-                self._bill()
-            else:  # the end of the process: what went out until now is billed for all that
+                self._record_usage()
+            else:  # the process ends: what was sent until now is billed
                 self._settle_early(Verdict.SHUTDOWN, 200 if self._response.started else 0)
-                self._bill()
+                self._record_usage()
                 raise
-        except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
+        except Exception as reason:  # noqa: BLE001 (a bug: it ends this request, and is reported)
             self._observer.fault(reason, self._request.id)
             fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=self._request.id)
             self._refuse(fault)
 
-    def stop(self, error: StreamweirError, *, reads_on: bool = False) -> None:
-        """End it now: an error frame where a stream runs, a status where none was sent yet.
+    def stop(self, error: StreamweirError, *, drain: bool = False) -> None:
+        """Ends it now: with an error frame if a stream has begun, else with an error status.
 
-        `reads_on`: without the caller, where the upstream bills on and will tell for what.
+        `drain`: reads the upstream to its end for the usage, if it still bills.
         """
         relay = self._relay
         if self._stop_reason is not None or (relay is not None and relay.is_over and relay.failure is None):
-            return  # it is over: only its record is still to be written
+            return  # it is over: only its record must still be written
         self._stop_reason = error
         if relay is None or relay.is_over:
             if self._task is not None:
                 self._task.cancel()
-        elif reads_on:
+        elif drain:
             self._cut(relay, error)
         else:
             relay.stop(error)
 
     def cut(self) -> None:
-        """Not even a refusal could be sent."""
+        """Ends the connection: no error could be sent."""
         self._response.cut()
 
     @property
-    def held_bytes(self) -> int:
-        """About how much memory it holds: what it has read, and what it keeps of the answer."""
-        return self._relay.held_bytes if self._relay is not None else len(self._request.body)
+    def memory_bytes(self) -> int:
+        """About how much memory it uses: for the body, and for the answer."""
+        return self._relay.memory_bytes if self._relay is not None else len(self._request.body)
 
     def _caller_gone(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
     def ended(self) -> Ended:
-        """When `run` is over."""
-        self._allowance = None  # it holds this one
-        record, pending, recording, meter = self.record, self._pending, self._recording, self._meter
+        """After `run` has ended."""
+        self._allowance = None  # it refers to this object
+        record, pending, capture, meter = self.record, self._pending, self._capture, self._meter
         content = count = None
-        if recording is not None and meter is not None:
-            content = partial(content_of, recording, meter, self._request.id, self.key, self.reservation, record.at_ms)
+        if capture is not None and meter is not None:
+            content = partial(content_of, capture, meter, self._request.id, self.key, self.reservation, record.at_ms)
         if pending is not None:
             model = (record.target or "").partition("/")[2]
             count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
@@ -222,19 +221,19 @@ class RequestHandler:
         self.record.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
-            self._bill()
-        if self._response.started:  # only a bug gets here: the caller must not take what it has for the whole
+            self._record_usage()
+        if self._response.started:  # only after a bug: the answer must not look complete
             self._response.cut()
         else:
             self._response.send(answer)
 
     def _settle_early(self, verdict: Verdict, status: int) -> None:
-        """The record of a request whose last attempt left nothing to be counted."""
+        """Completes the record of a request without a usage to count."""
         self.record.verdict, self.record.status = verdict, status
         self.record.duration_s = time.monotonic() - self._request.arrived_s
 
-    def _bill(self) -> None:
-        """What the last attempt took, where its upstream was asked and has not refused."""
+    def _record_usage(self) -> None:
+        """Records the usage of the last attempt, if its upstream received the request and did not refuse it."""
         relay, meter = self._relay, self._meter
         if relay is not None and relay.is_billable and meter is not None:
             self._pending = meter.close(self.record.verdict)
@@ -242,8 +241,8 @@ class RequestHandler:
             self.record.service_tier = meter.record.service_tier
 
     async def _admit(self) -> Candidates:
-        """Parses it, finds its targets and makes its reservation."""
-        chat = self._chat = await self._read()
+        """Parses the body, finds the targets and makes the reservation."""
+        chat = self._chat = await self._parse_body()
         self._prompt = chat.prompt
         record, runtime = self.record, self._runtime
         record.model, record.stream = chat.model or runtime.default_model, chat.stream
@@ -254,15 +253,15 @@ class RequestHandler:
         if not targets:
             raise runtime.router.unavailable(fit, now)
         try:
-            await self._book(chat, route)
+            await self._reserve(chat, route)
         except BaseException:
             runtime.router.abandoned(targets[0])
             raise
         runtime.budget.note_request(now)
         return Candidates(runtime, targets)
 
-    async def _book(self, chat: ChatRequest, route: Route) -> None:
-        """What is let in is in the journal when this is over. Raises `Refusal`."""
+    async def _reserve(self, chat: ChatRequest, route: Route) -> None:
+        """When it returns, the reservation is in the journal. Raises `Refusal`."""
         quote, quote_text = self._runtime.quotes.of(route, self.record.at_ms)
         reservation_request = ReservationRequest(
             request_id=self._request.id,
@@ -274,7 +273,7 @@ class RequestHandler:
             quote=quote,
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
-            output_tokens=most_output_tokens(chat, self._runtime.reaches.of(route).longest),
+            output_tokens=max_output_tokens(chat, self._runtime.reaches.of(route).longest),
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
@@ -294,14 +293,14 @@ class RequestHandler:
             self._accounting, self.reservation, self._observer, self._cut, self._request.arrived_s, self._vocabularies
         )
 
-    async def _read(self) -> ChatRequest:
+    async def _parse_body(self) -> ChatRequest:
         request = self._request
         body, request.body = request.body, b""
         self._body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
-            self._recording = Capture(body, self._request.arrived_s)
+            self._capture = Capture(body, self._request.arrived_s)
         return await read_chat(body, headers, self._frontend, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
@@ -315,11 +314,11 @@ class RequestHandler:
             if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
                 return
-            if self._response.gone:  # in the moment between two attempts
+            if self._response.gone:  # between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
             if is_refusal_of_stream_options(error) and not refusals.refuses(target):
-                refusals.note(target)  # not asked for again
+                refusals.note(target)  # further requests omit it
                 candidates.repeat()
             else:
                 await candidates.advance(error, self._request.arrived_s, self._sleep)
@@ -335,7 +334,7 @@ class RequestHandler:
         attempt = AttemptRecord(target=str(target), start_s=began_at - self._request.arrived_s)
         self.record.attempts.append(attempt)
         try:
-            relay, meter, running = self._begin(target, is_last, await self._build(target))
+            relay, meter, running = self._prepare_attempt(target, is_last, await self._build_upstream_request(target))
         except BaseException:
             self._runtime.router.abandoned(target)
             raise
@@ -347,8 +346,8 @@ class RequestHandler:
             self._report(relay, meter, target, attempt)
         return relay, meter
 
-    async def _build(self, target: TargetId) -> UpstreamRequest:
-        """What is sent. Of a large request it is made in a thread, as it was read in one."""
+    async def _build_upstream_request(self, target: TargetId) -> UpstreamRequest:
+        """The request for the upstream. A large one is built in a thread, as it was parsed in one."""
         chat = self._chat
         assert chat is not None  # noqa: S101 (for the type checker)
         limit, self.record.flags = limit_for(self._runtime, chat, target, self.reservation)
@@ -358,16 +357,16 @@ class RequestHandler:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, target, limit)
 
-    def _begin(
+    def _prepare_attempt(
         self, target: TargetId, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
-        """The relay of an attempt, ready to run. Nobody but its run holds what is sent: it may be large."""
+        """The relay of an attempt, ready to run. Only `Relay.run` keeps the upstream request: it may be large."""
         chat, provider_runtime = self._chat, self._runtime.providers[target.provider]
         assert chat is not None  # noqa: S101 (for the type checker)
-        relay, meter = self._make(chat, target, len(request.body), is_last)
+        relay, meter = self._make_relay(chat, target, len(request.body), is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing
         relay.on_cut = self._send_cut_error
-        if chat.stream:  # a whole answer shows nothing of when it began
+        if chat.stream:  # the start of a whole answer is not known
             relay.on_first_token = partial(self._answered, target, time.monotonic())
         self.record.dropped = request.dropped
         self._relay, self._meter = relay, meter
@@ -379,7 +378,7 @@ class RequestHandler:
         now = time.monotonic()
         self._runtime.router.answered(target, now, now - began_at)
 
-    def _make(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
+    def _make_relay(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
         runtime, reservation, is_own = self._runtime, self.reservation, choose(target.model).is_own
         tokenizer = self._vocabularies.tokenizer(target.model) if is_own else None
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
@@ -389,25 +388,25 @@ class RequestHandler:
             meter,
             runtime.providers[target.provider].provider,
             self._response,
-            timing_of(runtime, chat, target, self._request.arrived_s, is_last=is_last),
+            timeouts_of(runtime, chat, target, self._request.arrived_s, is_last=is_last),
             self._observer,
             self._request.id,
             (self._frontend.stream_headers if chat.stream else ()) + self._headers,
         )
-        return Relay(parts) if self._recording is None else CapturedRelay(self._recording, parts), meter
+        return Relay(parts) if self._capture is None else CapturedRelay(self._capture, parts), meter
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:
         self._is_cut = True
         relay.cut(error)
 
     def _send_cut_error(self, error: StreamweirError) -> None:
-        """To a caller who has nothing yet. What it used is settled when the upstream has said it."""
+        """For a caller that has received nothing yet. The usage is settled when the upstream has reported it."""
         answer = answers.failure_answer(error, self._frontend, self._headers)
         self._error_status_sent = answer.status
         self._response.send(answer)
 
     def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: AttemptRecord) -> None:
-        """What the attempt says of the target's health."""
+        """Reports the result of the attempt to the router and the observer."""
         router, now = self._runtime.router, time.monotonic()
         error = relay.failure or meter.record.error
         is_stopped = self._stop_reason is not None or self._is_cut

@@ -198,7 +198,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     """Who answers where neither the path nor the key says who."""
     default_model: str | None
     timeouts: Timeouts
-    most_response_bytes: int
+    max_response_bytes: int
     keys: KeyRing
     router: Router
     budget: RetryBudget
@@ -239,7 +239,7 @@ def build_runtime_config(
         frontend=FRONTENDS.by_name[config.server.dialect],
         default_model=config.server.default_model,
         timeouts=config.server.timeouts,
-        most_response_bytes=config.server.limits.response_bytes,
+        max_response_bytes=config.server.limits.response_bytes,
         keys=key_ring(config),
         router=router,
         budget=old.budget if old is not None else RetryBudget(),

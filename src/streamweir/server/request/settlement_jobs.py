@@ -22,7 +22,7 @@ def count_pending(pending: Pending, vocabularies: Vocabularies, model: str, prom
 
 
 def content_of(
-    recording: Capture, meter: Meter, request_id: str, key: Key, reservation: Reservation | None, at_ms: int
+    capture: Capture, meter: Meter, request_id: str, key: Key, reservation: Reservation | None, at_ms: int
 ) -> Content:
     workspace_id = reservation.workspace_id if reservation is not None else key.workspace_id
-    return recording.content(request_id, workspace_id, key.id, at_ms, meter.record.delivered.getvalue())
+    return capture.content(request_id, workspace_id, key.id, at_ms, meter.record.delivered.getvalue())
