@@ -94,7 +94,7 @@ def test_an_answer_is_read_whole_by_the_decoder_of_its_wire(mock_port: int, kind
     usage = [event.usage for event in events if isinstance(event, UsageReported)][-1]
     assert (usage.prompt_tokens, usage.output) == (212, CHUNKS)
     assert type(events[-1]) is StreamCompleted
-    assert not intake.lacks_end
+    assert not intake.lacks_terminator
 
 
 def exchanged(body: bytes, kind: str, mode: Mode) -> tuple[Exchange, bytes]:

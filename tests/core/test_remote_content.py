@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.remote_content import names_remote_content
+from streamweir.core.remote_content import references_remote_content
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from streamweir.core.remote_content import names_remote_content
     ],
 )
 def test_it_names_some(members: dict[str, Any]) -> None:
-    assert names_remote_content({"model": "m", "messages": [], **members})
+    assert references_remote_content({"model": "m", "messages": [], **members})
 
 
 @pytest.mark.parametrize(
     "members", [{}, {"temperature": 1, "metadata": {}}, {"mcp_servers": []}, {"cached_content": None}]
 )
 def test_it_names_none(members: dict[str, Any]) -> None:
-    assert not names_remote_content({"model": "m", "messages": [], **members})
+    assert not references_remote_content({"model": "m", "messages": [], **members})

@@ -7,28 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError
-from streamweir.core.request import (
-    KNOWN_MEMBERS,
+from streamweir.core.message import (
     AudioPart,
-    ChatRequest,
     CustomCall,
     FilePart,
     FileRef,
-    Function,
     FunctionCall,
     ImagePart,
     ImageUrl,
     InputAudio,
-    JsonSchema,
     Message,
     OtherPart,
-    Reasoning,
     RefusalPart,
+    TextPart,
+    ToolCall,
+)
+from streamweir.core.request import (
+    KNOWN_MEMBERS,
+    ChatRequest,
+    Function,
+    JsonSchema,
+    Reasoning,
     RequestRules,
     ResponseFormat,
-    TextPart,
     Tool,
-    ToolCall,
     ToolChoice,
     read_request,
 )

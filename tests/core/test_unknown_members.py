@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
-from streamweir.core.unknown_members import unread_paths
+from streamweir.core.unknown_members import unknown_paths
 
 HELLO: dict[str, Any] = {"role": "user", "content": "hello"}
 CALL: dict[str, Any] = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
 def paths_of(**members: Any) -> list[str]:
-    return unread_paths(read_request({"model": "m", "messages": [HELLO], **members}))
+    return unknown_paths(read_request({"model": "m", "messages": [HELLO], **members}))
 
 
 def test_all_that_is_read_is_not_named() -> None:

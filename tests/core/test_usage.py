@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.core.usage import MOST_TOKENS, Usage, member_count, token_count
+from streamweir.core.usage import MAX_TOKEN_COUNT, Usage, member_count, token_count
 
 COUNT = st.none() | st.integers(0, 10**6)
 
@@ -64,8 +64,8 @@ def test_a_prediction_stands_inside_the_output() -> None:
         (0, 0),
         (17, 17),
         (17.0, 17),
-        (MOST_TOKENS, MOST_TOKENS),
-        (MOST_TOKENS + 1, None),
+        (MAX_TOKEN_COUNT, MAX_TOKEN_COUNT),
+        (MAX_TOKEN_COUNT + 1, None),
         (10**18, None),
         (1e18, None),
         (-1, None),

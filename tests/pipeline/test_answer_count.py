@@ -22,7 +22,7 @@ def test_digits_are_counted_by_the_tokenizer_and_not_by_the_rule_of_thumb() -> N
     for _ in range(60):
         record.delivered.write("456")
     assert count.exceeds(300)
-    count.is_beyond = True
+    count.is_over_limit = True
     assert count() == 360
     assert record.delivered.getvalue().endswith("456456"), "what is counted is not touched"
 
@@ -31,7 +31,7 @@ def test_pieces_that_were_counted_one_by_one_are_counted_anew_before_they_are_to
     record = Record()
     count = AnswerCount(record, three_each)
     for _ in range(200):
-        record.reasoned.write("1")
+        record.reasoning_text.write("1")
         count()
     assert count() == max(0, 200 - 16 - 200 // 64)
     assert not count.exceeds(100), "of 67 tokens"
@@ -46,7 +46,7 @@ def test_an_answer_far_beyond_its_limit_is_not_counted_from_its_beginning_each_t
         return three_each(text)
 
     count = AnswerCount(record, counter)
-    count.is_beyond = True
+    count.is_over_limit = True
     for held in range(1000):
         record.delivered.write("123" * 100)
         assert count.exceeds(100 * held + 99)
@@ -61,7 +61,7 @@ def test_without_a_tokenizer_only_what_is_surely_longer_is(counter: object) -> N
     assert not count.exceeds(69)
     record.delivered.write("слово " * 100)
     assert count.exceeds(69)
-    count.is_beyond = True
+    count.is_over_limit = True
     assert count() == 2200, "a token for each byte"
 
 

@@ -14,8 +14,10 @@ from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline import canonical
 from streamweir.pipeline.exchange import WholeExchange
-from streamweir.pipeline.meter import Meter, Record, Scope, Settlement
+from streamweir.pipeline.meter import Meter, Record
 from streamweir.pipeline.plan import Mode
+from streamweir.pipeline.plausibility import UsageBounds
+from streamweir.pipeline.settlement import Settlement
 from streamweir.providers.registry import provider_named
 from support.answers import openai_whole
 from support.corpus import WHY_MISSING, recordings
@@ -23,29 +25,32 @@ from support.corpus import WHY_MISSING, recordings
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*/*/response.json"))
 SHORT_FIXTURES = {"openai/whole_text", "openai/whole_tool_calls"}
 RECORDED = [recording for recording in recordings() if recording.is_whole and recording.family == "openai-chat"]
-SCOPE = Scope(request_bytes=1_000_000)
+SCOPE = UsageBounds(request_bytes=1_000_000)
 
 Told = tuple[bytes, dict[str, Any], Settlement, StreamweirError | None]
 
 
-def told(body: bytes, mode: Mode, scope: Scope = SCOPE, parts: Sequence[bytes] = ()) -> Told:
+def reported(body: bytes, mode: Mode, bounds: UsageBounds = SCOPE, parts: Sequence[bytes] = ()) -> Told:
     """All that is known of an answer when it is over."""
-    meter = Meter(3, scope=scope)
+    meter = Meter(3, bounds=bounds)
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", target_model="t")
     exchange = WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
     out = b"".join([exchange.feed(part) for part in parts or (body,)]) + exchange.finish()
     assert exchange.ended
     record = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
-    record["delivered"], record["reasoned"] = meter.record.delivered.getvalue(), meter.record.reasoned.getvalue()
+    record["delivered"], record["reasoning_text"] = (
+        meter.record.delivered.getvalue(),
+        meter.record.reasoning_text.getvalue(),
+    )
     return out, record, meter.settle(), exchange.failure
 
 
-def is_short(body: bytes, scope: Scope = SCOPE) -> bool:
-    return canonical.take_canonical(body, Record(scope=scope)) is not None
+def is_short(body: bytes, bounds: UsageBounds = SCOPE) -> bool:
+    return canonical.take_canonical(body, Record(bounds=bounds)) is not None
 
 
-def assert_same(body: bytes, scope: Scope = SCOPE) -> None:
-    assert told(body, Mode.FILTER, scope) == told(body, Mode.TRANSLATE, scope)
+def assert_same(body: bytes, bounds: UsageBounds = SCOPE) -> None:
+    assert reported(body, Mode.FILTER, bounds) == reported(body, Mode.TRANSLATE, bounds)
 
 
 def written(document: dict[str, Any]) -> bytes:
@@ -217,19 +222,19 @@ def test_what_cannot_be_read_takes_the_long_way(spoil: Callable[[bytes], bytes])
 
 def test_how_a_body_is_spaced_cut_and_ordered_changes_nothing() -> None:
     plain = openai_whole()
-    expected = told(plain, Mode.TRANSLATE)
+    expected = reported(plain, Mode.TRANSLATE)
     turned = written(dict(reversed(json.loads(plain).items())))
     for body in (turned, json.dumps(json.loads(plain), indent=2).encode() + b"\n", b"\xef\xbb\xbf\r\n " + plain):
-        assert told(body, Mode.FILTER) == expected
-        assert told(body, Mode.FILTER, parts=[body[at : at + 1] for at in range(len(body))]) == expected
+        assert reported(body, Mode.FILTER) == expected
+        assert reported(body, Mode.FILTER, parts=[body[at : at + 1] for at in range(len(body))]) == expected
 
 
 def test_a_report_that_cannot_be_true_is_flagged() -> None:
-    scope = Scope(request_bytes=100, max_output=10)
+    bounds = UsageBounds(request_bytes=100, max_output=10)
     body = openai_whole(usage=(7, 100_000))
-    assert not is_short(body, scope)
-    assert_same(body, scope)
-    assert told(body, Mode.FILTER, scope)[2].flags == ("usage_anomaly",)
+    assert not is_short(body, bounds)
+    assert_same(body, bounds)
+    assert reported(body, Mode.FILTER, bounds)[2].flags == ("usage_anomaly",)
 
 
 def test_it_ends_once() -> None:
@@ -255,13 +260,13 @@ def test_whatever_stands_in_the_place_of_a_member(name: str, data: st.DataObject
     body = json.loads(json.dumps(SHORT[name]))
     holder: Any = body
     while True:
-        place = data.draw(st.sampled_from(list(holder) if isinstance(holder, dict) else list(range(len(holder)))))
-        inner = holder[place]
+        index = data.draw(st.sampled_from(list(holder) if isinstance(holder, dict) else list(range(len(holder)))))
+        inner = holder[index]
         if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
             break
         holder = inner
     if data.draw(st.booleans()):
-        holder[place] = data.draw(JSON)
+        holder[index] = data.draw(JSON)
     elif isinstance(holder, dict):
         holder[data.draw(st.text(max_size=3))] = data.draw(JSON)
     else:

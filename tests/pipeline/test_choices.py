@@ -69,7 +69,7 @@ class TestStreamed:
     def test_one_that_never_came_makes_it_truncated(self, mode: Mode, end: list[bytes]) -> None:
         stream = exchange(2, mode)
         out = run(stream, *choice(0))
-        assert not stream.may_end_in_silence
+        assert not stream.may_end_when_idle
         out += run(stream, *end)
         out += stream.finish()
         assert TRUNCATED.encode() in out
@@ -79,9 +79,9 @@ class TestStreamed:
     def test_one_that_comes_late_is_waited_for(self, mode: Mode) -> None:
         stream = exchange(2, mode)
         out = run(stream, *choice(0))
-        assert not stream.may_end_in_silence
+        assert not stream.may_end_when_idle
         out += run(stream, *choice(1))
-        assert stream.may_end_in_silence
+        assert stream.may_end_when_idle
         out += run(stream, REPORT, DONE)
         assert b"error" not in out
         assert stream.ended

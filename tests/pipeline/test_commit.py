@@ -20,7 +20,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.pipeline.commit import MOST_HELD, CommitGate
+from streamweir.pipeline.commit import MAX_HELD, CommitGate
 
 SCAFFOLDING: list[Event] = [
     StreamStarted("id-1"),
@@ -79,5 +79,5 @@ def test_it_opens_when_told_to() -> None:
 
 def test_it_does_not_hold_without_a_bound() -> None:
     gate = CommitGate()
-    let_out = [gate.feed(StreamTagged("fp")) for _ in range(MOST_HELD)]
-    assert [len(part) for part in let_out] == [0] * (MOST_HELD - 1) + [MOST_HELD]
+    let_out = [gate.feed(StreamTagged("fp")) for _ in range(MAX_HELD)]
+    assert [len(part) for part in let_out] == [0] * (MAX_HELD - 1) + [MAX_HELD]

@@ -11,8 +11,9 @@ from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Meter, UsageSource
+from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.registry import native_wire, provider_named
 
 HEAD = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
@@ -199,9 +200,9 @@ def test_a_missing_done_after_the_finish_is_added(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_silence_may_end_a_stream_once_every_choice_has_finished(mode: Mode) -> None:
     run = Run(usage=False, mode=mode).feed(ROLE, HELLO)
-    assert not run.exchange.may_end_in_silence
+    assert not run.exchange.may_end_when_idle
     run.feed(STOP)
-    assert run.exchange.may_end_in_silence
+    assert run.exchange.may_end_when_idle
     assert run.finish().meter.record.completed
 
 
@@ -538,7 +539,7 @@ def test_what_stands_behind_the_end_is_noticed(mode: Mode, behind: bytes, has_ju
 
 def test_it_tells_whether_an_event_was_read_and_whether_one_is_under_way() -> None:
     run = Run(usage=True)
-    for part, has_moved, is_mid_event in (
+    for part, has_progressed, is_mid_event in (
         (b": comment\n", False, False),
         (ROLE, True, False),
         (HELLO[:10], False, True),
@@ -546,6 +547,6 @@ def test_it_tells_whether_an_event_was_read_and_whether_one_is_under_way() -> No
         (HELLO, True, False),
         (STOP + REPORT[:9], True, True),
     ):
-        run.exchange.has_moved = False
+        run.exchange.has_progressed = False
         run.feed(part)
-        assert (run.exchange.has_moved, run.exchange.is_mid_event) == (has_moved, is_mid_event), part
+        assert (run.exchange.has_progressed, run.exchange.is_mid_event) == (has_progressed, is_mid_event), part

@@ -11,8 +11,10 @@ from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Meter, Scope, UsageSource
+from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
+from streamweir.pipeline.plausibility import UsageBounds
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.registry import native_wire, provider_named
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.outcome import BUFFERING
@@ -30,11 +32,16 @@ each_mode = pytest.mark.parametrize("mode", list(Mode))
 
 class Run:
     def __init__(
-        self, kind: str = "openai", dialect: str = "openai", *, mode: Mode | None = None, scope: Scope | None = None
+        self,
+        kind: str = "openai",
+        dialect: str = "openai",
+        *,
+        mode: Mode | None = None,
+        bounds: UsageBounds | None = None,
     ) -> None:
         frontend, provider = FRONTENDS.by_name[dialect], provider_named(kind)
         reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=True)
-        self.meter = Meter(3, scope=scope)
+        self.meter = Meter(3, bounds=bounds)
         chosen = mode or plan(native_wire(kind), frontend, reply)
         self.exchange = Exchange(provider, frontend, reply, chosen, self.meter)
         self.out = b""
@@ -61,7 +68,7 @@ def halves(voice: Voice) -> tuple[bytes, bytes]:
     return b"".join(frames[:count]), b"".join(frames[count:])
 
 
-def told(run: Run, dialect: str) -> list[Any]:
+def reported(run: Run, dialect: str) -> list[Any]:
     """The documents before the error, when the error and the terminator are off."""
     documents = run.documents
     if dialect != "bitseek":
@@ -82,7 +89,7 @@ def test_the_error_goes_out_and_the_usage_comes_in(voice: Voice, dialect: str) -
     run.out += run.exchange.finish()
     assert run.exchange.ended
     assert run.out == before
-    assert "error" not in json.dumps(told(run, dialect))
+    assert "error" not in json.dumps(reported(run, dialect))
     settled = run.meter.settle()
     assert (settled.verdict, settled.error) == (Verdict.STOPPED, BUDGET)
     assert run.counted == (*USAGE, UsageSource.PROVIDER)
@@ -114,7 +121,7 @@ def test_in_every_mode_and_at_every_byte(mode: Mode) -> None:
         run.feed([body[at:]])
         run.out += run.exchange.finish()
         assert run.out == before
-        assert all(choice["finish_reason"] is None for each in told(run, "openai") for choice in each["choices"])
+        assert all(choice["finish_reason"] is None for each in reported(run, "openai") for choice in each["choices"])
         assert run.counted == (*USAGE, UsageSource.PROVIDER)
         assert run.meter.settle().verdict is Verdict.STOPPED
 
@@ -190,12 +197,12 @@ def test_a_whole_answer(dialect: str, error: CallerError | None) -> None:
 
 
 @each_mode
-@pytest.mark.parametrize(("most", "billed"), [(10**6, (7, 100_000)), (1000, (0, 999))])
+@pytest.mark.parametrize(("limit", "billed"), [(10**6, (7, 100_000)), (1000, (0, 999))])
 def test_of_a_report_that_cannot_be_true_is_shown_what_is_billed(
-    mode: Mode, most: int, billed: tuple[int, int]
+    mode: Mode, limit: int, billed: tuple[int, int]
 ) -> None:
-    scope = Scope(request_bytes=100, max_output=10, most_billed=most)
-    run = Run(mode=mode, scope=scope).feed(openai_frames(usage=(7, 100_000)))
+    bounds = UsageBounds(request_bytes=100, max_output=10, max_billed_tokens=limit)
+    run = Run(mode=mode, bounds=bounds).feed(openai_frames(usage=(7, 100_000)))
     shown = run.documents[-2]["usage"]
     assert (shown["prompt_tokens"], shown["completion_tokens"]) == billed
     assert run.counted == (*billed, UsageSource.PROVIDER)
@@ -205,7 +212,7 @@ def test_of_a_report_that_cannot_be_true_is_shown_what_is_billed(
 def test_of_a_report_that_cannot_be_true_a_whole_answer_shows_what_is_billed() -> None:
     frontend, meter = (
         FRONTENDS.by_name["openai"],
-        Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000)),
+        Meter(3, bounds=UsageBounds(request_bytes=100, max_output=10, max_billed_tokens=1000)),
     )
     exchange = WholeExchange(
         provider_named("openai"), frontend, Reply(id="chatcmpl-x", now=lambda: 7), Mode.FILTER, meter

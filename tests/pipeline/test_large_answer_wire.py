@@ -16,12 +16,12 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.pipeline.large_answer import Noted
-from streamweir.pipeline.large_answer_wire import EVENTS, ORIGIN, Origin
+from streamweir.pipeline.large_answer import MeteredEvent
+from streamweir.pipeline.large_answer_wire import ANSWER_SOURCE, EVENTS, AnswerSource
 from streamweir.providers.registry import provider_named, provider_names
 
 USAGE = Usage(input_uncached=2**53, reasoning=0, openai_style=True, prompt_details={"cached_tokens": 1, "x": [None]})
-SAID: list[Noted] = [
+SAID: list[MeteredEvent] = [
     StreamStarted("id", "m", 5, None),
     StreamTagged(service_tier="flex"),
     TextDelta(0, "w\u00f6rt"),
@@ -69,7 +69,7 @@ def test_an_error_has_one_of_our_codes() -> None:
 @pytest.mark.parametrize("name", provider_names())
 def test_the_name_of_a_provider_leads_to_one_that_reads_the_same(name: str) -> None:
     provider = provider_named(name)
-    told = ORIGIN.decode(ORIGIN.encode(Origin(provider.name, 2)))
-    assert type(provider_named(told.provider)) is type(provider)
-    assert vars(provider_named(told.provider)) == vars(provider)
-    assert told.choices == 2
+    reported = ANSWER_SOURCE.decode(ANSWER_SOURCE.encode(AnswerSource(provider.name, 2)))
+    assert type(provider_named(reported.provider)) is type(provider)
+    assert vars(provider_named(reported.provider)) == vars(provider)
+    assert reported.choices == 2

@@ -11,10 +11,12 @@ from streamweir.providers.registry import provider_named
 from streamweir.wire import jsonio
 
 
-def sent(kind: str, most: int, *, model: str = "some-model", **members: Any) -> dict[str, Any]:
+def sent(kind: str, limit: int, *, model: str = "some-model", **members: Any) -> dict[str, Any]:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
     before = jsonio.encode(body)
-    request = provider_named(kind).build_request(with_limit(read_request(body), most), Target(model=model, api_key="k"))
+    request = provider_named(kind).build_request(
+        with_limit(read_request(body), limit), Target(model=model, api_key="k")
+    )
     assert jsonio.encode(body) == before, "the caller's own body is not touched"
     found: dict[str, Any] = jsonio.decode(request.body)
     return found
@@ -65,23 +67,23 @@ def test_other_names_of_the_limit_do_not_raise_it() -> None:
     assert (body["max_tokens"], "n_predict" in body, "max_new_tokens" in body) == (100, False, False)
 
 
-@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (1024, None), (64, None)])
-def test_a_thinking_budget_stays_within_the_limit(most: int, budget: int | None) -> None:
-    body = sent("anthropic", most, max_tokens=20_000, thinking={"type": "enabled", "budget_tokens": 10_000})
-    assert body["max_tokens"] == most
+@pytest.mark.parametrize(("limit", "budget"), [(5000, 4000), (1200, 1024), (1024, None), (64, None)])
+def test_a_thinking_budget_stays_within_the_limit(limit: int, budget: int | None) -> None:
+    body = sent("anthropic", limit, max_tokens=20_000, thinking={"type": "enabled", "budget_tokens": 10_000})
+    assert body["max_tokens"] == limit
     assert body.get("thinking", {}).get("budget_tokens") == budget
 
 
-@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (1024, None)])
-def test_a_reasoning_budget_in_the_providers_own_member_stays_within_it_too(most: int, budget: int | None) -> None:
-    body = sent("openrouter", most, reasoning={"max_tokens": 10_000, "exclude": True})
-    assert body["max_tokens"] == most
+@pytest.mark.parametrize(("limit", "budget"), [(5000, 4000), (1200, 1024), (1024, None)])
+def test_a_reasoning_budget_in_the_providers_own_member_stays_within_it_too(limit: int, budget: int | None) -> None:
+    body = sent("openrouter", limit, reasoning={"max_tokens": 10_000, "exclude": True})
+    assert body["max_tokens"] == limit
     assert body.get("reasoning", {}).get("max_tokens") == budget
 
 
-@pytest.mark.parametrize(("most", "budget"), [(5000, 4000), (1200, 1024), (20_000, 10_000)])
-def test_a_reasoning_budget_that_a_provider_is_told_otherwise_stays_within_it_too(most: int, budget: int) -> None:
-    body = sent("gemini", most, model="gemini-2.5-pro", reasoning={"max_tokens": 10_000})
+@pytest.mark.parametrize(("limit", "budget"), [(5000, 4000), (1200, 1024), (20_000, 10_000)])
+def test_a_reasoning_budget_that_a_provider_is_told_otherwise_stays_within_it_too(limit: int, budget: int) -> None:
+    body = sent("gemini", limit, model="gemini-2.5-pro", reasoning={"max_tokens": 10_000})
     assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == budget
 
 

@@ -21,7 +21,9 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import Meter, Scope, UsageSource, estimate_tokens
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plausibility import UsageBounds
+from streamweir.pipeline.settlement import UsageSource, estimate_tokens
 
 STOP = ChoiceFinished(0, FinishReason.STOP)
 
@@ -205,12 +207,12 @@ def test_what_the_caller_was_shown_is_what_is_settled() -> None:
 
 # Reports that cannot be true.
 
-SCOPE = Scope(request_bytes=100, max_output=10)
+SCOPE = UsageBounds(request_bytes=100, max_output=10)
 
 
 @pytest.mark.parametrize("usage", [Usage(input_uncached=100_000, output=1), Usage(output=100_000)])
 def test_a_report_beyond_what_the_request_allows_is_flagged_and_billed_as_it_is(usage: Usage) -> None:
-    meter = Meter(3, scope=SCOPE)
+    meter = Meter(3, bounds=SCOPE)
     for event in (TextDelta(0, "12345678"), STOP, UsageReported(usage), StreamCompleted()):
         assert meter.feed(event) == (event,)
     settled = meter.settle()
@@ -220,7 +222,7 @@ def test_a_report_beyond_what_the_request_allows_is_flagged_and_billed_as_it_is(
 
 @pytest.mark.parametrize("is_detached", [False, True])
 def test_a_report_beyond_the_bound_is_billed_and_shown_at_the_bound(is_detached: bool) -> None:
-    meter = Meter(3, scope=Scope(request_bytes=100, max_output=10, most_billed=1000))
+    meter = Meter(3, bounds=UsageBounds(request_bytes=100, max_output=10, max_billed_tokens=1000))
     metered(TextDelta(0, "12345678"), UsageReported(Usage(input_uncached=10_000, output=90_000)), STOP, meter=meter)
     less = Usage(input_uncached=100, output=900)
     if is_detached:
@@ -233,7 +235,7 @@ def test_a_report_beyond_the_bound_is_billed_and_shown_at_the_bound(is_detached:
 
 
 def test_such_a_report_of_an_answer_that_broke_off_is_billed_too() -> None:
-    meter = metered(TextDelta(0, "12345678"), UsageReported(Usage(output=100_000)), meter=Meter(3, scope=SCOPE))
+    meter = metered(TextDelta(0, "12345678"), UsageReported(Usage(output=100_000)), meter=Meter(3, bounds=SCOPE))
     settled = meter.settle(Verdict.CLIENT_GONE)
     assert (settled.usage.total_tokens, settled.flags) == (100_000, ("usage_anomaly",))
 
@@ -314,7 +316,7 @@ def test_a_report_from_within_what_was_drained_is_at_least_that() -> None:
 def test_of_what_was_held_back_only_so_much_was_delivered() -> None:
     meter = metered(ReasoningDelta(0, "1234abcd"), TextDelta(0, "12345678abcd"), meter=Meter(3))
     meter.detach(None, (8, 4))
-    assert (meter.record.delivered.getvalue(), meter.record.reasoned.getvalue()) == ("12345678", "1234")
+    assert (meter.record.delivered.getvalue(), meter.record.reasoning_text.getvalue()) == ("12345678", "1234")
     assert meter.settle(Verdict.CLIENT_GONE).usage == Usage(input_uncached=3, output=2, reasoning=1)
 
 

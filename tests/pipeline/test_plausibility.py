@@ -3,18 +3,18 @@
 import pytest
 from msgspec import structs
 
-from streamweir.core.usage import MOST_TOKENS, Usage
-from streamweir.pipeline.plausibility import Scope, bounded, is_possible
+from streamweir.core.usage import MAX_TOKEN_COUNT, Usage
+from streamweir.pipeline.plausibility import UsageBounds, bounded, is_possible
 
 INPUT = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "audio_input")
 COUNTS = (*INPUT, "output", "reasoning", "audio_output")
-TEXT = Scope(request_bytes=1000)
-CAPPED = Scope(request_bytes=1000, max_output=100)
-PICTURE = Scope(request_bytes=1000, is_open=True)
+TEXT = UsageBounds(request_bytes=1000)
+CAPPED = UsageBounds(request_bytes=1000, max_output=100)
+PICTURE = UsageBounds(request_bytes=1000, is_unbounded=True)
 
 
 @pytest.mark.parametrize(
-    ("usage", "scope"),
+    ("usage", "bounds"),
     [
         (Usage(), TEXT),
         (Usage(input_uncached=250, output=100), CAPPED),
@@ -26,26 +26,26 @@ PICTURE = Scope(request_bytes=1000, is_open=True)
         (Usage(output=20, reasoning=128_000), CAPPED),
         (Usage(output=128_000), TEXT),
         # Reasoning that is shown, and not told apart from the answer.
-        (Usage(output=4000), Scope(request_bytes=1000, max_output=1)),
+        (Usage(output=4000), UsageBounds(request_bytes=1000, max_output=1)),
         # A picture in an answer that was to be one token.
-        (Usage(output=1290), Scope(request_bytes=1000, max_output=1)),
+        (Usage(output=1290), UsageBounds(request_bytes=1000, max_output=1)),
         # An hour of film, behind a link.
         (Usage(input_uncached=1_000_000), PICTURE),
         (Usage(cache_read=30_000, cache_write_5m=30_000, audio_input=1000), TEXT),
         (Usage(output=5, audio_output=5000), CAPPED),
         # A cache that was made before, and what the provider's own tools have read in several steps.
         (Usage(input_uncached=20, cache_read=500_000), PICTURE),
-        (Usage(output=100_000), Scope(request_bytes=1000, max_output=100, is_open=True)),
+        (Usage(output=100_000), UsageBounds(request_bytes=1000, max_output=100, is_unbounded=True)),
     ],
 )
-def test_possible(usage: Usage, scope: Scope) -> None:
-    assert is_possible(usage, scope, response_bytes=400)
+def test_possible(usage: Usage, bounds: UsageBounds) -> None:
+    assert is_possible(usage, bounds, response_bytes=400)
 
 
 @pytest.mark.parametrize(
-    ("usage", "scope"),
+    ("usage", "bounds"),
     [
-        (Usage(input_uncached=MOST_TOKENS), PICTURE),
+        (Usage(input_uncached=MAX_TOKEN_COUNT), PICTURE),
         (Usage(input_uncached=3_000_000), PICTURE),
         (Usage(input_uncached=100_000), TEXT),
         (Usage(cache_read=100_000), TEXT),
@@ -57,8 +57,8 @@ def test_possible(usage: Usage, scope: Scope) -> None:
         (Usage(audio_output=300_000), CAPPED),
     ],
 )
-def test_not_possible(usage: Usage, scope: Scope) -> None:
-    assert not is_possible(usage, scope, response_bytes=400)
+def test_not_possible(usage: Usage, bounds: UsageBounds) -> None:
+    assert not is_possible(usage, bounds, response_bytes=400)
 
 
 def test_what_came_bears_out_what_is_reported() -> None:
@@ -86,5 +86,5 @@ def test_beyond_the_bound_every_count_keeps_its_proportion() -> None:
     )
     less = Usage(input_uncached=40, cache_read=20, cache_write_1h=10, output=20, reasoning=10, openai_style=True)
     assert bounded(usage, 100) == less
-    most = structs.replace(Usage(), **dict.fromkeys(COUNTS, MOST_TOKENS))
-    assert 0.99e9 < bounded(most, 10**9).total_tokens <= 10**9
+    limit = structs.replace(Usage(), **dict.fromkeys(COUNTS, MAX_TOKEN_COUNT))
+    assert 0.99e9 < bounded(limit, 10**9).total_tokens <= 10**9

@@ -219,7 +219,7 @@ NAMES: list[tuple[str, Thinking, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "thinking", "most_output_tokens"), NAMES)
-def test_names_of_models(name: str, thinking: Thinking, most_output_tokens: int) -> None:
+@pytest.mark.parametrize(("name", "thinking", "max_output_tokens"), NAMES)
+def test_names_of_models(name: str, thinking: Thinking, max_output_tokens: int) -> None:
     traits = traits_of(name)
-    assert (traits.thinking, traits.most_output_tokens) == (thinking, most_output_tokens)
+    assert (traits.thinking, traits.max_output_tokens) == (thinking, max_output_tokens)

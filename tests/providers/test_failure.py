@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.providers.failure import (
-    ErrorFacts,
+    ErrorDetails,
     classify,
     error_in_dataless_block,
     read_error,
@@ -98,13 +98,15 @@ TABLE: list[tuple[int | None, Any, str]] = [
 
 @pytest.mark.parametrize(("status", "body", "code"), TABLE, ids=str)
 def test_classify(status: int | None, body: Any, code: str) -> None:
-    assert classify(ErrorFacts(body), status).code == code
+    assert classify(ErrorDetails(body), status).code == code
 
 
 def test_a_refusal_is_shown_scrubbed_and_keeps_its_param() -> None:
     body = {"error": {"message": "Bad value at https://api.example.com sk-abcdefgh", "param": "temperature\n"}}
-    assert classify(ErrorFacts(body), 400) == CallerError("invalid_value", "Bad value at *** ***", param="temperature")
-    assert classify(ErrorFacts({"error": {"param": 5}}), 400) == CallerError(
+    assert classify(ErrorDetails(body), 400) == CallerError(
+        "invalid_value", "Bad value at *** ***", param="temperature"
+    )
+    assert classify(ErrorDetails({"error": {"param": 5}}), 400) == CallerError(
         "invalid_value", "The provider refused the request."
     )
 
@@ -131,7 +133,7 @@ def test_any_other_text_of_the_provider_is_dropped(status: int) -> None:
     ids=str,
 )
 def test_where_the_message_stands(body: Any) -> None:
-    assert ErrorFacts(body).message == "text"
+    assert ErrorDetails(body).message == "text"
 
 
 COMPLAINTS = [
@@ -151,12 +153,12 @@ COMPLAINTS = [
     ids=str,
 )
 def test_the_first_of_pydantics_complaints_is_the_message(body: Any) -> None:
-    error = classify(ErrorFacts(body), 422)
+    error = classify(ErrorDetails(body), 422)
     assert error == CallerError("invalid_value", "Extra inputs are not permitted", param="messages[0].name")
 
 
 @pytest.mark.parametrize(
-    ("complaint", "message", "param"),
+    ("field_error", "message", "param"),
     [
         ({"msg": "bad", "loc": "body"}, "bad", None),
         ({"msg": "bad", "loc": ["body"]}, "bad", None),
@@ -165,9 +167,9 @@ def test_the_first_of_pydantics_complaints_is_the_message(body: Any) -> None:
         ("bad", "", None),
     ],
 )
-def test_a_complaint_that_says_little(complaint: Any, message: str, param: str | None) -> None:
-    facts = ErrorFacts({"detail": [complaint]})
-    assert (facts.message, facts.param) == (message, param)
+def test_a_complaint_that_says_little(field_error: Any, message: str, param: str | None) -> None:
+    details = ErrorDetails({"detail": [field_error]})
+    assert (details.message, details.param) == (message, param)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ JSON = st.recursive(
 
 @given(JSON, st.none() | st.integers(300, 599))
 def test_anything_is_some_error(value: Any, status: int | None) -> None:
-    error: StreamweirError = classify(ErrorFacts(value), status)
+    error: StreamweirError = classify(ErrorDetails(value), status)
     assert isinstance(error, CallerError | UpstreamError)
     assert error.message
 

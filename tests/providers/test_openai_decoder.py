@@ -47,10 +47,10 @@ class TestFinish:
         decoder.feed(chunk({"content": "a"}))
         decoder.feed(chunk({"content": "b"}, index=1))
         assert decoder.feed(chunk({}, "stop")) == []
-        assert not decoder.may_end_in_silence
+        assert not decoder.may_end_when_idle
         assert decoder.feed(chunk({"content": "B"}, index=1)) == [ChoiceFinished(0, stop, "stop"), TextDelta(1, "B")]
         assert decoder.feed(chunk({}, "stop", index=1)) == []
-        assert decoder.may_end_in_silence
+        assert decoder.may_end_when_idle
         assert decoder.feed(chunk({}, index=1)) == []
         assert decoder.feed(chunk({}, "stop", index=1)) == []
         assert decoder.feed(frame(b"[DONE]")) == [ChoiceFinished(1, stop, "stop"), StreamCompleted()]
@@ -64,7 +64,7 @@ class TestFinish:
         assert decoder.feed(chunk({}, index=1)) == [ChoiceFinished(0, FinishReason.STOP, "stop")]
 
     def test_nothing_is_awaited_before_anything_came(self) -> None:
-        assert not OpenAIDecoder().may_end_in_silence
+        assert not OpenAIDecoder().may_end_when_idle
 
     def test_a_finish_that_is_held_is_not_given_out_with_a_failure(self) -> None:
         decoder = OpenAIDecoder()

@@ -153,7 +153,7 @@ def test_what_a_vendor_cannot_take_is_left_out_and_named(name: str) -> None:
     assert body["model"] == "their-name"
     assert body["stream"] is True
     assert body["my_own"] == {"kept": True}
-    assert body["temperature"] == min(1.8, vendor.most_temperature)
+    assert body["temperature"] == min(1.8, vendor.max_temperature)
     assert ("stream_options" in body) is vendor.takes_stream_options
     for path in dropped:
         assert path.split(".")[0] not in body
@@ -182,7 +182,7 @@ class TestUsage:
 
     def test_is_not_asked_for_where_the_target_refused_that(self) -> None:
         body, dropped = sent_by(
-            "vllm", {"stream": True, "stream_options": {"include_usage": True}}, asks_for_usage=False
+            "vllm", {"stream": True, "stream_options": {"include_usage": True}}, requests_usage=False
         )
         assert "stream_options" not in body
         assert dropped == ()

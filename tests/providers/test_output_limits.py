@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.providers.output_limits import longest_answer, most_output
+from streamweir.providers.output_limits import documented_output_limit, output_limit
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from streamweir.providers.output_limits import longest_answer, most_output
     ],
 )
 def test_the_longest_answer_is_known_by_the_name(model: str, tokens: int | None) -> None:
-    assert longest_answer(model) == tokens
+    assert output_limit(model) == tokens
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_longest_answer_is_known_by_the_name(model: str, tokens: int | None)
     ],
 )
 def test_a_maximum_that_is_documented_is_known(model: str, tokens: int) -> None:
-    assert most_output(model) == longest_answer(model) == tokens
+    assert documented_output_limit(model) == output_limit(model) == tokens
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_a_maximum_that_is_documented_is_known(model: str, tokens: int) -> None:
 )
 def test_a_guess_is_no_maximum(model: str) -> None:
     """Lowered to it, an answer could be cut that its caller would have got."""
-    assert most_output(model) is None
+    assert documented_output_limit(model) is None

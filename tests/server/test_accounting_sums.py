@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.usage import MOST_TOKENS
+from streamweir.core.usage import MAX_TOKEN_COUNT
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_frames
@@ -98,7 +98,7 @@ def frames_for(account: Account) -> list[bytes]:
     elif account.kind == "zero":
         usage = (0, 0)
     elif account.kind == "absurd":
-        usage = (PROMPT_TOKENS, MOST_TOKENS + 1)
+        usage = (PROMPT_TOKENS, MAX_TOKEN_COUNT + 1)
     return openai_frames([WORD] * account.words, usage)
 
 

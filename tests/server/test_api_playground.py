@@ -14,9 +14,9 @@ from msgspec import Struct
 from streamweir.core.errors import CallerError
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.server.control.api.operation import Nothing, Operation, read_body
-from streamweir.server.control.api.playground import MOST_KEYS, PlayedChat, read_played
+from streamweir.server.control.api.playground import MAX_KEYS, PlayedChat, read_played
 from streamweir.server.control.routing import Access
-from streamweir.server.request.body_parsing import LARGEST_ON_LOOP
+from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.store.keys import audit
 from support.api import Api, Role, api_on, bearer
 from support.stores import each_database
@@ -63,10 +63,10 @@ async def test_what_can_be_tried(tmp_path: Path) -> None:
 
 async def test_not_all_of_many_keys(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        for _ in range(MOST_KEYS):
+        for _ in range(MAX_KEYS):
             await api.new_key(api.one)
         keys = (await look(api, api.operator))["keys"]
-        assert len(keys) == MOST_KEYS
+        assert len(keys) == MAX_KEYS
         assert [key["name"] for key in keys] == sorted(key["name"] for key in keys)
 
 
@@ -191,7 +191,7 @@ def test_the_body_is_handed_on_as_it_came(inner: bytes, around: bytes) -> None:
     assert bytes(members.body) == inner
 
 
-@pytest.mark.parametrize(("size", "is_on_loop"), [(LARGEST_ON_LOOP, True), (LARGEST_ON_LOOP + 1, False)])
+@pytest.mark.parametrize(("size", "is_on_loop"), [(MAX_BYTES_ON_LOOP, True), (MAX_BYTES_ON_LOOP + 1, False)])
 async def test_a_large_body_is_read_in_a_thread(size: int, is_on_loop: bool) -> None:
     threads: list[int] = []
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from support.answers import (
     MODEL,
     USAGE,

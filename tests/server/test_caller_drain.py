@@ -11,7 +11,7 @@ import pytest
 
 from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, gemini_frames, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, until

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, anthropic_frames, error_body, openai_frames, openai_whole
 from support.gateway import chat_request, gateway_to, text_of, until

@@ -16,7 +16,7 @@ from typing import Literal
 
 from conftest import SOAKS
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import (
     anthropic_frames,

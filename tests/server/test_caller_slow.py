@@ -20,7 +20,7 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, text_of
 from support.raw_client import CutShort, RawClient, Reply

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.wire.jsonio import MOST_ELEMENTS
+from streamweir.wire.jsonio import MAX_ELEMENTS
 from support.answers import anthropic_stream, gemini_stream, openai_stream
 from support.gateway import gateway_to
 from support.raw_client import Reply
@@ -26,7 +26,7 @@ def calls(count: int) -> list[dict[str, Any]]:
     return [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": asked}]
 
 
-MESSAGES = {"parts": parts(MOST_ELEMENTS // 3 - 10), "calls": calls(MOST_ELEMENTS // 7)}
+MESSAGES = {"parts": parts(MAX_ELEMENTS // 3 - 10), "calls": calls(MAX_ELEMENTS // 7)}
 
 
 def code_of(reply: Reply) -> str:
@@ -44,11 +44,11 @@ async def test_many_small_things_are_served(kind: str, messages: list[dict[str, 
 
 
 MANY = {
-    "parts": {"messages": parts(MOST_ELEMENTS // 3 + 10)},
-    "numbers": {"messages": parts(1), "unknown": [1] * (MOST_ELEMENTS + 10)},
-    "texts": {"messages": parts(1), "unknown": [""] * (MOST_ELEMENTS + 10)},
-    "lists": {"messages": parts(1), "unknown": [[]] * (MOST_ELEMENTS + 10)},
-    "keys": {"messages": parts(1), "unknown": [{f"k{i}": 1 for i in range(1000)}] * (MOST_ELEMENTS // 1000 + 1)},
+    "parts": {"messages": parts(MAX_ELEMENTS // 3 + 10)},
+    "numbers": {"messages": parts(1), "unknown": [1] * (MAX_ELEMENTS + 10)},
+    "texts": {"messages": parts(1), "unknown": [""] * (MAX_ELEMENTS + 10)},
+    "lists": {"messages": parts(1), "unknown": [[]] * (MAX_ELEMENTS + 10)},
+    "keys": {"messages": parts(1), "unknown": [{f"k{i}": 1 for i in range(1000)}] * (MAX_ELEMENTS // 1000 + 1)},
 }
 
 
@@ -57,7 +57,7 @@ async def test_more_than_anybody_needs_is_refused(members: dict[str, Any]) -> No
     async with gateway_to(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True, **members)
         assert (reply.status, code_of(reply)) == (400, "invalid_value")
-        assert str(MOST_ELEMENTS) in json.loads(reply.body)["error"]["message"]
+        assert str(MAX_ELEMENTS) in json.loads(reply.body)["error"]["message"]
         assert up.requests == []
 
 

@@ -23,15 +23,15 @@ START = AttemptSnapshot(
     read_at=None,
     wrote_at=None,
     is_committed=False,
-    has_moved=False,
+    has_progressed=False,
     is_mid_event=False,
     written=0,
 )
 FLOWING = structs.replace(
-    START, now=5.0, has_first_event=True, read_at=5.0, wrote_at=5.0, is_committed=True, has_moved=True
+    START, now=5.0, has_first_event=True, read_at=5.0, wrote_at=5.0, is_committed=True, has_progressed=True
 )
 
-STALLED = structs.replace(FLOWING, has_moved=False)
+STALLED = structs.replace(FLOWING, has_progressed=False)
 
 
 def overdue(patience: Deadlines, look: AttemptSnapshot, **changes: object) -> str | None:
@@ -67,7 +67,7 @@ def test_comments_before_the_first_token_are_a_sign_of_life_as_long_as_that_is_w
     patience = Deadlines(TIMING, 0.0)
     role = structs.replace(FLOWING, has_first_event=False)
     assert overdue(patience, role) is None
-    waiting = structs.replace(role, has_moved=False)
+    waiting = structs.replace(role, has_progressed=False)
     for now in range(10, 120, 5):
         assert overdue(patience, waiting, now=float(now), read_at=now - 1.0) is None
     assert overdue(patience, waiting, now=120.0, read_at=119.0) == "upstream_timeout"
@@ -77,8 +77,8 @@ def test_silence_after_the_role_is_a_stop() -> None:
     patience = Deadlines(TIMING, 0.0)
     role = structs.replace(FLOWING, has_first_event=False)
     assert overdue(patience, role) is None
-    assert overdue(patience, role, has_moved=False, now=64.9) is None
-    assert overdue(patience, role, has_moved=False, now=65.0) == "stream_idle_timeout"
+    assert overdue(patience, role, has_progressed=False, now=64.9) is None
+    assert overdue(patience, role, has_progressed=False, now=65.0) == "stream_idle_timeout"
 
 
 def test_comments_are_no_events() -> None:
@@ -102,7 +102,7 @@ def test_while_the_caller_does_not_read_nothing_is_the_upstreams_fault() -> None
 
 def test_a_whole_answer_is_watched_by_its_bytes() -> None:
     patience = Deadlines(TIMING, 0.0)
-    whole = structs.replace(FLOWING, has_moved=None, wrote_at=None)
+    whole = structs.replace(FLOWING, has_progressed=None, wrote_at=None)
     for now in (30.0, 80.0, 130.0):
         assert overdue(patience, whole, now=now, read_at=now) is None
     assert overdue(patience, whole, now=190.0, read_at=130.0) == "stream_idle_timeout"
@@ -146,7 +146,7 @@ def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
         read_at=None,
         wrote_at=None,
         is_committed=not is_stream,
-        has_moved=False if is_stream else None,
+        has_progressed=False if is_stream else None,
         is_mid_event=False,
         written=0,
     )

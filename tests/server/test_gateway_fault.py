@@ -57,13 +57,13 @@ class BrokenDecoder:
     frames: int
 
     @property
-    def may_end_in_silence(self) -> bool:
+    def may_end_when_idle(self) -> bool:
         """The fault comes when all frames are read: how fast they come is chance."""
-        return bug() if self.fault == "silence" and self.frames < 0 else self.inner.may_end_in_silence
+        return bug() if self.fault == "silence" and self.frames < 0 else self.inner.may_end_when_idle
 
     @property
-    def lacks_end(self) -> bool:
-        return self.inner.lacks_end
+    def lacks_terminator(self) -> bool:
+        return self.inner.lacks_terminator
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
         self.frames -= 1

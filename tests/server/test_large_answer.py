@@ -16,9 +16,10 @@ from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import WholeExchange
 from streamweir.pipeline.large_answer import is_large
-from streamweir.pipeline.large_answer_wire import ORIGIN, Origin
-from streamweir.pipeline.meter import Meter, Record, Scope
+from streamweir.pipeline.large_answer_wire import ANSWER_SOURCE, AnswerSource
+from streamweir.pipeline.meter import Meter, Record
 from streamweir.pipeline.plan import Mode
+from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.providers.registry import provider_named
 from streamweir.server.relay import large_answer
 from streamweir.server.relay.large_answer import read_large
@@ -29,7 +30,9 @@ from support.gateway import chat_request, gateway_to, until
 from support.script import End, Hang, Head, Send, Step, Wait, stream, whole
 
 TEXT = "wört " * 300_000
-ORIGIN_SENT = SIZE.pack(len(ORIGIN.encode(Origin("openai", 1)))) + ORIGIN.encode(Origin("openai", 1))
+ORIGIN_SENT = SIZE.pack(len(ANSWER_SOURCE.encode(AnswerSource("openai", 1)))) + ANSWER_SOURCE.encode(
+    AnswerSource("openai", 1)
+)
 USAGE = {"prompt_tokens": 10, "completion_tokens": 100, "total_tokens": 110}
 
 
@@ -76,14 +79,18 @@ ANSWERS = {
 
 
 def exchange_of(kind: str, dialect: str) -> tuple[WholeExchange, Meter]:
-    meter = Meter(3, scope=Scope(1000))
+    meter = Meter(3, bounds=UsageBounds(1000))
     reply = Reply(id="chatcmpl-ours", now=lambda: 7, model="m", target_model="t", choices=1)
     return WholeExchange(provider_named(kind), FRONTENDS.by_name[dialect], reply, Mode.TRANSLATE, meter), meter
 
 
-def facts_of(meter: Meter) -> dict[str, Any]:
+def fields_of(meter: Meter) -> dict[str, Any]:
     fields = {name: getattr(meter.record, name) for name in Record.__struct_fields__}
-    return {**fields, "delivered": meter.record.delivered.getvalue(), "reasoned": meter.record.reasoned.getvalue()}
+    return {
+        **fields,
+        "delivered": meter.record.delivered.getvalue(),
+        "reasoning_text": meter.record.reasoning_text.getvalue(),
+    }
 
 
 @pytest.mark.diagonal
@@ -102,7 +109,7 @@ async def test_it_comes_out_the_same(kind: str, body: bytes, dialect: str) -> No
     out = await read_large(elsewhere, sent)
     assert out == expected
     assert (elsewhere.ended, elsewhere.failure) == (True, at_once.failure)
-    assert facts_of(meter) == facts_of(its_meter)
+    assert fields_of(meter) == fields_of(its_meter)
     assert meter.settle() == its_meter.settle()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.log import Format, close_log, configure_log, dropped_lines, log_request, logger
 from streamweir.server.telemetry.log_line import written
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamweir import __version__
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.http.pressure import LagProbe
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metrics import (

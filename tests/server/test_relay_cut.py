@@ -9,8 +9,8 @@ import pytest
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
 from streamweir.pipeline.plan import Mode
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.relay.relay import Relay
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.attempt import Run, attempt, texts_of

@@ -8,8 +8,8 @@ import pytest
 
 from streamweir.core.errors import CallerError, GatewayFault, UpstreamError
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
 from streamweir.pipeline.plan import Mode
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.relay.relay import Relay
 from support.answers import TEXTS, USAGE, error_body, error_frame, openai_frames, openai_stream, openai_whole
 from support.attempt import Run, attempt, texts_of

@@ -22,8 +22,9 @@ from streamweir.frontends.base import Reply
 from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Meter, UsageSource
+from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import native_wire, provider_named
 from streamweir.upstream.base import Endpoint

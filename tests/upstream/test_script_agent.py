@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.request import Function, Message, TextPart
+from streamweir.core.message import Message, TextPart
+from streamweir.core.request import Function
 from streamweir.upstream.script.agent import STEM
 from streamweir.upstream.script.conversation import files_asked_for, working_directory
 from streamweir.upstream.script.deltas import count_tokens

@@ -14,8 +14,9 @@ from streamweir.core.request import read_request
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Meter, UsageSource
+from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.registry import native_wire, provider_named
 from streamweir.upstream.base import Call, Upstream

@@ -2,33 +2,33 @@
 
 import pytest
 
-from streamweir.wire.body import BodySplitter, Form
+from streamweir.wire.body import BodyFormat, BodySplitter
 from streamweir.wire.sse import EventTooLarge
 
 CASES = [
-    (b"data: 1\n\n", Form.EVENTS, [b"1"]),
-    (b"\n\r\n : c\n\ndata: 1\n\n", Form.EVENTS, [None, b"1"]),
-    (b"\xef\xbb\xbfdata: 1\n\n", Form.EVENTS, [b"1"]),
-    (b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\n", Form.EVENTS, [None]),  # one is skipped; the other is part of a name
-    (b"event: x\ndata: 1\n\n", Form.EVENTS, [b"1"]),
-    (b'[{"a":1}\n,\r\n{"b":2}]', Form.ARRAY, [b'{"a":1}', b'{"b":2}']),
-    (b'\xef\xbb\xbf \n[{"a":1}]', Form.ARRAY, [b'{"a":1}']),
-    (b'  {"a":1}', Form.WHOLE, []),
+    (b"data: 1\n\n", BodyFormat.EVENTS, [b"1"]),
+    (b"\n\r\n : c\n\ndata: 1\n\n", BodyFormat.EVENTS, [None, b"1"]),
+    (b"\xef\xbb\xbfdata: 1\n\n", BodyFormat.EVENTS, [b"1"]),
+    (b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\n", BodyFormat.EVENTS, [None]),  # one is skipped; the other is part of a name
+    (b"event: x\ndata: 1\n\n", BodyFormat.EVENTS, [b"1"]),
+    (b'[{"a":1}\n,\r\n{"b":2}]', BodyFormat.ARRAY, [b'{"a":1}', b'{"b":2}']),
+    (b'\xef\xbb\xbf \n[{"a":1}]', BodyFormat.ARRAY, [b'{"a":1}']),
+    (b'  {"a":1}', BodyFormat.WHOLE, []),
     (b"", None, []),
     (b" \n \r\n", None, []),
     (b"\xef\xbb", None, []),
 ]
 
 
-@pytest.mark.parametrize(("body", "form", "data"), CASES)
+@pytest.mark.parametrize(("body", "format", "data"), CASES)
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
-def test_form_and_frames(body: bytes, form: Form | None, data: list[bytes | None], size: int) -> None:
+def test_form_and_frames(body: bytes, format: BodyFormat | None, data: list[bytes | None], size: int) -> None:
     splitter = BodySplitter()
     frames = [f for at in range(0, len(body), size) for f in splitter.feed(body[at : at + size])]
     frames += splitter.finish()
-    assert splitter.form is form
+    assert splitter.format is format
     assert [frame.data for frame in frames] == data
-    if form is Form.WHOLE:
+    if format is BodyFormat.WHOLE:
         assert splitter.whole.strip() == body.strip()
 
 

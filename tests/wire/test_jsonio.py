@@ -82,7 +82,7 @@ REFUSED = [
     b'{"a":"\xed\xa0\xbd"}',
     b"9" * 5000,
     b"[" * 100_000,
-    nested(jsonio.DEEPEST_DOCUMENT + 1),
+    nested(jsonio.MAX_DOCUMENT_DEPTH + 1),
 ]
 
 
@@ -115,10 +115,10 @@ def test_lone_surrogates_survive(text: str) -> None:
 
 
 def test_the_deepest_document_can_be_written_inside_others() -> None:
-    value = jsonio.decode(nested(jsonio.DEEPEST_DOCUMENT, b'"\\ud83d"'))
+    value = jsonio.decode(nested(jsonio.MAX_DOCUMENT_DEPTH, b'"\\ud83d"'))
     for _ in range(20):
         value = {"wrapped": value}
-    assert jsonio.encode(value).count(b"[") == jsonio.DEEPEST_DOCUMENT
+    assert jsonio.encode(value).count(b"[") == jsonio.MAX_DOCUMENT_DEPTH
 
 
 class Point(Struct):
@@ -147,7 +147,7 @@ decode_point = jsonio.typed(Point, point_of)
         ('{"name":"é","other":"ü"}'.encode(), Point(None, "é")),
         (b"[]", Point()),
         (b'{"x":1e400,"name":"a"}', Point(None, "a")),
-        (b'{"name":"a","other":' + nested(jsonio.DEEPEST_DOCUMENT - 1) + b"}", Point(None, "a")),
+        (b'{"name":"a","other":' + nested(jsonio.MAX_DOCUMENT_DEPTH - 1) + b"}", Point(None, "a")),
     ],
 )
 def test_typed(data: bytes, expected: Point) -> None:
@@ -187,8 +187,8 @@ def test_typed_looks_into_members_that_it_skips() -> None:
         (b'{"model":"cheap","\\u006dodel":"dear"}', "duplicate_key"),
         (b"[" * 200_000, "json_too_deep"),
         (b'{"a":' * 200_000, "json_too_deep"),
-        (b'{"a":' + nested(jsonio.DEEPEST_BODY) + b"}", "json_too_deep"),
-        (b'{"a":"]]]","b":' + nested(jsonio.DEEPEST_BODY) + b"}", "json_too_deep"),
+        (b'{"a":' + nested(jsonio.MAX_BODY_DEPTH) + b"}", "json_too_deep"),
+        (b'{"a":"]]]","b":' + nested(jsonio.MAX_BODY_DEPTH) + b"}", "json_too_deep"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value[:28]),
 )
@@ -216,7 +216,7 @@ def test_a_body_is_read(data: bytes, expected: dict[str, Any]) -> None:
 
 
 def test_the_deepest_body_is_read() -> None:
-    assert jsonio.decode_body(b'{"a":' + nested(jsonio.DEEPEST_BODY - 1) + b"}").keys() == {"a"}
+    assert jsonio.decode_body(b'{"a":' + nested(jsonio.MAX_BODY_DEPTH - 1) + b"}").keys() == {"a"}
     many = b'{"a":[' + b",".join([b"{}"] * 1000) + b"]}"
     assert len(jsonio.decode_body(many)["a"]) == 1000
 
@@ -225,9 +225,9 @@ def test_an_object_may_have_many_keys_but_not_any_number() -> None:
     def with_keys(count: int) -> bytes:
         return jsonio.encode({"metadata": {f"k{number}": number for number in range(count)}})
 
-    assert len(jsonio.decode_body(with_keys(jsonio.MOST_KEYS))["metadata"]) == jsonio.MOST_KEYS
+    assert len(jsonio.decode_body(with_keys(jsonio.MAX_KEYS))["metadata"]) == jsonio.MAX_KEYS
     with pytest.raises(CallerError, match="more than 10000 keys"):
-        jsonio.decode_body(with_keys(jsonio.MOST_KEYS + 1))
+        jsonio.decode_body(with_keys(jsonio.MAX_KEYS + 1))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from streamweir.wire import jsonio
 
-MAX_DEPTH = jsonio.DEEPEST_DOCUMENT
+MAX_DEPTH = jsonio.MAX_DOCUMENT_DEPTH
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')

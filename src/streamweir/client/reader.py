@@ -47,7 +47,7 @@ from streamweir.providers.openai.finish import failure_of
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.vendor import Vendor
 from streamweir.wire import jsonio
-from streamweir.wire.body import BodySplitter, Form
+from streamweir.wire.body import BodyFormat, BodySplitter
 from streamweir.wire.sse import EventTooLarge, Frame
 
 _CONTENT_EVENTS = (
@@ -131,7 +131,7 @@ class Reader:
     def finish(self) -> Sequence[Event]:
         if self.ended:
             return ()
-        if self._body.form is Form.WHOLE:
+        if self._body.format is BodyFormat.WHOLE:
             return self.read_whole(self._body.whole)
         events = self._read_all(self._body.finish())
         if self.ended:
@@ -141,7 +141,7 @@ class Reader:
         elif self._lacks_choices:
             self._fail(self._truncated(_ENDED))
         elif self.dialect.terminator:
-            is_finished = self._decoder.may_end_in_silence
+            is_finished = self._decoder.may_end_when_idle
             if is_finished:  # events that the decoder held back have arrived too
                 events += self._feed_answer(
                     event for event in self._decoder.finish() if type(event) is not StreamCompleted
@@ -154,7 +154,7 @@ class Reader:
     def cut(self, why: str) -> Sequence[Event]:
         """The connection was lost."""
         if not self.ended:
-            self._fail(self._truncated(f"{_ENDED}: {mask_secret(why, self._secret)}", self._decoder.may_end_in_silence))
+            self._fail(self._truncated(f"{_ENDED}: {mask_secret(why, self._secret)}", self._decoder.may_end_when_idle))
         return ()
 
     def time_out(self, limit_s: float) -> StreamTimeout:
@@ -206,7 +206,7 @@ class Reader:
                 self._fail(self._error_of(event.error, frame))
             else:
                 events += self._feed_answer([event])
-        if not has_terminator and not self.ended and self._decoder.may_end_in_silence:
+        if not has_terminator and not self.ended and self._decoder.may_end_when_idle:
             events += self._feed_answer(self._decoder.finish())
         return events
 
@@ -230,7 +230,7 @@ class Reader:
         if reported is not None:
             return self._stream_error(reported)
         if failure.code == "upstream_stream_truncated":
-            return self._truncated(_ENDED, is_finished=self._decoder.may_end_in_silence)
+            return self._truncated(_ENDED, is_finished=self._decoder.may_end_when_idle)
         if failure.code == "upstream_invalid_frame":
             return StreamInvalid("a frame of the stream cannot be read", self.completion)
         if failure.code == "upstream_bad_response" and self._choice_count is not None:

@@ -149,8 +149,8 @@ class GatewayFault(StreamweirError):
     codes = GATEWAY_CODES
 
 
-_LONGEST_MESSAGE = 400
-_LONGEST_SOURCE = 4 * _LONGEST_MESSAGE
+_MAX_MESSAGE_LENGTH = 400
+_MAX_SOURCE_LENGTH = 4 * _MAX_MESSAGE_LENGTH
 _SECRETS = re.compile(
     r"""
       [a-z][a-z0-9+.-]*://\S+                              # addresses
@@ -175,8 +175,8 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 def scrub(text: str) -> str:
     """A provider's text with nothing in it that could be a secret, an address or a control character."""
-    if len(text) > _LONGEST_SOURCE:  # never into the midst of a word, for half a secret is not recognised
-        text = text[:_LONGEST_SOURCE].rpartition(" ")[0]
+    if len(text) > _MAX_SOURCE_LENGTH:  # never into the midst of a word, for half a secret is not recognised
+        text = text[:_MAX_SOURCE_LENGTH].rpartition(" ")[0]
     text = text.partition("Traceback (most recent call last)")[0]
     text = _SECRETS.sub("***", _CONTROLS.sub(" ", text)).strip()
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 3] + "..."
+    return text if len(text) <= _MAX_MESSAGE_LENGTH else text[: _MAX_MESSAGE_LENGTH - 3] + "..."

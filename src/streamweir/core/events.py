@@ -23,7 +23,7 @@ from msgspec import UNSET, Struct, UnsetType
 from streamweir.core.errors import StreamweirError
 from streamweir.core.usage import Usage
 
-MOST_CHOICES = 128
+MAX_CHOICES = 128
 """How many choices an answer may have: `n` cannot ask for more, and no index lies beyond."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError
-from streamweir.core.validation import convert, missing
+from streamweir.core.validation import convert, missing_parameter
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
@@ -127,9 +127,9 @@ class SentMessage(Struct, kw_only=True):
 
 
 def read_message(sent: SentMessage, path: str) -> Message:
-    says_something = sent.content is not None
+    has_content = sent.content is not None
     if sent.role == "assistant":
-        says_something = says_something or bool(
+        has_content = has_content or bool(
             sent.tool_calls
             or sent.function_call
             or sent.refusal
@@ -138,15 +138,15 @@ def read_message(sent: SentMessage, path: str) -> Message:
             or sent.reasoning_content
             or sent.reasoning
         )
-    if not says_something and sent.role != "function":
-        raise missing(f"{path}.content")
+    if not has_content and sent.role != "function":
+        raise missing_parameter(f"{path}.content")
     if sent.role == "tool" and not sent.tool_call_id:
-        raise missing(f"{path}.tool_call_id")
+        raise missing_parameter(f"{path}.tool_call_id")
     if sent.role == "function" and not sent.name:
-        raise missing(f"{path}.name")
+        raise missing_parameter(f"{path}.name")
     for i, call in enumerate(sent.tool_calls or ()):
         if call.function is None and call.custom is None:
-            raise missing(f"{path}.tool_calls[{i}].{'custom' if call.type == 'custom' else 'function'}")
+            raise missing_parameter(f"{path}.tool_calls[{i}].{'custom' if call.type == 'custom' else 'function'}")
     content: str | tuple[Part, ...] | None
     if isinstance(sent.content, list):
         content = tuple([_read_part(part, f"{path}.content[{i}]") for i, part in enumerate(sent.content)])
@@ -181,7 +181,7 @@ PART_TYPES: dict[str, type[Part]] = {
 def _read_part(value: dict[str, Any], path: str) -> Part:
     kind = value.get("type")
     if kind is None:
-        raise missing(f"{path}.type")
+        raise missing_parameter(f"{path}.type")
     if not isinstance(kind, str):
         raise CallerError("invalid_type", "The type of a content part must be a string.", param=f"{path}.type")
     model = PART_TYPES.get(kind)

@@ -30,7 +30,7 @@ REMOTE_MEMBERS = frozenset(
 )
 
 
-def names_remote_content(body: Mapping[str, Any]) -> bool:
+def references_remote_content(body: Mapping[str, Any]) -> bool:
     """`body`: the members of the request, as they were sent. An empty object may ask for something too."""
     if REMOTE_MEMBERS.isdisjoint(body):
         return False  # nearly always

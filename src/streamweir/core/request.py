@@ -14,63 +14,19 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamweir.core.errors import CallerError
-from streamweir.core.events import MOST_CHOICES
+from streamweir.core.events import MAX_CHOICES
 from streamweir.core.message import (
-    AudioPart,
-    CustomCall,
-    FilePart,
-    FileRef,
     FunctionCall,
-    ImagePart,
-    ImageUrl,
-    InputAudio,
     Message,
-    OtherPart,
-    Part,
-    RefusalPart,
-    Role,
     SentMessage,
-    TextPart,
-    ToolCall,
     read_message,
 )
-from streamweir.core.validation import convert, missing
-
-__all__ = [
-    "KNOWN_MEMBERS",
-    "AudioPart",
-    "ChatRequest",
-    "CustomCall",
-    "Effort",
-    "FilePart",
-    "FileRef",
-    "Function",
-    "FunctionCall",
-    "ImagePart",
-    "ImageUrl",
-    "InputAudio",
-    "JsonSchema",
-    "Message",
-    "OtherPart",
-    "Part",
-    "Prompt",
-    "Reasoning",
-    "RefusalPart",
-    "RequestRules",
-    "ResponseFormat",
-    "Role",
-    "StreamOptions",
-    "TextPart",
-    "Tool",
-    "ToolCall",
-    "ToolChoice",
-    "read_request",
-]
+from streamweir.core.validation import convert, missing_parameter
 
 T = TypeVar("T")
 
-MOST_MESSAGES = 4096
-MOST_TOKENS = 10_000_000
+MAX_MESSAGES = 4096
+MAX_TOKENS = 10_000_000
 
 _REFUSED_MEMBERS = frozenset(
     {"api_base", "base_url", "api_key", "api_version", "extra_headers", "extra_query", "extra_body", "headers", "proxy"}
@@ -86,7 +42,7 @@ class RequestRules(Struct, frozen=True, kw_only=True):
     model_required: bool = True
     always_streams: bool = False
     checks_stream_options: bool = True
-    max_choices: int = MOST_CHOICES
+    max_choices: int = MAX_CHOICES
 
 
 class Function(Struct, frozen=True):
@@ -141,7 +97,7 @@ class Reasoning(Struct, frozen=True):
     """The `reasoning` member, and `reasoning_effort`, which is its short form."""
 
     effort: Effort | None = None
-    max_tokens: Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None = None
+    max_tokens: Annotated[int, Meta(ge=0, le=MAX_TOKENS)] | None = None
     enabled: bool | None = None
     exclude: bool | None = None
     summary: str | None = None
@@ -152,7 +108,7 @@ class _AllowedTools(Struct):
     mode: Literal["auto", "required"] = "auto"
 
 
-_Tokens = Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
+_Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
 
@@ -160,7 +116,7 @@ class _Body(Struct, kw_only=True):
     """The members that are checked by type alone."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-    messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]
     stream: bool | None = None
     n: Annotated[int, Meta(ge=1)] | None = None
     max_tokens: _Tokens | None = None
@@ -307,15 +263,15 @@ def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
         raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
     sent = convert(body, _Body, "")
     if sent.model is None and rules.model_required:
-        raise missing("model")
+        raise missing_parameter("model")
     if sent.n is not None and sent.n > rules.max_choices:
         raise CallerError("invalid_value", f"n must be at most {rules.max_choices}.", param="n")
     for i, tool in enumerate(sent.tools or ()):
         if tool.type == "function" and tool.function is None:
-            raise missing(f"tools[{i}].function")
-    form = sent.response_format
-    if form is not None and form.type == "json_schema" and form.json_schema is None:
-        raise missing("response_format.json_schema")
+            raise missing_parameter(f"tools[{i}].function")
+    response_format = sent.response_format
+    if response_format is not None and response_format.type == "json_schema" and response_format.json_schema is None:
+        raise missing_parameter("response_format.json_schema")
     return sent
 
 
@@ -347,13 +303,13 @@ def _read_tool_choice(body: dict[str, Any]) -> ToolChoice | None:
     if legacy is None:
         return None
     if isinstance(legacy, str):
-        return _mode(legacy, ("none", "auto"), "function_call")
+        return _choice_mode(legacy, ("none", "auto"), "function_call")
     return ToolChoice("function", convert(legacy, FunctionCall, "function_call").name)
 
 
 def _tool_choice_of(value: Any, path: str) -> ToolChoice:
     if isinstance(value, str):
-        return _mode(value, ("none", "auto", "required", "any"), path)
+        return _choice_mode(value, ("none", "auto", "required", "any"), path)
     if not isinstance(value, dict):
         raise CallerError("invalid_type", f"{path} must be a string or an object.", param=path)
     kind = value.get("type")
@@ -361,7 +317,7 @@ def _tool_choice_of(value: Any, path: str) -> ToolChoice:
         return _read_allowed_tools(value, path)
     name = _name_of(value)
     if name is None:
-        raise missing(f"{path}.function.name")
+        raise missing_parameter(f"{path}.function.name")
     return ToolChoice("function", name)
 
 
@@ -379,10 +335,10 @@ def _name_of(value: dict[str, Any]) -> str | None:
     return None
 
 
-def _mode(word: str, allowed: Sequence[str], path: str) -> ToolChoice:
-    if word not in allowed:
+def _choice_mode(mode: str, allowed: Sequence[str], path: str) -> ToolChoice:
+    if mode not in allowed:
         raise CallerError("invalid_value", f"{path} must be one of {', '.join(allowed)}, or an object.", param=path)
-    return ToolChoice("required" if word == "any" else word)
+    return ToolChoice("required" if mode == "any" else mode)
 
 
 def _merge_reasoning(sent: Reasoning | None, effort: Effort | None) -> Reasoning | None:

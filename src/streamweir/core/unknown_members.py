@@ -26,47 +26,47 @@ _INNER: dict[str, tuple[str, ...]] = {
 }
 
 
-def unread_paths(request: ChatRequest) -> list[str]:
+def unknown_paths(request: ChatRequest) -> list[str]:
     body = request.body
     paths: list[str] = []
     for i, message in enumerate(body["messages"]):
-        paths += _in_message(message, f"messages[{i}]")
+        paths += _unknown_in_message(message, f"messages[{i}]")
     for i, tool in enumerate(body.get("tools") or ()):
         if isinstance(tool.get("function"), dict):  # others are taken or left out whole
-            paths += _unread(tool, Tool.__struct_fields__, f"tools[{i}]")
-            paths += _unread(tool["function"], Function.__struct_fields__, f"tools[{i}].function")
+            paths += _unknown_in(tool, Tool.__struct_fields__, f"tools[{i}]")
+            paths += _unknown_in(tool["function"], Function.__struct_fields__, f"tools[{i}].function")
     if request.uses_legacy_functions:
         for i, function in enumerate(body["functions"]):
-            paths += _unread(function, Function.__struct_fields__, f"functions[{i}]")
+            paths += _unknown_in(function, Function.__struct_fields__, f"functions[{i}]")
     elif body.get("functions"):
         paths.append("functions")  # beside `tools`, which count
     if body.get("tool_choice") is not None and body.get("function_call") is not None:
         paths.append("function_call")
     form = body.get("response_format")
-    paths += _unread(form, ResponseFormat.__struct_fields__, "response_format")
+    paths += _unknown_in(form, ResponseFormat.__struct_fields__, "response_format")
     if isinstance(form, dict):
-        paths += _unread(form.get("json_schema"), JsonSchema.__struct_fields__, "response_format.json_schema")
-    paths += _unread(body.get("reasoning"), Reasoning.__struct_fields__, "reasoning")
-    paths += _unread(body.get("stream_options"), ("include_usage",), "stream_options")
+        paths += _unknown_in(form.get("json_schema"), JsonSchema.__struct_fields__, "response_format.json_schema")
+    paths += _unknown_in(body.get("reasoning"), Reasoning.__struct_fields__, "reasoning")
+    paths += _unknown_in(body.get("stream_options"), ("include_usage",), "stream_options")
     return paths
 
 
-def _in_message(message: dict[str, Any], path: str) -> list[str]:
-    paths = _unread(message, _MESSAGE, path)
+def _unknown_in_message(message: dict[str, Any], path: str) -> list[str]:
+    paths = _unknown_in(message, _MESSAGE, path)
     content = message.get("content")
     for i, part in enumerate(content if isinstance(content, list) else ()):
         model = PART_TYPES.get(part["type"])
         if model is not None:
-            paths += _unread(part, {*model.__struct_fields__, "type"}, f"{path}.content[{i}]")
+            paths += _unknown_in(part, {*model.__struct_fields__, "type"}, f"{path}.content[{i}]")
             inner = part["type"]
-            paths += _unread(part.get(inner), _INNER.get(inner, ()), f"{path}.content[{i}].{inner}")
+            paths += _unknown_in(part.get(inner), _INNER.get(inner, ()), f"{path}.content[{i}].{inner}")
     for i, call in enumerate(message.get("tool_calls") or ()):
-        paths += _unread(call, _CALL, f"{path}.tool_calls[{i}]")
-        paths += _unread(call.get("function"), FunctionCall.__struct_fields__, f"{path}.tool_calls[{i}].function")
+        paths += _unknown_in(call, _CALL, f"{path}.tool_calls[{i}]")
+        paths += _unknown_in(call.get("function"), FunctionCall.__struct_fields__, f"{path}.tool_calls[{i}].function")
     return paths
 
 
-def _unread(value: object, read: Iterable[str], path: str) -> list[str]:
+def _unknown_in(value: object, read: Iterable[str], path: str) -> list[str]:
     if not isinstance(value, dict):
         return []
     known = set(read)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-MOST_TOKENS = 2**53
+MAX_TOKEN_COUNT = 2**53
 """Beyond this a JSON number is not exact, so it is no count; nor is a negative one. Such a report is not valid."""
 
 
@@ -64,7 +64,7 @@ def token_count(value: object) -> int | None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and 0 <= value <= MOST_TOKENS:
+    if isinstance(value, int) and 0 <= value <= MAX_TOKEN_COUNT:
         return value
     return None
 
@@ -79,12 +79,12 @@ def member_count(report: Mapping[str, Any], *path: str) -> int | None:
     return token_count(value)
 
 
-def is_absurd(report: Mapping[str, Any], *names: str) -> bool:
+def has_invalid_count(report: Mapping[str, Any], *names: str) -> bool:
     """Whether one of these members is there and cannot be a count."""
     return any(report.get(name) is not None and token_count(report[name]) is None for name in names)
 
 
-def within(count: int | None, left: int) -> tuple[int | None, int]:
+def take_at_most(count: int | None, left: int) -> tuple[int | None, int]:
     """A bucket cut to what is left of the count that holds it, and what is left after it."""
     if count is None:
         return None, left

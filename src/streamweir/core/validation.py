@@ -14,12 +14,12 @@ from streamweir.core.errors import CallerError
 
 T = TypeVar("T")
 
-_LONGEST_REASON = 200
+_MAX_REASON_LENGTH = 200
 _AT = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`")
 
 
-def missing(path: str) -> CallerError:
+def missing_parameter(path: str) -> CallerError:
     return CallerError("missing_required_parameter", f"Missing required parameter: '{path}'.", param=path)
 
 
@@ -34,7 +34,7 @@ def convert(value: object, model: type[T], path: str) -> T:
     reason = _AT.sub("", text)
     absent = _MISSING.match(reason)
     if absent:
-        raise missing(f"{where}.{absent['name']}".lstrip("."))
+        raise missing_parameter(f"{where}.{absent['name']}".lstrip("."))
     is_type = reason.startswith("Expected") and ", got " in reason
     code, word = ("invalid_type", "type") if is_type else ("invalid_value", "value")
-    raise CallerError(code, f"Invalid {word} for '{where}': {reason[:_LONGEST_REASON]}.", param=where or None)
+    raise CallerError(code, f"Invalid {word} for '{where}': {reason[:_MAX_REASON_LENGTH]}.", param=where or None)

@@ -12,10 +12,10 @@ from io import StringIO
 from streamweir.pipeline.meter import Record
 from streamweir.pipeline.settlement import Counter, UsageSource, size_of
 
-LONGEST_TOKEN = 16
+MAX_BYTES_PER_TOKEN = 16
 """Bytes, on the average of an answer: four times the rule of thumb."""
-_SLACK_TOKENS, _SLACK_PART = 16, 64
-_ANEW_PART = 8
+_SLACK_TOKENS, _SLACK_FRACTION = 16, 64
+_RECOUNT_FRACTION = 8
 _PIECE = 16 * 1024
 """Characters that are counted in one go."""
 
@@ -23,28 +23,28 @@ _PIECE = 16 * 1024
 class AnswerCount:
     """`count` is the tokenizer of the model, on the event loop. None: there is none, or there are several choices."""
 
-    __slots__ = ("_anew_at", "_count", "_counted", "_measured", "_record", "is_beyond")
+    __slots__ = ("_count", "_counted", "_measured", "_record", "_recounted_at", "is_over_limit")
 
     def __init__(self, record: Record, count: Counter | None) -> None:
         self._record = record
         self._count = count
-        self._anew_at = 0
+        self._recounted_at = 0
         """How many characters there were when all of them were counted last."""
         self._counted = [(0, 0), (0, 0)]
         """Of the text and of the reasoning: how many characters were counted, and their tokens."""
         self._measured = [(0, 0), (0, 0)]
         """The same in bytes."""
-        self.is_beyond = False
+        self.is_over_limit = False
         """It was found to be longer than its limit."""
 
     def __call__(self) -> int:
         record = self._record
-        told = record.usage.completion_tokens if record.usage is not None else 0
+        reported = record.usage.completion_tokens if record.usage is not None else 0
         tokens = self._count_new(self._count) if self._count is not None else None
         if tokens is not None:
-            return max(told, tokens if self.is_beyond else tokens - _SLACK_TOKENS - tokens // _SLACK_PART)
+            return max(reported, tokens if self.is_over_limit else tokens - _SLACK_TOKENS - tokens // _SLACK_FRACTION)
         size = self._size()
-        return max(told, size if self.is_beyond else size // LONGEST_TOKEN)
+        return max(reported, size if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
 
     def exceeds(self, allowed: int) -> bool:
         """Counted anew: what was counted piece by piece may be a few tokens more than the whole has. Of an answer that
@@ -52,15 +52,15 @@ class AnswerCount:
         if self() <= allowed:
             return False
         written = self._record.written
-        if self.is_beyond and written < self._anew_at + self._anew_at // _ANEW_PART:
+        if self.is_over_limit and written < self._recounted_at + self._recounted_at // _RECOUNT_FRACTION:
             return True
-        self._anew_at = written
+        self._recounted_at = written
         self._counted = [(0, 0), (0, 0)]
         return self() > allowed
 
     def _count_new(self, count: Counter) -> int | None:
         """None: the tokenizer is not loaded yet."""
-        for number, text in enumerate((self._record.delivered, self._record.reasoned)):
+        for number, text in enumerate((self._record.delivered, self._record.reasoning_text)):
             done, tokens = self._counted[number]
             if not isinstance(text, StringIO):
                 return None
@@ -74,7 +74,7 @@ class AnswerCount:
         return sum(tokens for _, tokens in self._counted)
 
     def _size(self) -> int:
-        for number, text in enumerate((self._record.delivered, self._record.reasoned)):
+        for number, text in enumerate((self._record.delivered, self._record.reasoning_text)):
             done, size = self._measured[number]
             if isinstance(text, StringIO):
                 if done < text.tell():
@@ -85,9 +85,9 @@ class AnswerCount:
         return sum(size for _, size in self._measured)
 
 
-def _read(text: StringIO, start: int, most: int | None) -> str:
+def _read(text: StringIO, start: int, limit: int | None) -> str:
     """Without a copy of all that was written before; what comes next is written behind the end again."""
     text.seek(start)
-    piece = text.read(most)
+    piece = text.read(limit)
     text.seek(0, 2)
     return piece

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streamweir.core.events import MOST_CHOICES, FinishReason
+from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.pipeline.meter import Record
 from streamweir.providers.openai.usage import read_usage
 from streamweir.wire import jsonio
@@ -62,7 +62,7 @@ class _Body(Struct, gc=False, forbid_unknown_fields=True, kw_only=True):
     model: _Text
     system_fingerprint: str | None | UnsetType = UNSET
     service_tier: str | None | UnsetType = UNSET
-    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=MOST_CHOICES)]
+    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=MAX_CHOICES)]
     usage: _Usage
 
 
@@ -85,7 +85,7 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
     if text is None or not adds_up or not answer.id.startswith("chatcmpl-"):
         return None
     report = read_usage(jsonio.to_members(usage))
-    if report is None or not record.believes(report, len(text)):
+    if report is None or not record.is_plausible(report, len(text)):
         return None
     record.completion_id, record.model = answer.id, answer.model
     if isinstance(answer.service_tier, str):
@@ -100,8 +100,8 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
 def _text_of(choices: list[_Choice]) -> str | None:
     """All that the model wrote. None: one of the choices would be written in another way."""
     pieces: list[str] = []
-    for place, choice in enumerate(choices):
-        if choice.index != place or choice.finish_reason is FinishReason.OTHER:
+    for index, choice in enumerate(choices):
+        if choice.index != index or choice.finish_reason is FinishReason.OTHER:
             return None
         text, calls = choice.message.content, choice.message.tool_calls
         if calls is UNSET:

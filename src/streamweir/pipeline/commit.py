@@ -19,7 +19,7 @@ from streamweir.core.events import (
     ToolCallStarted,
 )
 
-MOST_HELD = 64
+MAX_HELD = 64
 """Events, or frames. Scaffolding is a handful; an upstream that sends more of it is not held back for longer."""
 
 _OPENING = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ChoiceFinished, StreamCompleted})
@@ -40,7 +40,7 @@ class CommitGate:
             self._held.clear()
             return []
         self._held.append(event)
-        if type(event) in _OPENING or len(self._held) >= MOST_HELD:
+        if type(event) in _OPENING or len(self._held) >= MAX_HELD:
             return self.release()
         return []
 

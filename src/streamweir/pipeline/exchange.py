@@ -20,16 +20,16 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply, StreamEncoder, WholeBody
-from streamweir.pipeline.commit import MOST_HELD, CommitGate
+from streamweir.pipeline.commit import MAX_HELD, CommitGate
 from streamweir.pipeline.intake import Intake
-from streamweir.pipeline.large_answer import LARGEST_ON_LOOP, Writing, is_large, writing_of
+from streamweir.pipeline.large_answer import MAX_BYTES_ON_LOOP, ReplyData, is_large, reply_data_of
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.native import NATIVE, Tap
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.base import Provider, truncated
 from streamweir.wire.sse import EventTooLarge, Frame
 
-MOST_STREAMED_TEXT = 4 * 1024 * 1024
+MAX_STREAMED_CHARACTERS = 4 * 1024 * 1024
 """Characters of a stream that is written as one body: joining and writing more would hold up the loop. No model writes
 as much."""
 
@@ -42,22 +42,22 @@ class Exchange:
     _encoder: StreamEncoder
 
     def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
-        self.has_moved = False
+        self.has_progressed = False
         """An event was read since whoever looks at this has set it back."""
         self._is_over = False
-        self._is_flowing = False  # committed: looked up for every frame
+        self._is_committed = False  # committed: looked up for every frame
         self._has_junk = False
         self._meter = meter
         self._deliver = meter.record.delivered.write  # all that the meter does with text
         self._reply = reply
         self._frontend = frontend
-        self._intake = Intake(provider, reply.choices, most_whole=LARGEST_ON_LOOP)
+        self._intake = Intake(provider, reply.choices, max_whole_bytes=MAX_BYTES_ON_LOOP)
         self._split = self._intake.split
         self._gate = CommitGate()
         self._tap: Tap | None = None
         wire = frontend.native_wire if mode is not Mode.TRANSLATE else None
         if wire is None:
-            self._begin_to_translate()
+            self._start_translating()
         else:
             self._tap = NATIVE[wire].tap(meter.record, mode is Mode.PASS, reply.choices)
         # Frames that may pass, with the bytes that go out for them, until the commit.
@@ -92,9 +92,9 @@ class Exchange:
         return self._tap is not None
 
     @property
-    def may_end_in_silence(self) -> bool:
+    def may_end_when_idle(self) -> bool:
         """Every choice that was asked for has finished: after a short silence `finish` is the right thing to call."""
-        return self._tap.has_finished if self._tap is not None else self._intake.may_end_in_silence
+        return self._tap.has_finished if self._tap is not None else self._intake.may_end_when_idle
 
     @property
     def is_mid_event(self) -> bool:
@@ -106,10 +106,10 @@ class Exchange:
             frames = self._split(chunk)
         except EventTooLarge as reason:
             before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
-            return before if self.ended else before + self._write(self._intake.end_of_split())
-        if self._is_flowing and len(frames) == 1:  # nearly every read
+            return before if self.ended else before + self._write(self._intake.fail_too_large())
+        if self._is_committed and len(frames) == 1:  # nearly every read
             if frames[0].data is not None:  # comments are no events
-                self.has_moved = True
+                self.has_progressed = True
             tap = self._tap
             if tap is None:
                 events = self._decode(frames[0])
@@ -119,20 +119,20 @@ class Exchange:
                     return out[0] if len(out) == 1 else b"".join(out)
                 return self._send(events)
             passed = tap.feed(frames[0])
-            return passed if passed is not None else self._take_refused(tap, frames[0])
+            return passed if passed is not None else self._translate_deviating(tap, frames[0])
         self._split = self._intake.split
         for frame in frames:
             if frame.data is not None:
-                self.has_moved = True
+                self.has_progressed = True
                 break
         return b"".join([self._take(frame) for frame in frames])
 
     def finish(self) -> bytes:
         """The body ended cleanly."""
-        out = b"".join([self._take(frame) for frame in self._intake.rest()]) + self._stop_passing()
+        out = b"".join([self._take(frame) for frame in self._intake.remaining_frames()]) + self._stop_passing()
         if not self.ended:
             out += self._write(self._intake.end())
-            self._meter.record.missing_done = self._intake.lacks_end
+            self._meter.record.missing_done = self._intake.lacks_terminator
         return out
 
     def fail(self, error: StreamweirError, /) -> bytes:
@@ -168,7 +168,7 @@ class Exchange:
             return b""
         waiting = b"".join([passed for _, passed in self._waiting])
         self._waiting.clear()
-        self._is_flowing = True
+        self._is_committed = True
         return waiting + self._send(self._gate.release())
 
     def _take(self, frame: Frame) -> bytes:
@@ -178,15 +178,15 @@ class Exchange:
             return self._write(self._decode(frame))
         passed = tap.feed(frame)
         if passed is None:
-            return self._take_refused(tap, frame)
-        if self._is_flowing:
+            return self._translate_deviating(tap, frame)
+        if self._is_committed:
             return passed
         self._waiting.append((frame, passed))
         record = tap.record
-        is_due = record.delivered.tell() or record.finishes or tap.ended or len(self._waiting) >= MOST_HELD
-        return self.release() if is_due else b""
+        must_release = record.delivered.tell() or record.finishes or tap.ended or len(self._waiting) >= MAX_HELD
+        return self.release() if must_release else b""
 
-    def _take_refused(self, tap: Tap, frame: Frame) -> bytes:
+    def _translate_deviating(self, tap: Tap, frame: Frame) -> bytes:
         """A frame that may not pass: the first that is translated, unless the answer is over."""
         if tap.ended:
             self._has_junk = True
@@ -203,10 +203,10 @@ class Exchange:
         if tap is None or tap.ended:
             return b""
         self._tap = None
-        self._begin_to_translate()
+        self._start_translating()
         waiting, self._waiting = self._waiting, []
         if self.committed:
-            for frame in tap.traces():
+            for frame in tap.replay_frames():
                 for event in self._decode(frame):
                     self._encoder.feed(event)
             waiting = tap.held
@@ -214,20 +214,20 @@ class Exchange:
             tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
         return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
 
-    def _begin_to_translate(self) -> None:
+    def _start_translating(self) -> None:
         self._decode = self._intake.decode
         self._encoder = self._new_encoder()
 
     def _new_encoder(self) -> StreamEncoder:
-        return self._frontend.encoder(_complete(self._reply, self._frontend, self._meter))
+        return self._frontend.encoder(_with_id_and_count(self._reply, self._frontend, self._meter))
 
     def _write(self, events: Sequence[Event]) -> bytes:
-        if self._is_flowing:
+        if self._is_committed:
             return self._send(events)
         out = b""
         for event in events:
             out += self._send(self._gate.feed(event))
-        self._is_flowing = self._gate.committed
+        self._is_committed = self._gate.committed
         if self._gate.failure is not None:
             self._is_over = True
         return out
@@ -284,15 +284,15 @@ class WholeExchange:
             if type(event) is StreamFailed:
                 self.ended, self.failure = True, self.failure or event.error
 
-    def writing(self) -> Writing | None:
+    def reply_data(self) -> ReplyData | None:
         """How the large answer is to be written, after its last event. None: it is not."""
         if self.ended:
             return None
         if self._is_detached:
             self.ended = True
             return None
-        reply = _complete(self._reply, self.frontend, self._meter)
-        return writing_of(self.frontend.name, reply, self._large_usage or self._meter.count_usage())
+        reply = _with_id_and_count(self._reply, self.frontend, self._meter)
+        return reply_data_of(self.frontend.name, reply, self._large_usage or self._meter.count_usage())
 
     def finish_large(self, written: WholeBody) -> bytes:
         if self.ended:
@@ -308,7 +308,7 @@ class WholeExchange:
         if not events:
             return b""
         out = self._take(events)
-        if not self.ended and self._meter.record.written > MOST_STREAMED_TEXT:
+        if not self.ended and self._meter.record.written > MAX_STREAMED_CHARACTERS:
             error = UpstreamError("response_too_large", "The answer is too large for a response that is not streamed.")
             return self.fail(error)
         return out
@@ -320,7 +320,7 @@ class WholeExchange:
                 self.ended = True
                 return passed
         out = self._take(self._intake.finish())
-        self._meter.record.missing_done = self._intake.lacks_end
+        self._meter.record.missing_done = self._intake.lacks_terminator
         return out
 
     def fail(self, error: StreamweirError, /) -> bytes:
@@ -350,12 +350,12 @@ class WholeExchange:
 
     def _write(self) -> bytes:
         completion = self._accumulator.fold()
-        reply = _complete(self._reply, self.frontend, self._meter)
+        reply = _with_id_and_count(self._reply, self.frontend, self._meter)
         self._meter.record.completion_id, body = self.frontend.write_whole(completion, reply)
         return body
 
 
-def _complete(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:
+def _with_id_and_count(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:
     """With our id, and our count: what is written anew may need both."""
     id = reply.id or frontend.make_id(reply.entropy)
     return structs.replace(reply, id=id, count_usage=meter.count_usage)

@@ -10,8 +10,8 @@ from functools import cached_property
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
 from streamweir.providers.base import Decoder, Provider
-from streamweir.wire.body import WHOLE_LIMIT, BodySplitter, Form
-from streamweir.wire.jsonio import is_crowded
+from streamweir.wire.body import WHOLE_LIMIT, BodyFormat, BodySplitter
+from streamweir.wire.jsonio import is_dense
 from streamweir.wire.sse import EventTooLarge, Frame
 
 
@@ -19,15 +19,15 @@ class Intake:
     """`feed` and `finish`; or `split`, `rest`, `decode` and `end`, for one who wants to see the frames between.
 
     `split` and `decode` are called for every read: they are the splitter's and the decoder's own
-    `feed`, with nothing between. `split` raises `EventTooLarge`; `end_of_split` is the answer to it.
+    `feed`, with nothing between. `split` raises `EventTooLarge`; `fail_too_large` is the answer to it.
     """
 
-    def __init__(self, provider: Provider, choices: int | None = None, *, most_whole: int = WHOLE_LIMIT) -> None:
-        """`choices`: see `Provider.decoder`. `most_whole`: bytes of an answer that came whole."""
+    def __init__(self, provider: Provider, choices: int | None = None, *, max_whole_bytes: int = WHOLE_LIMIT) -> None:
+        """`choices`: see `Provider.decoder`. `max_whole_bytes`: bytes of an answer that came whole."""
         self._provider = provider
         self._choices = choices
-        self._is_for_stream = most_whole < WHOLE_LIMIT  # it is read where nothing may take long
-        self._body = BodySplitter(whole_limit=most_whole)
+        self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # it is read where nothing may take long
+        self._body = BodySplitter(whole_limit=max_whole_bytes)
         self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
 
     @cached_property
@@ -40,13 +40,13 @@ class Intake:
         return self._provider.decoder(self._choices)
 
     @property
-    def may_end_in_silence(self) -> bool:
-        return self._decoder.may_end_in_silence
+    def may_end_when_idle(self) -> bool:
+        return self._decoder.may_end_when_idle
 
     @property
-    def lacks_end(self) -> bool:
+    def lacks_terminator(self) -> bool:
         """The answer is whole, and was ended by the end of its body alone where the wire has a word for it."""
-        return self._decoder.lacks_end
+        return self._decoder.lacks_terminator
 
     @property
     def is_mid_event(self) -> bool:
@@ -55,14 +55,14 @@ class Intake:
     @property
     def whole(self) -> bytes | None:
         """The body, where it is a whole answer of which nothing was decoded yet."""
-        return self._body.whole if self._body.form is Form.WHOLE and not self._is_over else None
+        return self._body.whole if self._body.format is BodyFormat.WHOLE and not self._is_over else None
 
     @property
     def split(self) -> Callable[[bytes], list[Frame]]:
         """Looked up, not kept: an object that holds a method of its own is freed only by the collector of cycles."""
         return (self._body.events or self._body).feed
 
-    def end_of_split(self) -> Sequence[Event]:
+    def fail_too_large(self) -> Sequence[Event]:
         return self.fail(
             UpstreamError(
                 "upstream_frame_too_large",
@@ -70,7 +70,7 @@ class Intake:
             )
         )
 
-    def rest(self) -> list[Frame]:
+    def remaining_frames(self) -> list[Frame]:
         """What was left at the end of the body."""
         return self._body.finish()
 
@@ -81,7 +81,7 @@ class Intake:
         except EventTooLarge as reason:
             for frame in reason.frames:
                 events += self.decode(frame)
-            events += self.end_of_split()
+            events += self.fail_too_large()
             return events
         for frame in frames:
             events += self.decode(frame)
@@ -90,7 +90,7 @@ class Intake:
     def finish(self) -> list[Event]:
         """The body ended cleanly."""
         events: list[Event] = []
-        for frame in self.rest():
+        for frame in self.remaining_frames():
             events += self.decode(frame)
         events += self.end()
         return events
@@ -99,12 +99,12 @@ class Intake:
         """The events of the end itself, after those of the rest."""
         if self._is_over:
             return ()
-        if self._body.form is None:
+        if self._body.format is None:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer was empty."))
-        if self._body.form is Form.WHOLE:
+        if self._body.format is BodyFormat.WHOLE:
             whole = self._body.whole
-            if self._is_for_stream and is_crowded(whole):
-                return self.end_of_split()
+            if self._is_for_stream and is_dense(whole):
+                return self.fail_too_large()
             self._is_over = True
             return self._provider.decode_whole(whole, self._choices)
         return self._decoder.finish()

@@ -28,16 +28,16 @@ from streamweir.core.events import (
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply, WholeBody
 from streamweir.providers.base import Provider
-from streamweir.wire.jsonio import is_crowded
+from streamweir.wire.jsonio import is_dense
 
-LARGEST_ON_LOOP = 1024 * 1024
+MAX_BYTES_ON_LOOP = 1024 * 1024
 """Decoding and writing so much text takes some ten milliseconds."""
 _PIECE = 128 * 1024
 """Characters of one event, and about the characters of a group of events."""
 _GROUP = 1000
 _PASSED = (StreamStarted, StreamTagged, UsageReported, UsageDiscarded, ChoiceFinished, StreamCompleted, StreamFailed)
 
-Noted = (
+MeteredEvent = (
     StreamStarted
     | StreamTagged
     | TextDelta
@@ -51,7 +51,7 @@ Noted = (
 """The events that a meter needs."""
 
 
-class Writing(Struct, frozen=True, kw_only=True):
+class ReplyData(Struct, frozen=True, kw_only=True):
     """What the body is written with: the `Reply` less what cannot leave its process."""
 
     frontend: str
@@ -68,11 +68,11 @@ class Writing(Struct, frozen=True, kw_only=True):
 
 def is_large(body: bytes) -> bool:
     """Whether a document takes too long for one turn of the loop."""
-    return len(body) > LARGEST_ON_LOOP or is_crowded(body)
+    return len(body) > MAX_BYTES_ON_LOOP or is_dense(body)
 
 
-def writing_of(frontend: str, reply: Reply, usage: Usage) -> Writing:
-    return Writing(
+def reply_data_of(frontend: str, reply: Reply, usage: Usage) -> ReplyData:
+    return ReplyData(
         frontend=frontend,
         id=reply.id,
         now=reply.now(),
@@ -91,23 +91,23 @@ class LargeAnswer:
         self._choices = choices
         self._accumulator = Accumulator()
 
-    def read(self, body: bytes) -> Iterator[list[Noted]]:
+    def read(self, body: bytes) -> Iterator[list[MeteredEvent]]:
         """Of text only how much there is matters to the meter, so its pieces may be joined and cut."""
-        group: list[Noted] = []
+        group: list[MeteredEvent] = []
         size = 0
         for event in self._provider.decode_whole(body, self._choices):
             self._accumulator.feed(event)
-            for noted in _noted(event):
-                group.append(noted)
-                size += _size_of(noted)
+            for metered in _metered(event):
+                group.append(metered)
+                size += _size_of(metered)
                 if size >= _PIECE or len(group) >= _GROUP:
                     yield group
                     group, size = [], 0
         yield group
 
-    def write(self, frontend: Frontend, writing: Writing) -> WholeBody:
+    def write(self, frontend: Frontend, reply_data: ReplyData) -> WholeBody:
         """`frontend`: the one that the `writing` names."""
-        members = structs.asdict(writing)
+        members = structs.asdict(reply_data)
         _, now, usage = members.pop("frontend"), members.pop("now"), members.pop("usage")
         reply = Reply(**members, now=lambda: now)
         completion = self._accumulator.fold()
@@ -115,7 +115,7 @@ class LargeAnswer:
         return frontend.write_whole(completion, reply)
 
 
-def _noted(event: Event) -> Iterator[Noted]:
+def _metered(event: Event) -> Iterator[MeteredEvent]:
     """The event as far as a meter takes note of it."""
     if isinstance(event, TextDelta | RefusalDelta):
         yield from (TextDelta(0, piece) for piece in _cut(event.text))
@@ -134,5 +134,5 @@ def _cut(text: str) -> Iterator[str]:
         yield text[at : at + _PIECE]
 
 
-def _size_of(event: Noted) -> int:
+def _size_of(event: MeteredEvent) -> int:
     return len(event.text) if isinstance(event, TextDelta | ReasoningDelta) else 1

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
-from streamweir.pipeline.large_answer import Noted, Writing
+from streamweir.pipeline.large_answer import MeteredEvent, ReplyData
 
 T = TypeVar("T")
 
 _ERRORS: dict[str, type[StreamweirError]] = {kind.__name__: kind for kind in (CallerError, UpstreamError, GatewayFault)}
 
 
-class Origin(Struct, frozen=True):
+class AnswerSource(Struct, frozen=True):
     """Who sent the answer, by the name in `providers.registry`, and how many choices were asked for."""
 
     provider: str
@@ -68,15 +68,19 @@ def _from_error(value: object) -> _Error:
 
 def _to_error(_: type, value: object) -> StreamweirError:
     """The one type that msgspec does not know by itself."""
-    told = msgspec.convert(value, _Error)
-    if told.kind not in _ERRORS:
-        raise ValueError(f"there is no error of the kind {told.kind!r}")
-    return _ERRORS[told.kind](
-        told.code, told.message, param=told.param, retry_after_s=told.retry_after_s, event_id=told.event_id
+    reported = msgspec.convert(value, _Error)
+    if reported.kind not in _ERRORS:
+        raise ValueError(f"there is no error of the kind {reported.kind!r}")
+    return _ERRORS[reported.kind](
+        reported.code,
+        reported.message,
+        param=reported.param,
+        retry_after_s=reported.retry_after_s,
+        event_id=reported.event_id,
     )
 
 
-ORIGIN: Message[Origin] = Message(Origin)
-EVENTS: Message[list[Noted]] = Message(list[Noted])
-WRITING: Message[Writing] = Message(Writing)
+ANSWER_SOURCE: Message[AnswerSource] = Message(AnswerSource)
+EVENTS: Message[list[MeteredEvent]] = Message(list[MeteredEvent])
+REPLY_DATA: Message[ReplyData] = Message(ReplyData)
 COMPLETION_ID: Message[str] = Message(str)

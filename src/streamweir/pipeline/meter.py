@@ -34,35 +34,20 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict, verdict_of_error, verdict_of_finish
-from streamweir.pipeline.plausibility import Scope, bounded, is_possible
+from streamweir.pipeline.plausibility import UsageBounds, bounded, is_possible
 from streamweir.pipeline.settlement import (
     BYTES_PER_TOKEN,
     Count,
     CountableText,
     Counter,
-    Pending,
+    PendingSettlement,
     Settlement,
     UsageSource,
     estimate,
-    estimate_tokens,
     size_of,
 )
 
-__all__ = [
-    "BYTES_PER_TOKEN",
-    "Count",
-    "Counter",
-    "Meter",
-    "Pending",
-    "Record",
-    "Scope",
-    "Settlement",
-    "UsageSource",
-    "estimate",
-    "estimate_tokens",
-]
-
-_MOST_BYTES_PER_CHARACTER = 4
+_MAX_BYTES_PER_CHARACTER = 4
 
 
 class Text(Protocol):
@@ -108,7 +93,7 @@ class Record(Struct):
 
     A buffer and not a list of pieces: a piece is a few bytes of text in fifty bytes of object.
     """
-    reasoned: Text = field(default_factory=StringIO)
+    reasoning_text: Text = field(default_factory=StringIO)
     finishes: dict[int, FinishReason] = field(default_factory=dict)
     usage: Usage | None = None
     usage_at: int = 0
@@ -125,12 +110,12 @@ class Record(Struct):
     """It said more than is billed of such a report."""
     missing_done: bool = False
     junk_after_done: bool = False
-    scope: Scope | None = None
+    bounds: UsageBounds | None = None
 
     @property
     def written(self) -> int:
         """Characters that came."""
-        return self.delivered.tell() + self.reasoned.tell()
+        return self.delivered.tell() + self.reasoning_text.tell()
 
     @property
     def usage_is_final(self) -> bool:
@@ -139,21 +124,21 @@ class Record(Struct):
             return False
         return self.completed or self.written <= self.usage_at
 
-    def believes(self, usage: Usage, coming: int = 0) -> bool:
+    def is_plausible(self, usage: Usage, pending: int = 0) -> bool:
         """`coming`: how many characters of the answer are not written here yet."""
-        written = self.written + coming
-        return self.scope is None or is_possible(usage, self.scope, _MOST_BYTES_PER_CHARACTER * written)
+        written = self.written + pending
+        return self.bounds is None or is_possible(usage, self.bounds, _MAX_BYTES_PER_CHARACTER * written)
 
     def flags(self) -> tuple[str, ...]:
         if not (self.anomaly or self.missing_done or self.junk_after_done):
             return ()
-        told = {
+        reported = {
             "usage_anomaly": self.anomaly,
             "usage_cut": self.is_cut,
             "missing_done": self.missing_done,
             "junk_after_done": self.junk_after_done,
         }
-        return tuple(name for name, holds in told.items() if holds)
+        return tuple(name for name, holds in reported.items() if holds)
 
 
 class Meter:
@@ -171,15 +156,15 @@ class Meter:
         *,
         prompt_source: UsageSource = UsageSource.ESTIMATE,
         count_prompt: Callable[[], Count] | None = None,
-        scope: Scope | None = None,
+        bounds: UsageBounds | None = None,
     ) -> None:
-        self.record = Record(scope=scope)
+        self.record = Record(bounds=bounds)
         self._deliver = self.record.delivered.write
         self._prompt = prompt_tokens, prompt_source
         self._count_prompt = count_prompt
         self._count = count
         self._shown: tuple[Usage, UsageSource] | None = None
-        self._pending: Pending | None = None
+        self._pending: PendingSettlement | None = None
         self._measured = (0, 0)
         self._is_detached = False
 
@@ -193,7 +178,7 @@ class Meter:
         elif type(event) is StreamCompleted:
             self.record.completed = True
             if not self._is_detached:
-                is_cut = self._judge()
+                is_cut = self._check_report()
                 if self._has_interim_usage():
                     return (UsageReported(self.count_usage()), event)
                 if is_cut and self.record.usage is not None:
@@ -212,7 +197,7 @@ class Meter:
         self._is_detached = True
         text, reasoning = delivered if delivered is not None else (None, None)
         record.delivered = CountedText(record.delivered, text)
-        record.reasoned = CountedText(record.reasoned, reasoning)
+        record.reasoning_text = CountedText(record.reasoning_text, reasoning)
         self._deliver = record.delivered.write
         self._shown = None
         if record.error is None:
@@ -220,16 +205,16 @@ class Meter:
 
     def tokens_so_far(self) -> int:
         """Of the answer, delivered: by the rule of thumb, or by the provider's word if that is more."""
-        told = self.record.usage.completion_tokens if self.record.usage is not None else 0
-        return max(self._size_so_far() // BYTES_PER_TOKEN, told)
+        reported = self.record.usage.completion_tokens if self.record.usage is not None else 0
+        return max(self._size_so_far() // BYTES_PER_TOKEN, reported)
 
     def count_usage(self) -> Usage:
         """Usage by our own count, at once, for a caller to whom it is due. It is what will be settled."""
         prompt = self._count_prompt() if self._count_prompt is not None else None
-        self._shown = self._words().count(self._count, prompt)
+        self._shown = self._countable_text().count(self._count, prompt)
         return self._shown[0]
 
-    def close(self, verdict: Verdict | None = None) -> Pending:
+    def close(self, verdict: Verdict | None = None) -> PendingSettlement:
         """The settlement, or what is still to be counted for it.
 
         `verdict` is for what no event can tell: the caller is gone, say.
@@ -242,9 +227,9 @@ class Meter:
         """As `close`, counted at once."""
         return self.close(verdict).count(self._count)
 
-    def _close(self, verdict: Verdict) -> Pending:
+    def _close(self, verdict: Verdict) -> PendingSettlement:
         record = self.record
-        self._judge()
+        self._check_report()
         usage, source = self._shown or (record.usage, UsageSource.PROVIDER)
         settlement = Settlement(
             verdict=verdict,
@@ -256,24 +241,26 @@ class Meter:
             error=record.error,
             flags=record.flags(),
         )
-        return Pending(settlement, None if self._shown is not None or record.usage_is_final else self._words())
+        return PendingSettlement(
+            settlement, None if self._shown is not None or record.usage_is_final else self._countable_text()
+        )
 
-    def _words(self) -> CountableText:
+    def _countable_text(self) -> CountableText:
         record = self.record
         return CountableText(
             prompt=self._prompt,
             delivered=record.delivered.getvalue(),
-            reasoned=record.reasoned.getvalue(),
+            reasoning_text=record.reasoning_text.getvalue(),
             reported=record.usage,
         )
 
-    def _judge(self) -> bool:
+    def _check_report(self) -> bool:
         """Flags the newest report where it cannot be true. Whether less of it is billed than it says."""
         record = self.record
-        if record.usage is None or record.scope is None or record.believes(record.usage):
+        if record.usage is None or record.bounds is None or record.is_plausible(record.usage):
             return False
         record.anomaly = True
-        usage = bounded(record.usage, record.scope.most_billed)
+        usage = bounded(record.usage, record.bounds.max_billed_tokens)
         if usage is not record.usage:
             record.usage, record.is_cut = usage, True
         return record.is_cut
@@ -285,10 +272,10 @@ class Meter:
         """In bytes. Measured whenever the text has doubled, and reckoned from that between: it is asked often."""
         record = self.record
         if self._is_detached:
-            return size_of(record.delivered.getvalue()) + size_of(record.reasoned.getvalue())
+            return size_of(record.delivered.getvalue()) + size_of(record.reasoning_text.getvalue())
         length = record.written
         if length >= 2 * self._measured[0]:
-            size = size_of(record.delivered.getvalue()) + size_of(record.reasoned.getvalue())
+            size = size_of(record.delivered.getvalue()) + size_of(record.reasoning_text.getvalue())
             self._measured = length, size
         measured, size = self._measured
         return size * length // measured if measured else 0
@@ -313,7 +300,7 @@ def _note_tier(record: Record, event: StreamStarted | StreamTagged) -> None:
 
 
 def _note_reasoning(record: Record, event: ReasoningDelta) -> None:
-    record.reasoned.write(event.text)
+    record.reasoning_text.write(event.text)
 
 
 def _note_refusal(record: Record, event: RefusalDelta) -> None:
@@ -334,7 +321,7 @@ def _note_finish(record: Record, event: ChoiceFinished) -> None:
 
 def _note_usage(record: Record, event: UsageReported) -> None:
     record.usage, record.is_interim = event.usage, False
-    record.usage_at = record.delivered.tell() + record.reasoned.tell()  # some providers report with every frame
+    record.usage_at = record.delivered.tell() + record.reasoning_text.tell()  # some providers report with every frame
 
 
 def _note_anomaly(record: Record, event: UsageDiscarded) -> None:

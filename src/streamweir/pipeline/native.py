@@ -33,7 +33,7 @@ class Tap(Protocol):
         """The bytes that go out for it. None: it may not pass, and nothing of it was taken."""
         ...
 
-    def traces(self) -> Iterable[Frame]:
+    def replay_frames(self) -> Iterable[Frame]:
         """Frames of a short answer after which a decoder knows what is known here of the frames that went out."""
         ...
 

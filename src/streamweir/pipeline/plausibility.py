@@ -21,7 +21,7 @@ _UNSEEN_PROMPT = 65_536
 """Templates, and what a provider's own search put before the question."""
 _REMOTE_PROMPT = 2_097_152
 """The widest context there is: a link or a file's name says nothing of what stands behind it."""
-MOST_BILLED = 10_000_000
+MAX_BILLED_TOKENS = 10_000_000
 _COUNTS = (
     "input_uncached",
     "cache_read",
@@ -34,41 +34,41 @@ _COUNTS = (
 )
 
 
-class Scope(Struct, frozen=True):
+class UsageBounds(Struct, frozen=True):
     """What a request can have used at most, as far as the request itself tells."""
 
     request_bytes: int
     """Of the body that went to the provider."""
     max_output: int | None = None
     """The limit that was asked for, of all choices together."""
-    is_open: bool = False
+    is_unbounded: bool = False
     """It holds pictures, recordings or files, or lets the provider read what is not in it: stored content, links, what
     its own tools find, in as many steps as these take."""
-    most_billed: int = MOST_BILLED
+    max_billed_tokens: int = MAX_BILLED_TOKENS
     """Tokens, of prompt and answer together, of a report that cannot be true."""
 
 
-def is_possible(usage: Usage, scope: Scope, response_bytes: int) -> bool:
+def is_possible(usage: Usage, bounds: UsageBounds, response_bytes: int) -> bool:
     """`response_bytes`: of the text that came. A token is never less than a byte of text."""
-    unseen = _REMOTE_PROMPT if scope.is_open else _UNSEEN_PROMPT
-    if usage.prompt_tokens > scope.request_bytes + unseen:
+    unseen = _REMOTE_PROMPT if bounds.is_unbounded else _UNSEEN_PROMPT
+    if usage.prompt_tokens > bounds.request_bytes + unseen:
         return False
     if max(usage.reasoning or 0, usage.audio_output or 0) > response_bytes + _UNSEEN_OUTPUT:
         return False
-    limit = scope.max_output
-    beyond_text = _UNSEEN_OUTPUT if limit is None or scope.is_open else _OVERRUN * limit + _OUTPUT_SLACK
+    limit = bounds.max_output
+    beyond_text = _UNSEEN_OUTPUT if limit is None or bounds.is_unbounded else _OVERRUN * limit + _OUTPUT_SLACK
     return usage.output <= response_bytes + beyond_text
 
 
-def bounded(usage: Usage, most: int) -> Usage:
+def bounded(usage: Usage, limit: int) -> Usage:
     """With no more than `most` tokens in all, each count in its proportion. The same object where it has no more."""
     total = usage.total_tokens
-    if total <= most:
+    if total <= limit:
         return usage
     counts = {name: getattr(usage, name) for name in _COUNTS}
     return structs.replace(
         usage,
-        **{name: None if count is None else count * most // total for name, count in counts.items()},
+        **{name: None if count is None else count * limit // total for name, count in counts.items()},
         accepted_prediction=None,
         rejected_prediction=None,
         prompt_details=None,

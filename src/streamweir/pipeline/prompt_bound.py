@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.core.message import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
-from streamweir.core.remote_content import names_remote_content
+from streamweir.core.remote_content import references_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 
@@ -42,13 +42,13 @@ class PromptBound(Struct, frozen=True, kw_only=True):
 
     def by_bytes(self, window: int, bytes_per_token: int = 1) -> int:
         """`window`: the most tokens that the model reads."""
-        return self._with(-(-self.text_bytes // bytes_per_token), window)
+        return self._total(-(-self.text_bytes // bytes_per_token), window)
 
     def by_count(self, tokens: int, window: int) -> int:
         """`tokens`: of `text_of`, by the model's own tokenizer."""
-        return self._with(min(tokens + -(-tokens // _MARGIN), self.text_bytes), window)
+        return self._total(min(tokens + -(-tokens // _MARGIN), self.text_bytes), window)
 
-    def _with(self, text_tokens: int, window: int) -> int:
+    def _total(self, text_tokens: int, window: int) -> int:
         tokens = text_tokens + self.other_tokens
         return max(tokens, window) if self.is_remote else tokens
 
@@ -62,7 +62,7 @@ def bound_of(
     """
     other = _TEMPLATE_TOKENS + (_TOOL_TOKENS if request.tools else 0)
     inline = 0
-    is_remote = names_remote_content(request.body)
+    is_remote = references_remote_content(request.body)
     for tool in request.tools:
         is_remote |= tool.function is None and tool.custom is None
     for sent in request.body["messages"]:

@@ -62,13 +62,13 @@ class CountableText(Struct, frozen=True, kw_only=True):
     prompt: Count
     """As counted at admission."""
     delivered: str
-    reasoned: str
+    reasoning_text: str
     reported: Usage | None = None
     """From within the answer: it knows the prompt, and of the answer only what came before it."""
 
     def count(self, count: Counter, prompt: Count | None = None) -> tuple[Usage, UsageSource]:
         output, source = count(self.delivered)
-        reasoning, reasoning_source = count(self.reasoned) if self.reasoned else (None, source)
+        reasoning, reasoning_source = count(self.reasoning_text) if self.reasoning_text else (None, source)
         sources = {source, reasoning_source}
         reported = self.reported
         if reported is None:
@@ -78,21 +78,21 @@ class CountableText(Struct, frozen=True, kw_only=True):
         else:
             reasoning = max(reported.reasoning or 0, reasoning or 0) or reported.reasoning
             usage = structs.replace(reported, output=max(reported.output, output), reasoning=reasoning)
-        return usage, max(sources, key=_POORNESS.index)
+        return usage, max(sources, key=_BY_EXACTNESS.index)
 
 
-class Pending:
+class PendingSettlement:
     """A settlement, complete but for the usage where that is still to be counted."""
 
-    __slots__ = ("_settlement", "_words")
+    __slots__ = ("_countable_text", "_settlement")
 
-    def __init__(self, settlement: Settlement, words: CountableText | None = None) -> None:
+    def __init__(self, settlement: Settlement, text: CountableText | None = None) -> None:
         self._settlement = settlement
-        self._words = words
+        self._countable_text = text
 
     @property
     def needs_count(self) -> bool:
-        return self._words is not None
+        return self._countable_text is not None
 
     @property
     def settlement(self) -> Settlement:
@@ -101,12 +101,12 @@ class Pending:
 
     def count(self, count: Counter | None = None, prompt: Count | None = None) -> Settlement:
         """The whole settlement, counted at most once. `prompt` is a better count of it than admission's."""
-        words = self._words
-        if words is not None:
-            usage, source = words.count(count or estimate, prompt)
+        text = self._countable_text
+        if text is not None:
+            usage, source = text.count(count or estimate, prompt)
             self._settlement = structs.replace(self._settlement, usage=usage, usage_source=source)
-            self._words = None
+            self._countable_text = None
         return self._settlement
 
 
-_POORNESS = list(UsageSource)
+_BY_EXACTNESS = list(UsageSource)

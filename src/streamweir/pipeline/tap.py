@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streamweir.core.events import MOST_CHOICES, FinishReason
+from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.pipeline.meter import Record, Text
 from streamweir.providers.openai.usage import read_usage
@@ -27,7 +27,7 @@ ABSENT: Literal["absent"] = "absent"
 _NoError = Literal["absent"]
 """The type of a member that must not be there: no upstream sends this word."""
 
-_Word = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+_FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
 
 class _Function(Struct, gc=False, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ class _Delta(Struct, gc=False, forbid_unknown_fields=True):
 class _Choice(Struct, gc=False):
     index: int
     delta: _Delta
-    finish_reason: _Word | None
+    finish_reason: _FinishReason | None
 
 
 class _Chunk(Struct, gc=False):
@@ -96,7 +96,7 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_full = msgspec.json.Decoder(_FullChunk).decode
 
 
-class SeenChoice(Struct):
+class ChoiceState(Struct):
     """What a choice has shown so far."""
 
     calls: int = 0
@@ -115,14 +115,14 @@ class ChatTap:
 
     def __init__(self, record: Record, include_usage: bool, choices: int | None = None) -> None:
         self.record = record
-        self.choices: dict[int, SeenChoice] = {}
+        self.choices: dict[int, ChoiceState] = {}
         self.created = 0
         self.held: list[tuple[Frame, bytes]] = []
         """Frames that did not go out yet, with their bytes: the last finish, and the usage."""
         self.ended = False
         self._usage: Usage | None = None
         self._cuts_usage = not include_usage
-        self._least_choices, self._most_choices = choices or 1, choices or MOST_CHOICES
+        self._min_choices, self._max_choices = choices or 1, choices or MAX_CHOICES
         # The members before `choices`, as bytes. A frame that begins with them has the same id, model
         # and time as the one that was checked: one comparison in place of four members to decode.
         self._head = _NEVER
@@ -133,7 +133,7 @@ class ChatTap:
     @property
     def has_finished(self) -> bool:
         """Every choice that was asked for: nothing but usage and the end can come."""
-        return bool(self.held) and len(self.choices) >= self._least_choices
+        return bool(self.held) and len(self.choices) >= self._min_choices
 
     def feed(self, frame: Frame, /) -> bytes | None:
         raw, data = frame.raw, frame.data
@@ -155,7 +155,7 @@ class ChatTap:
                 return raw
         return None if self.ended else self._feed_any(frame, raw, data)
 
-    def traces(self) -> Iterator[Frame]:
+    def replay_frames(self) -> Iterator[Frame]:
         """Frames of a short answer after which a decoder knows what is known here of the frames that went out."""
         head = {"id": self.record.completion_id, "created": self.created, "model": self.record.model}
         for index, seen in self.choices.items():
@@ -213,24 +213,24 @@ class ChatTap:
 
     def _take(self, choice: _Choice) -> bool:
         """Whether the choice's delta is as promised; if so, its facts are taken."""
-        index, delta, word = choice.index, choice.delta, choice.finish_reason
+        index, delta, finish_reason = choice.index, choice.delta, choice.finish_reason
         seen = self.choices.get(index)
         if seen is None:
             # The opening delta: the role, and no text yet; a call may open in it.
             if delta.role is UNSET or delta.content or delta.refusal not in (None, UNSET):
                 return False
-            if word is not None or not 0 <= index < self._most_choices:
+            if finish_reason is not None or not 0 <= index < self._max_choices:
                 return False
-            seen = SeenChoice()
+            seen = ChoiceState()
         elif delta.role is not UNSET or index not in self._open:
             return False
-        if word is not None:
+        if finish_reason is not None:
             if delta != _EMPTY:
                 return False
-            seen.finish = word
+            seen.finish = finish_reason
             self._open.discard(index)
             if self._open:  # else it is held
-                self.record.finishes[index] = FinishReason(word)
+                self.record.finishes[index] = FinishReason(finish_reason)
             return True
         if not self._take_delta(seen, delta):
             return False
@@ -238,9 +238,9 @@ class ChatTap:
         self._open.add(index)
         return True
 
-    def _take_delta(self, seen: SeenChoice, delta: _Delta) -> bool:
-        says = [m for m in (delta.content, delta.refusal, delta.tool_calls, delta.function_call) if m]
-        if len(says) > 1:
+    def _take_delta(self, seen: ChoiceState, delta: _Delta) -> bool:
+        contents = [m for m in (delta.content, delta.refusal, delta.tool_calls, delta.function_call) if m]
+        if len(contents) > 1:
             return False
         if delta.function_call is not UNSET:
             return _take_function(seen, delta.function_call, self.record.delivered)
@@ -251,15 +251,17 @@ class ChatTap:
 
     def _take_usage(self, usage: dict[str, Any], frame: Frame) -> bytes | None:
         report = read_usage(usage)
-        is_due = bool(self.held) and len(self.choices) >= self._least_choices  # `has_finished`, at less than its price
-        if not is_due or report is None or not _adds_up(report, usage) or not self.record.believes(report):
+        must_release = (
+            bool(self.held) and len(self.choices) >= self._min_choices
+        )  # `has_finished`, at less than its price
+        if not must_release or report is None or not _adds_up(report, usage) or not self.record.is_plausible(report):
             return None
         self._usage = report
         self.held.append((frame, b"" if self._cuts_usage else frame.raw))
         return b""
 
     def _end(self) -> bytes | None:
-        if not self.held or len(self.choices) < self._least_choices or (self._usage is None and not self._cuts_usage):
+        if not self.held or len(self.choices) < self._min_choices or (self._usage is None and not self._cuts_usage):
             return None
         self.ended = self.record.completed = True
         self.record.usage = self._usage
@@ -293,8 +295,8 @@ def _without_null_usage(raw: bytes) -> bytes:
     """The frame less the member; empty where that cannot be cut without a doubt."""
     if raw.endswith(_LAST_NULL_USAGE):  # the document's last member: there is no other place for it
         return raw[: -len(_LAST_NULL_USAGE)] + b"}\n\n"
-    around = raw.split(NULL_USAGE)
-    return around[0] + around[1] if len(around) == 2 else b""
+    parts = raw.split(NULL_USAGE)
+    return parts[0] + parts[1] if len(parts) == 2 else b""
 
 
 def _adds_up(report: Usage, usage: dict[str, Any]) -> bool:
@@ -305,7 +307,7 @@ def _adds_up(report: Usage, usage: dict[str, Any]) -> bool:
     )
 
 
-def _take_call(seen: SeenChoice, call: _Call, delivered: Text) -> bool:
+def _take_call(seen: ChoiceState, call: _Call, delivered: Text) -> bool:
     function = call.function
     if function is UNSET or function.arguments is UNSET:
         return False
@@ -322,7 +324,7 @@ def _take_call(seen: SeenChoice, call: _Call, delivered: Text) -> bool:
     return True
 
 
-def _take_function(seen: SeenChoice, function: _Function, delivered: Text) -> bool:
+def _take_function(seen: ChoiceState, function: _Function, delivered: Text) -> bool:
     if function.arguments is UNSET:
         return False
     if not seen.legacy_call:

@@ -17,7 +17,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
     # Values that ask for nothing: leaving them out changes nothing.
     "n": (1,),
     "temperature": (1,),
@@ -50,7 +50,7 @@ class Target(Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     project: str | None = None
     location: str | None = None
-    asks_for_usage: bool = True
+    requests_usage: bool = True
     """False once this upstream has refused `stream_options`."""
 
 
@@ -68,7 +68,7 @@ class Decoder(Protocol):
     """Frames to events; see `core.events` for the rules. After the terminal event it gives nothing."""
 
     @property
-    def may_end_in_silence(self) -> bool:
+    def may_end_when_idle(self) -> bool:
         """Nothing but usage and the end itself can come: silence from here on is as good as a clean end.
 
         False for a wire whose own end is demanded.
@@ -76,7 +76,7 @@ class Decoder(Protocol):
         ...
 
     @property
-    def lacks_end(self) -> bool:
+    def lacks_terminator(self) -> bool:
         """The answer is whole, but the word by which this wire ends an answer never came."""
         ...
 
@@ -116,9 +116,9 @@ class Provider(Protocol):
         ...
 
 
-def asks_for_nothing(name: str, value: object) -> bool:
+def is_default(name: str, value: object) -> bool:
     """A member of the body whose loss is not worth naming: it is absent, or has the value that absence means."""
-    return value is None or value in _NEUTRAL.get(name, ())
+    return value is None or value in _DEFAULTS.get(name, ())
 
 
 def json_headers(request: ChatRequest) -> tuple[tuple[str, str], ...]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError, scrub
 from streamweir.wire import jsonio
 
-LONGEST_RETRY_AFTER_S = 120
+MAX_RETRY_AFTER_S = 120
 
-_STATUS_OF_WORD = {
+_STATUS_OF_CODE = {
     # Words that stand in `type`, `code` or `status` of an error object, by provider.
     "overloaded_error": 529,
     "overloaded": 529,
@@ -55,7 +55,7 @@ _STATUS_OF_WORD = {
     "deadline_exceeded": 504,
 }
 
-# What `ErrorFacts.says`: in lower case, a part of the message or one of the words.
+# What `ErrorDetails.says`: in lower case, a part of the message or one of the words.
 _TOO_LONG = (
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -87,12 +87,12 @@ _BAD_KEY = ("invalid_api_key", "invalid api key", "incorrect api key", "api key 
 _NO_MODEL = ("model_not_found", "invalid_model", "is not a valid model id")
 
 
-class _Complaint(NamedTuple):
+class _FieldError(NamedTuple):
     message: str
     param: str
 
 
-class ErrorFacts:
+class ErrorDetails:
     """What an error object says, whichever of the usual shapes it has."""
 
     def __init__(self, value: object) -> None:
@@ -104,37 +104,37 @@ class ErrorFacts:
         if isinstance(error, str):
             error = {"message": error}
         members: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
-        complaint = _complaint_in(members)
-        self.message = _first_text(members, "message", "msg", "detail", "error_description") or complaint.message
-        self.words = tuple(
-            word.lower()
-            for word in (members.get(name) for name in ("code", "type", "status", "reason"))
-            if isinstance(word, str)
+        field_error = _field_error_in(members)
+        self.message = _first_text(members, "message", "msg", "detail", "error_description") or field_error.message
+        self.codes = tuple(
+            code_text.lower()
+            for code_text in (members.get(name) for name in ("code", "type", "status", "reason"))
+            if isinstance(code_text, str)
         )
         param = members.get("param")
-        self.param = scrub(param if isinstance(param, str) else complaint.param) or None
-        self.status = _status_of(members, self.words)
+        self.param = scrub(param if isinstance(param, str) else field_error.param) or None
+        self.status = _status_of(members, self.codes)
 
-    def says(self, *needles: str) -> bool:
+    def mentions(self, *needles: str) -> bool:
         text = self.message.lower()
-        return any(needle in text or needle in self.words for needle in needles)
+        return any(needle in text or needle in self.codes for needle in needles)
 
 
-def classify(facts: ErrorFacts, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
+def classify(details: ErrorDetails, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
     """The error for a failed response (`status` given) or for an error object inside a stream (None)."""
-    code = status if status is not None and status >= 300 else (facts.status or 500)
-    if facts.says(*_FILTERED):
-        return _refused(facts)
+    code = status if status is not None and status >= 300 else (details.status or 500)
+    if details.mentions(*_FILTERED):
+        return _refused(details)
     # quirk: Anthropic says 400 of an account without credit, xAI of a wrong key, Mistral of an unknown
     # model. None of them is the caller's fault.
-    if code == 402 or (code in (400, 403, 429) and facts.says(*_OUT_OF_CREDIT)):
+    if code == 402 or (code in (400, 403, 429) and details.mentions(*_OUT_OF_CREDIT)):
         return UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
-    if code in (401, 403) or (code == 400 and facts.says(*_BAD_KEY)):
+    if code in (401, 403) or (code == 400 and details.mentions(*_BAD_KEY)):
         return UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
-    if code in (404, 410) or (code == 400 and facts.says(*_NO_MODEL)):
+    if code in (404, 410) or (code == 400 and details.mentions(*_NO_MODEL)):
         return UpstreamError("upstream_model_not_found", "The provider does not know this model.")
     if code in (400, 422):
-        return _refused(facts)
+        return _refused(details)
     if code == 413:
         return CallerError("request_too_large", "The provider refused the request as too large.")
     if code == 429:
@@ -159,11 +159,11 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Streamwe
         value = None
     if isinstance(value, list) and value:  # quirk: Gemini without alt=sse wraps the error in an array
         value = value[0]
-    return classify(ErrorFacts(value), status, retry_after_s(headers))
+    return classify(ErrorDetails(value), status, retry_after_s(headers))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, at most `LONGEST_RETRY_AFTER_S`; garbage is None.
+    """`Retry-After` in seconds, at most `MAX_RETRY_AFTER_S`; garbage is None.
 
     A date is read against the response's own `Date`, so that neither clock has to be right.
     """
@@ -176,7 +176,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
         seconds = wait.total_seconds()
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S) if isfinite(seconds) else None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if isfinite(seconds) else None
 
 
 def error_in_dataless_block(raw: bytes) -> StreamweirError | None:
@@ -194,37 +194,37 @@ def error_in_dataless_block(raw: bytes) -> StreamweirError | None:
     try:
         value = jsonio.decode(text)
     except jsonio.InvalidJson:
-        return classify(ErrorFacts(None)) if inside else None
+        return classify(ErrorDetails(None)) if inside else None
     if isinstance(value, list) and value:
         value = value[0]
     if inside or (isinstance(value, Mapping) and value.get("error")):
-        return classify(ErrorFacts(value))
+        return classify(ErrorDetails(value))
     return None
 
 
-def _refused(facts: ErrorFacts) -> CallerError:
-    message = scrub(facts.message) or "The provider refused the request."
-    if facts.says(*_TOO_LONG):
-        return CallerError("context_length_exceeded", message, param=facts.param)
-    if facts.says(*_FILTERED):
-        return CallerError("content_filter", message, param=facts.param)
-    return CallerError("invalid_value", message, param=facts.param)
+def _refused(details: ErrorDetails) -> CallerError:
+    message = scrub(details.message) or "The provider refused the request."
+    if details.mentions(*_TOO_LONG):
+        return CallerError("context_length_exceeded", message, param=details.param)
+    if details.mentions(*_FILTERED):
+        return CallerError("content_filter", message, param=details.param)
+    return CallerError("invalid_value", message, param=details.param)
 
 
-def _status_of(members: Mapping[str, Any], words: tuple[str, ...]) -> int | None:
+def _status_of(members: Mapping[str, Any], codes: tuple[str, ...]) -> int | None:
     for name in ("status_code", "code", "http_code", "status"):
         value = members.get(name)
         if isinstance(value, str) and value.isdecimal() and len(value) == 3:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 300 <= value < 600:
             return value
-    for word in words:
-        if word in _STATUS_OF_WORD:
-            return _STATUS_OF_WORD[word]
+    for code_text in codes:
+        if code_text in _STATUS_OF_CODE:
+            return _STATUS_OF_CODE[code_text]
     return None
 
 
-def _complaint_in(members: Mapping[str, Any]) -> _Complaint:
+def _field_error_in(members: Mapping[str, Any]) -> _FieldError:
     """The first of the complaints that pydantic wrote: `[{"loc": ["body", "top_k"], "msg": "Extra inputs ..."}]`.
 
     quirk: servers built on it send the list as `detail`, Mistral also as `message` or `message.detail`.
@@ -237,8 +237,8 @@ def _complaint_in(members: Mapping[str, Any]) -> _Complaint:
             steps = loc if isinstance(loc, list) else []
             steps = steps[1:] if steps[:1] == ["body"] else steps
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-            return _Complaint(_first_text(found[0], "msg"), path.removeprefix("."))
-    return _Complaint("", "")
+            return _FieldError(_first_text(found[0], "msg"), path.removeprefix("."))
+    return _FieldError("", "")
 
 
 def _first_text(members: Mapping[str, Any], *names: str) -> str:

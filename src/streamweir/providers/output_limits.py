@@ -1,9 +1,9 @@
-"""The longest answer that a model gives, by its name, as the vendors document it.
+"""The maximum output tokens of models, by name, as the vendors document them.
 
-A limit above it is refused by most of them. `most_output` is that maximum: what a caller asks for beyond it is lowered
-to it, so it must not be too low, and stands here only where it is the same whoever serves the model. `longest_answer`
-is for a limit that the gateway sets where the caller set none: it must not be too high, and is known of more models.
-A name that is not here says nothing: None.
+Most vendors refuse a limit above the maximum. `documented_output_limit` is that maximum. A caller's limit is lowered
+to it, so it must not be too low: it is listed only if it is the same for every host of the model. `output_limit` is
+used for a limit that the gateway sets because the caller set none. It must not be too high, and is known for more
+models. An unknown name gives None.
 """
 
 import re
@@ -53,20 +53,20 @@ _CAREFUL = _rows(
 
 
 @lru_cache(maxsize=1024)
-def most_output(model: str) -> int | None:
+def documented_output_limit(model: str) -> int | None:
     name = model.lower()
     if "claude" in name:
         traits = traits_of(name)
-        return None if traits is UNKNOWN else traits.most_output_tokens
+        return None if traits is UNKNOWN else traits.max_output_tokens
     return _find(_DOCUMENTED, name)
 
 
 @lru_cache(maxsize=1024)
-def longest_answer(model: str) -> int | None:
+def output_limit(model: str) -> int | None:
     name = model.lower()
     if "claude" in name:
-        return traits_of(name).most_output_tokens
-    return most_output(model) or _find(_CAREFUL, name)
+        return traits_of(name).max_output_tokens
+    return documented_output_limit(model) or _find(_CAREFUL, name)
 
 
 def _find(rows: _Rows, name: str) -> int | None:

@@ -13,8 +13,8 @@ Memory is bounded by `limit` for one element; work per byte is constant whatever
 
 import re
 
-from streamweir.wire.jsonio import is_crowded
-from streamweir.wire.sse import DEFAULT_LIMIT, MOST_WITHOUT_DATA, EventTooLarge, Frame, skip_bom
+from streamweir.wire.jsonio import is_dense
+from streamweir.wire.sse import DEFAULT_LIMIT, MAX_BYTES_WITHOUT_DATA, EventTooLarge, Frame, skip_bom
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _GAP = re.compile(rb"[ \t\r\n,]*+")
@@ -27,9 +27,9 @@ _QUOTE = 0x22
 class ArraySplitter:
     """Bytes to frames whose `raw` and `data` are one element's bytes."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True, takes_crowds: bool = False) -> None:
-        """`takes_crowds`: elements of very many small things too, for one who has the time."""
-        self._takes_crowds = takes_crowds
+    def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True, accepts_dense: bool = False) -> None:
+        """`accepts_dense`: elements of very many small things too, for one who has the time."""
+        self._accepts_dense = accepts_dense
         self._limit = limit
         self._held = bytearray()  # the unfinished element
         self._scanned = 0  # how much of it was looked at
@@ -38,7 +38,7 @@ class ArraySplitter:
         self._at_start = at_start  # a byte order mark may come
         self._in_array = False
         self._has_ended = False
-        self._barren = 0  # bytes since the last element
+        self._bytes_without_data = 0  # bytes since the last element
 
     def feed(self, chunk: bytes, /) -> list[Frame]:
         if self._has_ended:
@@ -54,17 +54,17 @@ class ArraySplitter:
         while True:
             if not self._depth:
                 gap, start = start, self._find_element(start, frames)
-                self._barren += start - gap
+                self._bytes_without_data += start - gap
                 if not self._depth:
                     break
             end = self._find_end()
             if end < 0:
                 break
             element = bytes(held[start:end])
-            if end - start > self._limit or (not self._takes_crowds and is_crowded(element)):
+            if end - start > self._limit or (not self._accepts_dense and is_dense(element)):
                 self._fail(frames)
             frames.append(Frame(element, element))
-            self._barren = 0
+            self._bytes_without_data = 0
             start = end
             if not self._in_array:
                 self._has_ended = True
@@ -74,7 +74,7 @@ class ArraySplitter:
             return frames
         del held[:start]
         self._scanned = max(0, self._scanned - start)
-        if len(held) > self._limit or self._barren > MOST_WITHOUT_DATA:
+        if len(held) > self._limit or self._bytes_without_data > MAX_BYTES_WITHOUT_DATA:
             self._fail(frames)
         return frames
 

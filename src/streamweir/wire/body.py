@@ -9,12 +9,12 @@ decides. A whole body is collected, up to a limit, and handed out by `whole`.
 from enum import StrEnum
 
 from streamweir.wire.array import ArraySplitter
-from streamweir.wire.sse import DEFAULT_LIMIT, MOST_WITHOUT_DATA, EventTooLarge, Frame, Splitter, skip_bom
+from streamweir.wire.sse import DEFAULT_LIMIT, MAX_BYTES_WITHOUT_DATA, EventTooLarge, Frame, Splitter, skip_bom
 
 WHOLE_LIMIT = 64 * 1024 * 1024
 
 
-class Form(StrEnum):
+class BodyFormat(StrEnum):
     EVENTS = "events"
     ARRAY = "array"
     WHOLE = "whole"
@@ -24,7 +24,7 @@ class BodySplitter:
     """Bytes to frames, whatever the form. `form` is None until the first byte has come."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT, whole_limit: int = WHOLE_LIMIT) -> None:
-        self.form: Form | None = None
+        self.format: BodyFormat | None = None
         self._limit = limit
         self._whole_limit = whole_limit
         self._start = bytearray()  # what may be a byte order mark
@@ -52,7 +52,7 @@ class BodySplitter:
         splitter = self._splitter
         if splitter is not None:
             return splitter.feed(chunk)
-        if self.form is Form.WHOLE:
+        if self.format is BodyFormat.WHOLE:
             return self._collect(chunk)
         if not self._is_past_bom:
             self._start += chunk
@@ -76,15 +76,15 @@ class BodySplitter:
         first = chunk.lstrip(b" \t\r\n")[:1]
         blank += chunk
         if not first:
-            if len(blank) > self._limit or self._skipped > MOST_WITHOUT_DATA:
+            if len(blank) > self._limit or self._skipped > MAX_BYTES_WITHOUT_DATA:
                 raise EventTooLarge(self._limit, [])
             return []
         head = bytes(blank)
         blank.clear()
         if first == b"{":
-            self.form = Form.WHOLE
+            self.format = BodyFormat.WHOLE
             return self._collect(head)
-        self.form = Form.ARRAY if first == b"[" else Form.EVENTS
+        self.format = BodyFormat.ARRAY if first == b"[" else BodyFormat.EVENTS
         kind = ArraySplitter if first == b"[" else Splitter
         self._splitter = kind(self._limit, at_start=False)
         return self._splitter.feed(head)

@@ -20,20 +20,20 @@ from streamweir.core.errors import CallerError
 
 T = TypeVar("T")
 
-DEEPEST_BODY = 64
-MOST_KEYS = 10_000
+MAX_BODY_DEPTH = 64
+MAX_KEYS = 10_000
 """In one object of a caller's body."""
-MOST_ELEMENTS = 200_000
+MAX_ELEMENTS = 200_000
 """Of a caller's body: values in all its objects and lists. Thousands of messages with calls and tools have a tenth."""
-_MOST_IN_ONE_GO = 100_000
+_MAX_BRACKETS_AND_QUOTES = 100_000
 """Brackets and quotes of a document that is read without a pause: some ten milliseconds."""
-DEEPEST_DOCUMENT = 500
+MAX_DOCUMENT_DEPTH = 500
 """Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
-UNCROWDED = 64 * 1024
+FAST_BYTES = 64 * 1024
 """A document of so many bytes is read quickly, whatever is in it."""
-_SHORTEST_DEEP = 2 * DEEPEST_DOCUMENT  # a level is two brackets: what is shorter need not be looked at
+_MIN_DEEP_BYTES = 2 * MAX_DOCUMENT_DEPTH  # a level is two brackets: what is shorter need not be looked at
 
-_LONGEST_PATH = 128
+_MAX_PATH_LENGTH = 128
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """Brackets as signed bytes: one level down, or one up."""
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -62,17 +62,17 @@ def to_members(value: Any) -> dict[str, Any]:
     return members
 
 
-def is_crowded(data: bytes) -> bool:
+def is_dense(data: bytes) -> bool:
     """Whether a document holds so many small things that it takes long for its size."""
-    if len(data) <= UNCROWDED:
+    if len(data) <= FAST_BYTES:
         return False
-    return data.count(b"{") + data.count(b"[") + data.count(b'"') - data.count(b'\\"') > _MOST_IN_ONE_GO
+    return data.count(b"{") + data.count(b"[") + data.count(b'"') - data.count(b'\\"') > _MAX_BRACKETS_AND_QUOTES
 
 
 def decode(data: bytes) -> Any:
     """One document, of any type."""
     try:
-        if len(data) > _SHORTEST_DEEP and _is_deeper(data, DEEPEST_DOCUMENT):
+        if len(data) > _MIN_DEEP_BYTES and _is_deeper(data, MAX_DOCUMENT_DEPTH):
             raise InvalidJson("nested too deep")
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -91,7 +91,7 @@ def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
         try:
             if not data.isascii():
                 data.decode()  # msgspec does not look into members that it skips
-            if len(data) > _SHORTEST_DEEP and _is_deeper(data, DEEPEST_DOCUMENT):
+            if len(data) > _MIN_DEEP_BYTES and _is_deeper(data, MAX_DOCUMENT_DEPTH):
                 raise InvalidJson("nested too deep")
             return decode_fast(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -101,19 +101,22 @@ def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
 
 
 def decode_body(data: bytes) -> dict[str, Any]:
-    """A caller's request body: one JSON object, no key twice, no deeper than `DEEPEST_BODY`, no more than `MOST_KEYS`
-    in an object and `MOST_ELEMENTS` in all.
+    """A caller's request body: one JSON object, no key twice, no deeper than `MAX_BODY_DEPTH`, no more than `MAX_KEYS`
+    in an object and `MAX_ELEMENTS` in all.
 
     Two readers of a body with a repeated key may each believe another value; which model is
     called and which is paid for must not depend on that, so it is refused. msgspec keeps the last
     of them without a word: its reading is taken where it has as many keys as were sent. It reads in one
     go, which no other thread can interrupt: a body of many small things is read object by object.
     """
-    if data.count(b"{") + data.count(b"[") + data.count(b'"') > _MOST_IN_ONE_GO or data.count(b",") > _MOST_IN_ONE_GO:
+    if (
+        data.count(b"{") + data.count(b"[") + data.count(b'"') > _MAX_BRACKETS_AND_QUOTES
+        or data.count(b",") > _MAX_BRACKETS_AND_QUOTES
+    ):
         return _decode_body_slowly(data)
     try:
         value = _decoder.decode(data)
-        if type(value) is dict and _count_keys(value, DEEPEST_BODY) == _count_colons(data):
+        if type(value) is dict and _count_keys(value, MAX_BODY_DEPTH) == _count_colons(data):
             return value
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
@@ -125,12 +128,12 @@ def _count_colons(data: bytes) -> int:
     return _outside_strings(data).count(b":")
 
 
-def _has_more_elements(data: bytes, most: int) -> bool:
+def _has_more_elements(data: bytes, limit: int) -> bool:
     """Of a valid document. Each but the first of a list or an object has a comma before it."""
-    if data.count(b'"') - data.count(b'\\"') > 4 * most:  # two quotes for a value, and two for its key
+    if data.count(b'"') - data.count(b'\\"') > 4 * limit:  # two quotes for a value, and two for its key
         return True
     outside = _outside_strings(data)
-    return outside.count(b",") + outside.count(b"{") + outside.count(b"[") > most
+    return outside.count(b",") + outside.count(b"{") + outside.count(b"[") > limit
 
 
 def _outside_strings(data: bytes) -> bytes:
@@ -143,7 +146,7 @@ def _outside_strings(data: bytes) -> bytes:
 def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
     """In it and in all that is inside of it. Raises where that is too deep, or too many of them in one place."""
     count = len(value) if type(value) is dict else 0
-    if count > MOST_KEYS or not levels:
+    if count > MAX_KEYS or not levels:
         raise RecursionError
     for inner in value.values() if type(value) is dict else value:
         if type(inner) is dict or type(inner) is list:
@@ -153,26 +156,31 @@ def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
 
 def _decode_body_slowly(data: bytes) -> dict[str, Any]:
     """As `decode_body`, object by object; it knows what is wrong."""
-    if _is_deeper(data, DEEPEST_BODY):
-        raise CallerError("json_too_deep", f"The request body is nested deeper than {DEEPEST_BODY} levels.")
-    if _has_more_elements(data, MOST_ELEMENTS):
-        raise CallerError("invalid_value", f"The request body has more than {MOST_ELEMENTS} values.")
-    repeating: list[_Repeating] = []
+    if _is_deeper(data, MAX_BODY_DEPTH):
+        raise CallerError("json_too_deep", f"The request body is nested deeper than {MAX_BODY_DEPTH} levels.")
+    if _has_more_elements(data, MAX_ELEMENTS):
+        raise CallerError("invalid_value", f"The request body has more than {MAX_ELEMENTS} values.")
+    duplicates: list[_DuplicateKey] = []
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeating:
-        if len(pairs) > MOST_KEYS:
-            raise CallerError("invalid_value", f"An object in the request body has more than {MOST_KEYS} keys.")
+    def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _DuplicateKey:
+        if len(pairs) > MAX_KEYS:
+            raise CallerError("invalid_value", f"An object in the request body has more than {MAX_KEYS} keys.")
         members = dict(pairs)
         if len(members) == len(pairs):
             return members
-        repeating.append(_Repeating(Counter(name for name, _ in pairs).most_common(1)[0][0]))
-        return repeating[-1]
+        duplicates.append(_DuplicateKey(Counter(name for name, _ in pairs).most_common(1)[0][0]))
+        return duplicates[-1]
 
     try:
-        value = json.loads(data.decode(), object_pairs_hook=unique, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(
+            data.decode(),
+            object_pairs_hook=reject_duplicates,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite,
+        )
     except (ValueError, RecursionError) as reason:
         raise CallerError("invalid_json", "The request body is not valid JSON.") from reason
-    if repeating:
+    if duplicates:
         _refuse_repeated_keys(value, "")
     if not isinstance(value, dict):
         raise CallerError("invalid_json", "The request body must be a JSON object.")
@@ -188,12 +196,12 @@ def _decode_slowly(data: bytes) -> Any:
         raise InvalidJson("not valid JSON") from reason
 
 
-def _is_deeper(data: bytes, most: int) -> bool:
+def _is_deeper(data: bytes, limit: int) -> bool:
     """Counts brackets outside strings, before any parser sees them."""
-    if data.count(b"[") + data.count(b"{") <= most:
+    if data.count(b"[") + data.count(b"{") <= limit:
         return False
     steps = _outside_strings(data).translate(_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0) > most
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > limit
 
 
 def _null(_name: str) -> None:
@@ -205,7 +213,7 @@ def _float_or_null(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-class _Repeating:
+class _DuplicateKey:
     """Stands for an object in which a key stands twice."""
 
     def __init__(self, name: str) -> None:
@@ -214,22 +222,22 @@ class _Repeating:
 
 def _refuse_repeated_keys(value: Any, path: str) -> None:
     """Names the first by its path. Objects inside of one that repeats a key are gone with it."""
-    if isinstance(value, _Repeating):
-        where = f"{path}.{value.name}".lstrip(".")[:_LONGEST_PATH]
+    if isinstance(value, _DuplicateKey):
+        where = f"{path}.{value.name}".lstrip(".")[:_MAX_PATH_LENGTH]
         raise CallerError("duplicate_key", f"The key '{where}' occurs twice in one object.", param=where)
     if isinstance(value, dict):
         for name, member in value.items():
             _refuse_repeated_keys(member, f"{path}.{name}")
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            _refuse_repeated_keys(item, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            _refuse_repeated_keys(item, f"{path}[{index}]")
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
         raise ValueError("out of range")

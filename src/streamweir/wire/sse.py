@@ -11,7 +11,7 @@ Blank lines before a block (a keep-alive to some servers) belong to no block.
 A block that ends in a bare CR is given out when the next byte, or the end, shows that no LF
 follows. Memory is bounded by `limit` for one block; work per byte is constant whatever the cuts.
 A block of very many lines, or of very many small things, is too large as well: it is read in one go.
-Comments are no events: more of them than `MOST_WITHOUT_DATA` without one fail like too large a block.
+Comments are no events: more of them than `MAX_BYTES_WITHOUT_DATA` without one fail like too large a block.
 """
 
 import re
@@ -19,12 +19,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from streamweir.wire.jsonio import is_crowded
+from streamweir.wire.jsonio import is_dense
 
 DEFAULT_LIMIT = 1024 * 1024
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 """Of one block."""
-MOST_WITHOUT_DATA = 256 * 1024
+MAX_BYTES_WITHOUT_DATA = 256 * 1024
 """How many bytes of comments, blank lines and blocks without data may stand between two blocks with data. A comment a
 second, as a sign of life, is that much in hours."""
 
@@ -32,7 +32,7 @@ BOM = b"\xef\xbb\xbf"
 # Atomic, so that CRLF is never taken for two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_NO_COMMENT = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
+_CONTENT_LINE = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
 """The beginning of a line that is neither blank nor a comment."""
 _NOT_BLANK = re.compile(rb"[^\r\n]")
 
@@ -71,14 +71,14 @@ class Splitter:
         self._has_cr = False  # a CR was seen: the careful search from here on
         self._at_start = at_start  # a byte order mark may come
         self._failed = False
-        self._is_clear = True  # nothing is held
-        self._barren = 0  # bytes since the last block with data, as far as they are not held
+        self._is_empty = True  # nothing is held
+        self._bytes_without_data = 0  # bytes since the last block with data, as far as they are not held
 
     def feed(self, chunk: bytes, /) -> list[Frame]:
         # The common case by far is a read that is exactly one block, of one of three shapes: a `data` line
         # (OpenAI), an `event` line and a `data` line (Anthropic), a `data` line with CRLF (Gemini).
         # Told apart here, they cost a third of the general way.
-        if self._is_clear and len(chunk) <= self._limit and chunk[-2:] == b"\n\n":
+        if self._is_empty and len(chunk) <= self._limit and chunk[-2:] == b"\n\n":
             if chunk[:6] == b"data: ":
                 data = chunk[6:-2]
                 if 10 not in data and 13 not in data:
@@ -89,7 +89,7 @@ class Splitter:
                 if data and 10 not in event and 10 not in data and 13 not in chunk:
                     self._at_start = False
                     return [Frame(chunk, data, event)]
-        elif self._is_clear and len(chunk) <= self._limit and chunk[-4:] == b"\r\n\r\n" and chunk[:6] == b"data: ":
+        elif self._is_empty and len(chunk) <= self._limit and chunk[-4:] == b"\r\n\r\n" and chunk[:6] == b"data: ":
             data = chunk[6:-4]
             if 10 not in data and 13 not in data:
                 self._at_start = False
@@ -99,7 +99,7 @@ class Splitter:
     @property
     def is_mid_event(self) -> bool:
         """A part of an event is held, and not just comments."""
-        return _NO_COMMENT.search(self._held) is not None
+        return _CONTENT_LINE.search(self._held) is not None
 
     def finish(self) -> list[Frame]:
         """The end of the body: what is left, if anything is, as one block marked unterminated."""
@@ -115,7 +115,7 @@ class Splitter:
     def _feed(self, chunk: bytes) -> list[Frame]:
         if self._failed:
             return []
-        self._is_clear = False
+        self._is_empty = False
         held = self._held
         held += chunk
         if self._at_start:
@@ -130,24 +130,24 @@ class Splitter:
             if start == len(held) or held[start] in b"\r\n":
                 first = _NOT_BLANK.search(held, start)
                 blank, start = start, len(held) if first is None else first.start()
-                self._barren += start - blank
+                self._bytes_without_data += start - blank
             end = self._end_of_block(start)
             if end < 0:
                 break
             raw = bytes(held[start:end])
-            if end - start > self._limit or (end - start > MOST_LINES and _takes_long(raw)):
+            if end - start > self._limit or (end - start > MAX_LINES and _is_slow_to_parse(raw)):
                 self._fail(frames)
             frame = self._read(raw)
             frames.append(frame)
-            self._barren = self._barren + end - start if frame.data is None else 0
+            self._bytes_without_data = self._bytes_without_data + end - start if frame.data is None else 0
             start = end
-            if self._barren > MOST_WITHOUT_DATA:
+            if self._bytes_without_data > MAX_BYTES_WITHOUT_DATA:
                 self._fail(frames)
         del held[:start]
         self._searched -= start
-        if len(held) > self._limit or self._barren > MOST_WITHOUT_DATA:
+        if len(held) > self._limit or self._bytes_without_data > MAX_BYTES_WITHOUT_DATA:
             self._fail(frames)
-        self._is_clear = not held
+        self._is_empty = not held
         return frames
 
     def _end_of_block(self, start: int) -> int:
@@ -196,8 +196,8 @@ class Splitter:
         return Frame(raw, text, event, True, raw == write_frame(text))
 
 
-def _takes_long(raw: bytes) -> bool:
-    return raw.count(b"\n") + raw.count(b"\r") > MOST_LINES or is_crowded(raw)
+def _is_slow_to_parse(raw: bytes) -> bool:
+    return raw.count(b"\n") + raw.count(b"\r") > MAX_LINES or is_dense(raw)
 
 
 def skip_bom(held: bytearray) -> bool:

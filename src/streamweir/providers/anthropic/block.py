@@ -23,10 +23,10 @@ class _Text:
 
 
 class _Reasoning:
-    __slots__ = ("place",)
+    __slots__ = ("position",)
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    def __init__(self, position: int) -> None:
+        self.position = position
 
 
 class _Call:
@@ -38,17 +38,17 @@ class _Call:
         self.has_arguments = False
 
 
-class _Foreign:
+class _OtherBlock:
     """Not part of the answer."""
 
     __slots__ = ()
 
 
-_Block = _Text | _Reasoning | _Call | _Foreign
+_Block = _Text | _Reasoning | _Call | _OtherBlock
 
 
 class BlockTable:
-    __slots__ = ("_calls", "_in_text", "_last", "_open", "_places", "is_empty", "text_index")
+    __slots__ = ("_calls", "_in_text", "_last", "_open", "_positions", "is_empty", "text_index")
 
     def __init__(self) -> None:
         self.is_empty = True
@@ -58,7 +58,7 @@ class BlockTable:
         self._open: dict[int, _Block] = {}
         self._last = NO_INDEX
         self._calls = 0
-        self._places = 0
+        self._positions = 0
         self._in_text = False
 
     def start(self, index: int, block: Mapping[str, Any], events: list[Event]) -> None:
@@ -76,18 +76,18 @@ class BlockTable:
             reasoning = self._open_reasoning(index)
             self._add_reasoning(reasoning, text_of(block, "thinking"), text_of(block, "signature"), events)
         elif kind == "redacted_thinking":
-            place = self._open_reasoning(index).place
+            position = self._open_reasoning(index).position
             data = text_of(block, "data")
             if data:
-                entry = {"type": "reasoning.encrypted", "data": data, "format": FORMAT, "index": place}
+                entry = {"type": "reasoning.encrypted", "data": data, "format": FORMAT, "index": position}
                 events.append(ReasoningDelta(0, "", (entry,)))
         elif kind == "tool_use":
             self._open[index] = _Call(self._calls, block.get("input"))
             events.append(ToolCallStarted(0, self._calls, text_of(block, "id") or None, text_of(block, "name") or ""))
             self._calls += 1
-            self._take_place()
+            self._next_position()
         else:
-            self._open[index] = _Foreign()
+            self._open[index] = _OtherBlock()
 
     def add(self, index: int, delta: Delta, events: list[Event]) -> None:
         self.is_empty = False
@@ -128,13 +128,13 @@ class BlockTable:
     def _add_text(self, index: int, text: str | None, events: list[Event]) -> None:
         if text:
             if not self._in_text:
-                self._take_place()
+                self._next_position()
                 self._in_text = True
             self.text_index = index
             events.append(TextDelta(0, text))
 
     def _open_reasoning(self, index: int) -> _Reasoning:
-        block = self._open[index] = _Reasoning(self._take_place())
+        block = self._open[index] = _Reasoning(self._next_position())
         return block
 
     def _add_reasoning(self, block: _Reasoning, text: str | None, signature: str | None, events: list[Event]) -> None:
@@ -145,14 +145,14 @@ class BlockTable:
             entry["signature"] = signature
         if text or signature:
             entry["format"] = FORMAT
-            entry["index"] = block.place
+            entry["index"] = block.position
             events.append(ReasoningDelta(0, text or "", (entry,)))
 
-    def _take_place(self) -> int:
-        place = self._places
-        self._places += 1
+    def _next_position(self) -> int:
+        position = self._positions
+        self._positions += 1
         self._in_text = False
-        return place
+        return position
 
 
 def _arguments_of(input: Any) -> str:

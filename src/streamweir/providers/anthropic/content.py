@@ -9,14 +9,14 @@ import base64
 import binascii
 from typing import Any
 
-from streamweir.core.request import AudioPart, FilePart, ImagePart, OtherPart, Part, RefusalPart, TextPart
+from streamweir.core.message import AudioPart, FilePart, ImagePart, OtherPart, Part, RefusalPart, TextPart
 from streamweir.providers.dataurl import read_data_url
 
 FILES_BETA = "files-api-2025-04-14"
 """Blocks that name an uploaded file are refused without it."""
 
 
-class Drops:
+class DroppedMembers:
     """What was left out, and which beta headers the rest needs."""
 
     __slots__ = ("betas", "paths")
@@ -25,12 +25,12 @@ class Drops:
         self.paths: list[str] = []
         self.betas: list[str] = []
 
-    def need(self, beta: str) -> None:
+    def add_beta(self, beta: str) -> None:
         if beta not in self.betas:
             self.betas.append(beta)
 
 
-def blocks_of(parts: tuple[Part, ...], path: str, drops: Drops) -> list[dict[str, Any]]:
+def blocks_of(parts: tuple[Part, ...], path: str, drops: DroppedMembers) -> list[dict[str, Any]]:
     """The blocks of a message whose parts stand at `path`."""
     blocks: list[dict[str, Any]] = []
     for i, part in enumerate(parts):
@@ -43,7 +43,7 @@ def blocks_of(parts: tuple[Part, ...], path: str, drops: Drops) -> list[dict[str
     return blocks
 
 
-def text_blocks_of(parts: tuple[Part, ...], path: str, drops: Drops) -> list[dict[str, Any]]:
+def text_blocks_of(parts: tuple[Part, ...], path: str, drops: DroppedMembers) -> list[dict[str, Any]]:
     """The same where Anthropic takes text alone: in `system` and in what the assistant said."""
     for i, part in enumerate(parts):
         if not isinstance(part, TextPart | RefusalPart):
@@ -55,7 +55,7 @@ def text_block(text: str) -> dict[str, Any] | None:
     return {"type": "text", "text": text} if text.strip() else None
 
 
-def _block_of(part: Part, path: str, drops: Drops) -> dict[str, Any] | None:
+def _block_of(part: Part, path: str, drops: DroppedMembers) -> dict[str, Any] | None:
     match part:
         case TextPart():
             return text_block(part.text)
@@ -81,11 +81,11 @@ def _image_block(part: ImagePart) -> dict[str, Any] | None:
     return _data_block(url)
 
 
-def _file_block(part: FilePart, drops: Drops) -> dict[str, Any] | None:
+def _file_block(part: FilePart, drops: DroppedMembers) -> dict[str, Any] | None:
     file = part.file
     block: dict[str, Any] | None = None
     if file.file_id:
-        drops.need(FILES_BETA)
+        drops.add_beta(FILES_BETA)
         block = {"type": "document", "source": {"type": "file", "file_id": file.file_id}}
     elif file.file_data and _is_address(file.file_data):
         block = {"type": "document", "source": {"type": "url", "url": file.file_data}}

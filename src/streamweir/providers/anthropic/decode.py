@@ -27,12 +27,12 @@ from streamweir.core.events import (
     UsageDiscarded,
     UsageReported,
 )
-from streamweir.core.usage import is_absurd
+from streamweir.core.usage import has_invalid_count
 from streamweir.providers.anthropic.block import BlockTable
-from streamweir.providers.anthropic.frame import Signal, decode_signal, object_of, text_of
+from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event, object_of, text_of
 from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import documents_in, invalid_frame, truncated
-from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
+from streamweir.providers.failure import ErrorDetails, classify, error_in_dataless_block
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
@@ -50,8 +50,8 @@ _REASONS = {
 class AnthropicDecoder:
     """See `providers.base.Decoder`."""
 
-    may_end_in_silence = False  # message_stop is demanded
-    lacks_end = False
+    may_end_when_idle = False  # message_stop is demanded
+    lacks_terminator = False
 
     __slots__ = ("_blocks", "_ended", "_has_first", "_identity", "_reason", "_started", "_usage", "_wants_last")
 
@@ -70,20 +70,20 @@ class AnthropicDecoder:
         if data is None:
             return self._read_dataless(frame)
         try:
-            signal = decode_signal(data)
+            stream_event = decode_stream_event(data)
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
-        delta = signal.delta
+        delta = stream_event.delta
         # The hot path. Only a block that has given text before has this index.
         if (
             delta is not None
-            and signal.index == self._blocks.text_index
+            and stream_event.index == self._blocks.text_index
             and delta.type == "text_delta"
             and delta.text
             and not self._ended
         ):
             return [TextDelta(0, delta.text)]
-        return self._read(signal, frame)
+        return self._read(stream_event, frame)
 
     def finish(self) -> Sequence[Event]:
         return self._end(truncated())
@@ -95,30 +95,30 @@ class AnthropicDecoder:
         """An answer that was not streamed. It is whole by itself, so a stop reason may be missing."""
         return [*self._read_start(message), *self._read_stop()]
 
-    def _read(self, signal: Signal, frame: Frame) -> Sequence[Event]:
+    def _read(self, stream_event: StreamEvent, frame: Frame) -> Sequence[Event]:
         if self._ended:
             return ()
-        kind = signal.type
-        if signal.error or kind == "error" or (kind is None and frame.event == b"error"):
-            return self._read_error(signal, frame)
+        kind = stream_event.type
+        if stream_event.error or kind == "error" or (kind is None and frame.event == b"error"):
+            return self._read_error(stream_event, frame)
         if kind == "content_block_delta":
             events = self._open()
             self._wants_last = self._has_first
-            if signal.delta is not None:
-                self._blocks.add(signal.index, signal.delta, events)
+            if stream_event.delta is not None:
+                self._blocks.add(stream_event.index, stream_event.delta, events)
             return events
         if kind == "content_block_start":
             events = self._open()
-            self._blocks.start(signal.index, signal.content_block or {}, events)
+            self._blocks.start(stream_event.index, stream_event.content_block or {}, events)
             return events
         if kind == "content_block_stop":
             events = self._open()
-            self._blocks.stop(signal.index, events)
+            self._blocks.stop(stream_event.index, events)
             return events
         if kind == "message_start":
-            return self._read_start(signal.message or {})
+            return self._read_start(stream_event.message or {})
         if kind == "message_delta":
-            return self._read_message_delta(signal)
+            return self._read_message_delta(stream_event)
         if kind == "message_stop":
             return self._read_stop()
         return ()  # ping, and whatever is invented next
@@ -150,11 +150,11 @@ class AnthropicDecoder:
             return events
         return self._end(truncated())
 
-    def _read_message_delta(self, signal: Signal) -> list[Event]:
+    def _read_message_delta(self, stream_event: StreamEvent) -> list[Event]:
         events = self._open()
-        self._report(signal.usage, events)
-        if signal.delta is not None and signal.delta.stop_reason:
-            self._reason = signal.delta.stop_reason
+        self._report(stream_event.usage, events)
+        if stream_event.delta is not None and stream_event.delta.stop_reason:
+            self._reason = stream_event.delta.stop_reason
         return events
 
     def _read_stop(self) -> list[Event]:
@@ -166,12 +166,12 @@ class AnthropicDecoder:
         events += self._end(StreamCompleted())
         return events
 
-    def _read_error(self, signal: Signal, frame: Frame) -> list[Event]:
+    def _read_error(self, stream_event: StreamEvent, frame: Frame) -> list[Event]:
         events: list[Event] = []
         if self._started:
-            self._report(signal.usage, events)
-        facts = ErrorFacts(jsonio.decode(frame.data or b""))
-        events += self._end(StreamFailed(classify(facts)))
+            self._report(stream_event.usage, events)
+        details = ErrorDetails(jsonio.decode(frame.data or b""))
+        events += self._end(StreamFailed(classify(details)))
         return events
 
     def _read_dataless(self, frame: Frame) -> list[Event]:
@@ -183,7 +183,7 @@ class AnthropicDecoder:
         if documents:
             return [event for document in documents for event in self.feed(document)]
         if frame.event == b"error":
-            return self._end(StreamFailed(classify(ErrorFacts(data.decode("utf-8", "replace")))))
+            return self._end(StreamFailed(classify(ErrorDetails(data.decode("utf-8", "replace")))))
         # quirk: a [DONE] that is not Anthropic's (fixture anthropic/stray_done). What the end cut off is
         # told by `finish`.
         if not frame.terminated or data.strip() in (b"[DONE]", b""):
@@ -204,7 +204,7 @@ class AnthropicDecoder:
         if usage is not None:
             self._has_first, self._wants_last = self._blocks.is_empty, False
             events.append(UsageReported(usage))
-        elif is_absurd(report, *CORE):
+        elif has_invalid_count(report, *CORE):
             events.append(UsageDiscarded())
 
     def _end(self, terminal: Event) -> list[Event]:
@@ -221,7 +221,7 @@ def decode_whole(body: bytes) -> Sequence[Event]:
         value = None
     if isinstance(value, dict):
         if value.get("type") == "error" or value.get("error"):
-            return [StreamFailed(classify(ErrorFacts(value)))]
+            return [StreamFailed(classify(ErrorDetails(value)))]
         if isinstance(value.get("content"), list):
             return AnthropicDecoder().read_whole(value)
     return [StreamFailed(UpstreamError("upstream_bad_response", "The upstream's answer cannot be read."))]

@@ -27,7 +27,7 @@ class Delta(Struct, gc=False):
     stop_reason: str | None = None
 
 
-class Signal(Struct, gc=False):
+class StreamEvent(Struct, gc=False):
     """One frame's document."""
 
     type: str | None = None
@@ -39,12 +39,12 @@ class Signal(Struct, gc=False):
     error: Any = None
 
 
-def read_signal(value: Any) -> Signal:
+def read_stream_event(value: Any) -> StreamEvent:
     if not isinstance(value, Mapping):
         raise jsonio.InvalidJson("a frame is not an object")
     index = value.get("index")
     delta = value.get("delta")
-    return Signal(
+    return StreamEvent(
         type=text_of(value, "type"),
         index=index if isinstance(index, int) else NO_INDEX,
         delta=Delta(**{name: text_of(delta, name) for name in Delta.__struct_fields__})
@@ -57,7 +57,7 @@ def read_signal(value: Any) -> Signal:
     )
 
 
-decode_signal = jsonio.typed(Signal, read_signal)
+decode_stream_event = jsonio.typed(StreamEvent, read_stream_event)
 
 
 def text_of(value: Mapping[str, Any], name: str) -> str | None:

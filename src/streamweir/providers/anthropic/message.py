@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamweir.core.request import Message, ToolCall
+from streamweir.core.message import Message, ToolCall
 from streamweir.providers.anthropic.block import FORMAT
-from streamweir.providers.anthropic.content import Drops, blocks_of, text_block, text_blocks_of
+from streamweir.providers.anthropic.content import DroppedMembers, blocks_of, text_block, text_blocks_of
 from streamweir.providers.base import read_arguments
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -30,7 +30,7 @@ class Conversation:
         self.messages: list[tuple[str, Blocks]] = []
         self._legacy_id = ""
 
-    def add(self, i: int, message: Message, drops: Drops) -> None:
+    def add(self, i: int, message: Message, drops: DroppedMembers) -> None:
         path = f"messages[{i}]"
         if message.name is not None and message.role != "function":
             drops.paths.append(f"{path}.name")
@@ -83,42 +83,42 @@ class Conversation:
         body["messages"] = [{"role": role, "content": _written(blocks)} for role, blocks in self.messages]
 
 
-def read_messages(messages: Sequence[Message], drops: Drops) -> Conversation:
+def read_messages(messages: Sequence[Message], drops: DroppedMembers) -> Conversation:
     conversation = Conversation()
     for i, message in enumerate(messages):
         conversation.add(i, message, drops)
     return conversation
 
 
-def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: Drops) -> Blocks:
-    thoughts = _thinking_blocks(message, path, drops)
-    said = text_blocks_of(message.parts, f"{path}.content", drops)
+def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: DroppedMembers) -> Blocks:
+    thinking_blocks = _thinking_blocks(message, path, drops)
+    text_blocks = text_blocks_of(message.parts, f"{path}.content", drops)
     refusal = text_block(message.refusal or "")
     if refusal is not None:
-        said.append(refusal)
+        text_blocks.append(refusal)
     calls = [_call_block(call) for call in message.tool_calls]
     if message.function_call is not None:
         call = message.function_call
         calls.append({"type": "tool_use", "id": legacy_id, "name": call.name, "input": read_arguments(call.arguments)})
-    _marked(said or calls, message)
+    _marked(text_blocks or calls, message)
     # What was said is one place, also where it is blank and not sent; see `block.py` for places.
-    rest: list[Blocks] = [*([said] if message.content or said else []), *([call] for call in calls)]
+    rest: list[Blocks] = [*([text_blocks] if message.content or text_blocks else []), *([call] for call in calls)]
     blocks: Blocks = []
-    place = 0
-    for index, thought in thoughts:
-        while isinstance(index, int) and place < index and rest:
+    position = 0
+    for index, thinking_block in thinking_blocks:
+        while isinstance(index, int) and position < index and rest:
             blocks += rest.pop(0)
-            place += 1
-        blocks.append(thought)
-        place += 1
+            position += 1
+        blocks.append(thinking_block)
+        position += 1
     for others in rest:
         blocks += others
     return blocks
 
 
-def _thinking_blocks(message: Message, path: str, drops: Drops) -> list[tuple[object, dict[str, Any]]]:
+def _thinking_blocks(message: Message, path: str, drops: DroppedMembers) -> list[tuple[object, dict[str, Any]]]:
     """The blocks of `reasoning_details`, each with its place: pieces of one block are joined."""
-    thoughts: list[tuple[object, dict[str, Any]]] = []
+    thinking_blocks: list[tuple[object, dict[str, Any]]] = []
     paths: list[str] = []
     for j, entry in enumerate(message.reasoning_details):
         at = f"{path}.reasoning_details[{j}]"
@@ -127,21 +127,25 @@ def _thinking_blocks(message: Message, path: str, drops: Drops) -> list[tuple[ob
             continue
         index = entry.get("index")
         if entry.get("type") == "reasoning.encrypted" and isinstance(entry.get("data"), str):
-            thoughts.append((index, {"type": "redacted_thinking", "data": entry["data"]}))
+            thinking_blocks.append((index, {"type": "redacted_thinking", "data": entry["data"]}))
             paths.append(at)
         elif entry.get("type") == "reasoning.text":
-            last = thoughts[-1] if thoughts else None
+            last = thinking_blocks[-1] if thinking_blocks else None
             if last is None or last[0] != index or last[1]["type"] != "thinking" or last[1]["signature"]:
                 last = (index, {"type": "thinking", "thinking": "", "signature": ""})
-                thoughts.append(last)
+                thinking_blocks.append(last)
                 paths.append(at)
             last[1]["thinking"] += _text_of(entry, "text")
             last[1]["signature"] = _text_of(entry, "signature")
         else:
             drops.paths.append(at)
-    kept = [thought for thought in thoughts if thought[1].get("signature") != ""]
-    drops.paths += [at for at, thought in zip(paths, thoughts, strict=True) if thought[1].get("signature") == ""]
-    if message.reasoning_content and not thoughts:
+    kept = [thinking_block for thinking_block in thinking_blocks if thinking_block[1].get("signature") != ""]
+    drops.paths += [
+        at
+        for at, thinking_block in zip(paths, thinking_blocks, strict=True)
+        if thinking_block[1].get("signature") == ""
+    ]
+    if message.reasoning_content and not thinking_blocks:
         drops.paths.append(f"{path}.{message.reasoning_member}")  # without a signature it is not taken
     return kept
 
@@ -155,7 +159,7 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": _id_of(call.id), "name": name, "input": arguments}
 
 
-def _result_block(message: Message, call_id: str, path: str, drops: Drops) -> dict[str, Any]:
+def _result_block(message: Message, call_id: str, path: str, drops: DroppedMembers) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id_of(call_id)}
     if isinstance(message.content, str):
         if message.content.strip():

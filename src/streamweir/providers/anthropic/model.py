@@ -29,9 +29,9 @@ class Thinking(StrEnum):
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    most_output_tokens: int
+    max_output_tokens: int
     thinking: Thinking = Thinking.ADAPTIVE
-    thinks_unasked: bool = False
+    thinks_by_default: bool = False
     off: str | None = "disabled"
     """The type of thinking that turns it off; None where nothing does."""
     efforts: tuple[str, ...] = ()
@@ -47,17 +47,17 @@ class Traits(Struct, frozen=True, kw_only=True):
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS_4_6 = ("low", "medium", "high", "max")
 
-_NEWEST = Traits(most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS)
-_NEVER_OFF = Traits(most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS, off=None)
+_NEWEST = Traits(max_output_tokens=128_000, thinks_by_default=True, efforts=_EFFORTS)
+_NEVER_OFF = Traits(max_output_tokens=128_000, thinks_by_default=True, efforts=_EFFORTS, off=None)
 _NEVER_OFF_OR_FORCED = Traits(
-    most_output_tokens=128_000, thinks_unasked=True, efforts=_EFFORTS, off=None, takes_forced_tool=False
+    max_output_tokens=128_000, thinks_by_default=True, efforts=_EFFORTS, off=None, takes_forced_tool=False
 )
-_EITHER = Traits(most_output_tokens=128_000, thinking=Thinking.EITHER, efforts=_EFFORTS_4_6, takes_sampling=True)
+_EITHER = Traits(max_output_tokens=128_000, thinking=Thinking.EITHER, efforts=_EFFORTS_4_6, takes_sampling=True)
 
 
-def _budgeted(most_output_tokens: int, *, both: bool = True, schema: bool = False) -> Traits:
+def _budgeted(max_output_tokens: int, *, both: bool = True, schema: bool = False) -> Traits:
     return Traits(
-        most_output_tokens=most_output_tokens,
+        max_output_tokens=max_output_tokens,
         thinking=Thinking.BUDGET,
         takes_sampling=True,
         takes_both_samplings=both,
@@ -65,9 +65,9 @@ def _budgeted(most_output_tokens: int, *, both: bool = True, schema: bool = Fals
     )
 
 
-def _unthinking(most_output_tokens: int) -> Traits:
+def _unthinking(max_output_tokens: int) -> Traits:
     return Traits(
-        most_output_tokens=most_output_tokens,
+        max_output_tokens=max_output_tokens,
         thinking=Thinking.NONE,
         takes_sampling=True,
         takes_both_samplings=True,
@@ -81,7 +81,7 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
     "opus": (
         ((5, 5), _NEVER_OFF_OR_FORCED),
         ((5, 0), _NEWEST),
-        ((4, 7), Traits(most_output_tokens=128_000, efforts=_EFFORTS)),
+        ((4, 7), Traits(max_output_tokens=128_000, efforts=_EFFORTS)),
         ((4, 6), _EITHER),
         ((4, 5), _budgeted(64_000, both=False, schema=True)),
         ((4, 1), _budgeted(32_000, both=False)),
@@ -92,8 +92,8 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
         (
             (5, 5),
             Traits(
-                most_output_tokens=128_000,
-                thinks_unasked=True,
+                max_output_tokens=128_000,
+                thinks_by_default=True,
                 efforts=_EFFORTS,
                 off="between_tools",
                 takes_forced_tool=False,

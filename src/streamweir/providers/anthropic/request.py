@@ -8,13 +8,13 @@ A member with a value that asks for nothing (n of 1, a penalty of 0) is not wort
 from typing import Any
 
 from streamweir.core.request import ChatRequest
-from streamweir.core.unknown_members import unread_paths
-from streamweir.providers.anthropic.content import Drops
+from streamweir.core.unknown_members import unknown_paths
+from streamweir.providers.anthropic.content import DroppedMembers
 from streamweir.providers.anthropic.message import read_messages
 from streamweir.providers.anthropic.model import Traits, traits_of
 from streamweir.providers.anthropic.thinking import ThinkingPlan, plan_sampling, plan_thinking
 from streamweir.providers.anthropic.tool import MCP_TOOLSET, plan_tool_choice, plan_tools
-from streamweir.providers.base import Target, UpstreamRequest, asks_for_nothing, json_headers
+from streamweir.providers.base import Target, UpstreamRequest, is_default, json_headers
 from streamweir.wire import jsonio
 
 VERSION = "2023-06-01"
@@ -52,7 +52,7 @@ _NOT_TAKEN = (
 
 def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     traits = traits_of(target.model)
-    drops = Drops()
+    drops = DroppedMembers()
     body: dict[str, Any] = {"model": target.model}
     conversation = read_messages(request.messages, drops)
     tools = plan_tools(request, traits, drops)
@@ -72,9 +72,9 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     if output:
         body["output_config"] = output
     body |= plan_sampling(request, traits, plan, drops.paths)
-    _add_the_rest(request, body, drops)
-    drops.paths += [name for name in _NOT_TAKEN if not asks_for_nothing(name, request.body.get(name))]
-    drops.paths += unread_paths(request)
+    _add_other_members(request, body, drops)
+    drops.paths += [name for name in _NOT_TAKEN if not is_default(name, request.body.get(name))]
+    drops.paths += unknown_paths(request)
     if request.stream:
         body["stream"] = True
     return UpstreamRequest(
@@ -85,7 +85,7 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     )
 
 
-def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drops: Drops) -> dict[str, Any]:
+def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drops: DroppedMembers) -> dict[str, Any]:
     native = request.body.get("output_config")
     output: dict[str, Any] = dict(native) if isinstance(native, dict) else {}
     if plan.effort is not None:
@@ -103,7 +103,7 @@ def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, dro
     return output
 
 
-def _add_the_rest(request: ChatRequest, body: dict[str, Any], drops: Drops) -> None:
+def _add_other_members(request: ChatRequest, body: dict[str, Any], drops: DroppedMembers) -> None:
     stops: list[str] = []
     for i, stop in enumerate(request.stop):
         if stop.strip():
@@ -124,7 +124,7 @@ def _add_the_rest(request: ChatRequest, body: dict[str, Any], drops: Drops) -> N
             drops.paths.append(name)
 
 
-def _add_user(request: ChatRequest, body: dict[str, Any], drops: Drops) -> None:
+def _add_user(request: ChatRequest, body: dict[str, Any], drops: DroppedMembers) -> None:
     """Anthropic has one name for who is asking, and no other metadata."""
     metadata = request.metadata or {}
     names = {
@@ -139,11 +139,11 @@ def _add_user(request: ChatRequest, body: dict[str, Any], drops: Drops) -> None:
     drops.paths += [f"metadata.{name}" for name in metadata if name != "user_id"]
 
 
-def _headers(request: ChatRequest, target: Target, drops: Drops) -> tuple[tuple[str, str], ...]:
+def _headers(request: ChatRequest, target: Target, drops: DroppedMembers) -> tuple[tuple[str, str], ...]:
     headers = [("x-api-key", target.api_key)] if target.api_key else []
     headers += [("anthropic-version", VERSION), *json_headers(request)]
     for beta in _betas(request):
-        drops.need(beta)
+        drops.add_beta(beta)
     if drops.betas:
         headers.append(("anthropic-beta", ",".join(drops.betas)))
     return tuple(headers)

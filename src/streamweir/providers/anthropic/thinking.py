@@ -17,10 +17,10 @@ from streamweir.providers.anthropic.model import Thinking, Traits
 DEFAULT_MAX_TOKENS = 32_000
 """Anthropic demands a number. Not the model's most: older models count it against the context window."""
 DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT = 64_000
-LEAST_BUDGET = 1024
-_LEAST_TOP_P_WHILE_THINKING = 0.95
+MIN_BUDGET = 1024
+_MIN_TOP_P_WHILE_THINKING = 0.95
 
-_ASKING = ("effort", "max_tokens", "enabled")
+_REQUEST_MEMBERS = ("effort", "max_tokens", "enabled")
 """The members of `reasoning` that ask for thinking: `exclude` and `summary` alone do not."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_000, "max": 32_000}
 _NEAREST_EFFORT = {"minimal": "low", "xhigh": "high", "max": "high"}
@@ -38,21 +38,21 @@ class ThinkingPlan(Struct, frozen=True, kw_only=True):
 
 def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dropped: list[str]) -> ThinkingPlan:
     """`may_use_budget` is False where the rest of the request does not go together with a budget."""
-    asked = request.max_output_tokens
+    requested = request.max_output_tokens
     native = request.body.get("thinking")
     reasoning = request.reasoning
     if isinstance(native, dict):  # Anthropic's own member, as the caller wrote it
-        if reasoning is not None and not _says_nothing(reasoning):
-            dropped += _asked_paths(request)
+        if reasoning is not None and not _requests_nothing(reasoning):
+            dropped += _requested_paths(request)
         budget = native.get("budget_tokens")
-        return ThinkingPlan(max_tokens=_max_tokens(asked, traits, budget=budget), thinking=native)
-    plain = ThinkingPlan(max_tokens=_max_tokens(asked, traits))
-    if reasoning is None or _says_nothing(reasoning):
+        return ThinkingPlan(max_tokens=_max_tokens(requested, traits, budget=budget), thinking=native)
+    plain = ThinkingPlan(max_tokens=_max_tokens(requested, traits))
+    if reasoning is None or _requests_nothing(reasoning):
         return plain
     if reasoning.effort == "none" or reasoning.enabled is False or reasoning.max_tokens == 0:
         return _turned_off(request, traits, plain, dropped)
     if traits.thinking is Thinking.NONE:
-        dropped += _asked_paths(request)
+        dropped += _requested_paths(request)
         return plain
     wants_budget = traits.thinking is Thinking.EITHER and reasoning.max_tokens is not None and may_use_budget
     if traits.thinking is not Thinking.BUDGET and not wants_budget:
@@ -60,17 +60,17 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
             dropped.append("reasoning.max_tokens")
         effort = _effort_of(reasoning.effort, traits)
         return ThinkingPlan(
-            max_tokens=_max_tokens(asked, traits, effort=effort),
+            max_tokens=_max_tokens(requested, traits, effort=effort),
             # Newer models leave the text of the thinking out unless they are asked for it.
             thinking={"type": "adaptive", "display": "omitted" if reasoning.exclude else "summarized"},
             effort=effort,
         )
-    budget = _budget_of(reasoning, asked, traits) if may_use_budget else None
+    budget = _budget_of(reasoning, requested, traits) if may_use_budget else None
     if budget is None:
-        dropped += _asked_paths(request)
+        dropped += _requested_paths(request)
         return plain
     return ThinkingPlan(
-        max_tokens=_max_tokens(asked, traits, budget=budget),
+        max_tokens=_max_tokens(requested, traits, budget=budget),
         thinking={"type": "enabled", "budget_tokens": budget},
         effort=_effort_of(reasoning.effort, traits),
     )
@@ -89,7 +89,7 @@ def plan_sampling(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drop
     if not traits.takes_sampling:
         refused = list(sampling)
     elif plan.thinks:
-        refused = [name for name in sampling if name != "top_p" or sampling[name] < _LEAST_TOP_P_WHILE_THINKING]
+        refused = [name for name in sampling if name != "top_p" or sampling[name] < _MIN_TOP_P_WHILE_THINKING]
     elif not traits.takes_both_samplings and "temperature" in sampling and "top_p" in sampling:
         refused = ["top_p"]
     dropped += refused
@@ -97,17 +97,17 @@ def plan_sampling(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drop
 
 
 def _turned_off(request: ChatRequest, traits: Traits, plain: ThinkingPlan, dropped: list[str]) -> ThinkingPlan:
-    if not traits.thinks_unasked:
+    if not traits.thinks_by_default:
         return plain
     if traits.off is None:
         # The least that this model can be told; that it thinks all the same is said.
-        dropped += _asked_paths(request)
+        dropped += _requested_paths(request)
         return ThinkingPlan(max_tokens=plain.max_tokens, effort="low")
     return ThinkingPlan(max_tokens=plain.max_tokens, thinking={"type": traits.off})
 
 
-def _says_nothing(reasoning: Reasoning) -> bool:
-    return all(getattr(reasoning, name) is None for name in _ASKING)
+def _requests_nothing(reasoning: Reasoning) -> bool:
+    return all(getattr(reasoning, name) is None for name in _REQUEST_MEMBERS)
 
 
 def _effort_of(effort: str | None, traits: Traits) -> str | None:
@@ -117,25 +117,25 @@ def _effort_of(effort: str | None, traits: Traits) -> str | None:
     return nearest if nearest in traits.efforts else None
 
 
-def _budget_of(reasoning: Reasoning, asked: int | None, traits: Traits) -> int | None:
+def _budget_of(reasoning: Reasoning, requested: int | None, traits: Traits) -> int | None:
     """A budget inside max_tokens that leaves room for an answer, or None where there is no such budget."""
     budget = reasoning.max_tokens or _BUDGETS.get(reasoning.effort or "medium", _BUDGETS["high"])
-    room = traits.most_output_tokens if asked is None else asked
-    if room <= LEAST_BUDGET:
+    available = traits.max_output_tokens if requested is None else requested
+    if available <= MIN_BUDGET:
         return None
-    return max(LEAST_BUDGET, min(budget, room * 4 // 5))
+    return max(MIN_BUDGET, min(budget, available * 4 // 5))
 
 
-def _max_tokens(asked: int | None, traits: Traits, *, budget: object = None, effort: str | None = None) -> int:
-    if asked is not None:
-        return asked
+def _max_tokens(requested: int | None, traits: Traits, *, budget: object = None, effort: str | None = None) -> int:
+    if requested is not None:
+        return requested
     wanted = DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT if effort in ("xhigh", "max") else DEFAULT_MAX_TOKENS
     if isinstance(budget, int):
         wanted += budget
-    return min(wanted, traits.most_output_tokens)
+    return min(wanted, traits.max_output_tokens)
 
 
-def _asked_paths(request: ChatRequest) -> list[str]:
+def _requested_paths(request: ChatRequest) -> list[str]:
     """The members in which the caller asked for thinking, or for none."""
-    asked = request.reasoning or Reasoning()
-    return [request.reasoning_path(name) for name in _ASKING if getattr(asked, name) is not None]
+    requested = request.reasoning or Reasoning()
+    return [request.reasoning_path(name) for name in _REQUEST_MEMBERS if getattr(requested, name) is not None]

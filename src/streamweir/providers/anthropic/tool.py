@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from streamweir.core.request import ChatRequest, Function
-from streamweir.providers.anthropic.content import Drops
+from streamweir.providers.anthropic.content import DroppedMembers
 from streamweir.providers.anthropic.model import Traits
 
 MCP_TOOLSET = "mcp_toolset"
@@ -28,7 +28,7 @@ _BETAS = {
 }
 
 
-def plan_tools(request: ChatRequest, traits: Traits, drops: Drops) -> list[dict[str, Any]]:
+def plan_tools(request: ChatRequest, traits: Traits, drops: DroppedMembers) -> list[dict[str, Any]]:
     allowed = request.tool_choice.allowed if request.tool_choice is not None else ()
     sent = request.body.get("functions" if request.uses_legacy_functions else "tools") or ()
     tools: list[dict[str, Any]] = []
@@ -43,14 +43,16 @@ def plan_tools(request: ChatRequest, traits: Traits, drops: Drops) -> list[dict[
                 )
         elif (_OWN_TYPE.fullmatch(tool.type) or tool.type == MCP_TOOLSET) and "model" not in members:
             if tool.type in _BETAS:
-                drops.need(_BETAS[tool.type])
+                drops.add_beta(_BETAS[tool.type])
             tools.append(members)
         else:
             drops.paths.append(path)
     return tools
 
 
-def plan_tool_choice(request: ChatRequest, traits: Traits, has_tools: bool, drops: Drops) -> dict[str, Any] | None:
+def plan_tool_choice(
+    request: ChatRequest, traits: Traits, has_tools: bool, drops: DroppedMembers
+) -> dict[str, Any] | None:
     choice = request.tool_choice
     mode = "auto" if choice is None else choice.mode
     name = "tool_choice" if request.body.get("tool_choice") is not None else "function_call"
@@ -69,7 +71,7 @@ def plan_tool_choice(request: ChatRequest, traits: Traits, has_tools: bool, drop
     return planned if choice is not None or len(planned) > 1 else None
 
 
-def _function_tool(function: Function, path: str, traits: Traits, drops: Drops) -> dict[str, Any]:
+def _function_tool(function: Function, path: str, traits: Traits, drops: DroppedMembers) -> dict[str, Any]:
     planned: dict[str, Any] = {"name": function.name}
     if function.description:
         planned["description"] = function.description

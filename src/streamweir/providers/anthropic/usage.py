@@ -9,7 +9,7 @@ ever added up. Anthropic's `input_tokens` is already without the cached part; it
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.usage import Usage, is_absurd, member_count
+from streamweir.core.usage import Usage, has_invalid_count, member_count
 
 CORE = ("input_tokens", "output_tokens")
 
@@ -30,7 +30,7 @@ class UsageFold:
 
     def add(self, report: Mapping[str, Any]) -> Usage | None:
         """The usage after this report, or None where it is not valid or the counts are not all known yet."""
-        if is_absurd(report, *CORE):
+        if has_invalid_count(report, *CORE):
             return None
         self._input = _newest(self._input, report, "input_tokens")
         self._output = _newest(self._output, report, "output_tokens")

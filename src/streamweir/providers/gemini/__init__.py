@@ -36,7 +36,7 @@ class Gemini:
         is_array = body.lstrip(b" \t\r\n")[:1] == b"["
         decoder = Decoder(choices, is_whole=not is_array)
         if is_array:
-            splitter = ArraySplitter(limit=len(body), takes_crowds=True)
+            splitter = ArraySplitter(limit=len(body), accepts_dense=True)
             frames = [*splitter.feed(body), *splitter.finish()]
         events: list[Event] = []
         for frame in frames:

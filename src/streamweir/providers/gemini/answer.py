@@ -9,12 +9,12 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
 
-from streamweir.core.usage import MOST_TOKENS, is_absurd, token_count
+from streamweir.core.usage import MAX_TOKEN_COUNT, has_invalid_count, token_count
 from streamweir.wire import jsonio
 
 T = TypeVar("T")
 
-_Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+_Count = Annotated[int, Meta(ge=0, le=MAX_TOKEN_COUNT)]
 
 
 class Call(Struct, rename="camel", gc=False):
@@ -74,7 +74,7 @@ class Report(Struct, rename="camel", gc=False):
     cache_tokens_details: list[Modality] | None = None
 
 
-ABSURD = Report()
+INVALID_REPORT = Report()
 """This very object stands for a report with a count that cannot be one: then the others are not to be trusted."""
 
 _COUNTS = {
@@ -110,7 +110,7 @@ def _from_any(value: Any) -> Answer:
     return Answer(
         candidates=[_candidate(item) for item in _objects(value, "candidates")],
         usage_metadata=None if usage is None else _report(usage),
-        prompt_feedback=None if feedback is None else PromptFeedback(_word(feedback, "blockReason")),
+        prompt_feedback=None if feedback is None else PromptFeedback(_enum_value(feedback, "blockReason")),
         response_id=_member(value, "responseId", str),
         model_version=_member(value, "modelVersion", str),
         create_time=_member(value, "createTime", str),
@@ -123,7 +123,7 @@ def _candidate(value: dict[str, Any]) -> Candidate:
     return Candidate(
         index=token_count(value.get("index")) or 0,
         content=None if content is None else Content([_part(item) for item in _objects(content, "parts")]),
-        finish_reason=_word(value, "finishReason"),
+        finish_reason=_enum_value(value, "finishReason"),
         logprobs_result=_member(value, "logprobsResult", dict),
     )
 
@@ -152,8 +152,8 @@ def _call(value: dict[str, Any]) -> Call:
 
 def _report(value: dict[str, Any]) -> Report:
     counts = {name: token_count(value.get(member)) for name, member in _COUNTS.items()}
-    if is_absurd(value, *_COUNTS.values()):
-        return ABSURD
+    if has_invalid_count(value, *_COUNTS.values()):
+        return INVALID_REPORT
     return Report(
         **counts,
         prompt_tokens_details=_modalities(value, "promptTokensDetails"),
@@ -164,7 +164,9 @@ def _report(value: dict[str, Any]) -> Report:
 
 
 def _modalities(value: dict[str, Any], name: str) -> list[Modality]:
-    return [Modality(_word(item, "modality"), token_count(item.get("tokenCount"))) for item in _objects(value, name)]
+    return [
+        Modality(_enum_value(item, "modality"), token_count(item.get("tokenCount"))) for item in _objects(value, name)
+    ]
 
 
 def _member(value: dict[str, Any], name: str, kind: type[T]) -> T | None:
@@ -172,7 +174,7 @@ def _member(value: dict[str, Any], name: str, kind: type[T]) -> T | None:
     return member if isinstance(member, kind) else None
 
 
-def _word(value: dict[str, Any], name: str) -> str | int | None:
+def _enum_value(value: dict[str, Any], name: str) -> str | int | None:
     """An enum: its word, or its number where the service was asked for numbers."""
     member = value.get(name)
     return member if isinstance(member, str | int) and not isinstance(member, bool) else None

@@ -15,8 +15,8 @@ import msgspec
 from streamweir.core.completion import join_text
 from streamweir.wire import jsonio
 
-MOST_STEPS = 64
-MOST_GAPS = 10_000
+MAX_STEPS = 64
+MAX_GAPS = 10_000
 """Items of arrays that pieces have stepped over, in all: a short path must not ask for much memory."""
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\[\"((?:[^\"\\]|\\.)*)\"\]")
@@ -41,10 +41,10 @@ def whole_arguments(sent: bytes) -> str:
 class _Text:
     """A string that comes in pieces: they are joined once, at the end."""
 
-    __slots__ = ("pieces", "place", "step")
+    __slots__ = ("container", "pieces", "step")
 
-    def __init__(self, place: Any, step: str | int, begun: str) -> None:
-        self.place = place
+    def __init__(self, container: Any, step: str | int, begun: str) -> None:
+        self.container = container
         self.step = step
         self.pieces = [begun]
 
@@ -69,43 +69,43 @@ class PartialArguments:
         if kind is None:
             return
         steps = _steps(piece.get("jsonPath"))
-        place: Any = self._root
+        container: Any = self._root
         for step, following in pairwise(steps):
-            inner = _get(place, step)
+            inner = _get(container, step)
             if inner is None:
                 inner = [] if isinstance(following, int) else {}
-                self._set(place, step, inner)
-            place = inner
+                self._set(container, step, inner)
+            container = inner
         value = None if kind == "nullValue" else piece[kind]
         if kind == "stringValue":
-            value = self._grown(place, steps[-1], str(value))
-        self._set(place, steps[-1], value)
+            value = self._grown(container, steps[-1], str(value))
+        self._set(container, steps[-1], value)
 
     def text(self) -> str:
         """The whole of it. Nothing is added after that."""
         for text in self._texts:
-            if text.place[text.step] is text:
-                text.place[text.step] = join_text(text.pieces)
+            if text.container[text.step] is text:
+                text.container[text.step] = join_text(text.pieces)
         return jsonio.encode(self._root).decode()
 
-    def _set(self, place: Any, step: str | int, value: Any) -> None:
-        if isinstance(step, str) and isinstance(place, dict):
-            place[step] = value
-        elif isinstance(step, int) and isinstance(place, list):
-            gap = step - len(place)
+    def _set(self, container: Any, step: str | int, value: Any) -> None:
+        if isinstance(step, str) and isinstance(container, dict):
+            container[step] = value
+        elif isinstance(step, int) and isinstance(container, list):
+            gap = step - len(container)
             if gap >= 0:
                 self._gaps += gap
-                if self._gaps >= MOST_GAPS:
+                if self._gaps >= MAX_GAPS:
                     raise UnreadablePath
-                place.extend([None] * (gap + 1))
-            place[step] = value
+                container.extend([None] * (gap + 1))
+            container[step] = value
         else:
             raise UnreadablePath
 
-    def _grown(self, place: Any, step: str | int, piece: str) -> _Text:
-        text = _get(place, step)
+    def _grown(self, container: Any, step: str | int, piece: str) -> _Text:
+        text = _get(container, step)
         if not isinstance(text, _Text):
-            text = _Text(place, step, text if isinstance(text, str) else "")
+            text = _Text(container, step, text if isinstance(text, str) else "")
             self._texts.append(text)
         text.pieces.append(piece)
         return text
@@ -118,7 +118,7 @@ def _steps(path: object) -> list[str | int]:
     at = 1
     while at < len(path):
         step = _STEP.match(path, at)
-        if step is None or len(steps) == MOST_STEPS:
+        if step is None or len(steps) == MAX_STEPS:
             raise UnreadablePath
         name, number, single, double = step.groups()
         if number is not None:
@@ -133,9 +133,9 @@ def _steps(path: object) -> list[str | int]:
     return steps
 
 
-def _get(place: Any, step: str | int) -> Any:
-    if isinstance(step, str) and isinstance(place, dict):
-        return place.get(step)
-    if isinstance(step, int) and isinstance(place, list):
-        return place[step] if step < len(place) else None
+def _get(container: Any, step: str | int) -> Any:
+    if isinstance(step, str) and isinstance(container, dict):
+        return container.get(step)
+    if isinstance(step, int) and isinstance(container, list):
+        return container[step] if step < len(container) else None
     raise UnreadablePath

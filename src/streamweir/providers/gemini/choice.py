@@ -89,10 +89,10 @@ class Choice:
             for part in content.parts:
                 self._take_part(part, events)
 
-    def note_reason(self, word: str | int) -> None:
-        if isinstance(word, int):
-            word = _NUMBERED[word] if 0 < word < len(_NUMBERED) else str(word)
-        self.reason = word
+    def note_reason(self, value: str | int) -> None:
+        if isinstance(value, int):
+            value = _NUMBERED[value] if 0 < value < len(_NUMBERED) else str(value)
+        self.reason = value
 
     def finish(self, events: list[Event]) -> None:
         self._close_call(events)
@@ -122,8 +122,8 @@ class Choice:
             self._take_blob(part.inline_data, events)
         if part.thought_signature:
             is_carried = text is not None
-            place = signature.text_place(start, self.text_length) if is_carried else signature.UNCARRIED
-            self._sign(part.thought_signature, place, events)
+            position = signature.text_position(start, self.text_length) if is_carried else signature.UNCARRIED
+            self._sign(part.thought_signature, position, events)
 
     def _take_blob(self, blob: Blob, events: list[Event]) -> None:
         kind = blob.mime_type or ""
@@ -143,7 +143,7 @@ class Choice:
             self._close_call(events)
             ordinal = self._call_count
             if signed:
-                self._sign(signed, signature.call_place(ordinal, call.id), events)
+                self._sign(signed, signature.call_position(ordinal, call.id), events)
             events.append(ToolCallStarted(self.index, ordinal, call.id or None, call.name or ""))
             self._call_count += 1
             if not call.will_continue and not call.partial_args:
@@ -151,7 +151,7 @@ class Choice:
                 return
             self._open_call = PartialArguments()
         elif signed:
-            self._sign(signed, signature.call_place(self._call_count - 1, None), events)
+            self._sign(signed, signature.call_position(self._call_count - 1, None), events)
         self._open_call.replace(args)
         for piece in call.partial_args or ():
             self._open_call.add(piece)
@@ -164,7 +164,7 @@ class Choice:
             events.append(ToolCallDelta(self.index, self._call_count - 1, self._open_call.text()))
             self._open_call = None
 
-    def _sign(self, signed: str, place: str, events: list[Event]) -> None:
-        entry = signature.entry(signed, self._signature_count, place)
+    def _sign(self, signed: str, position: str, events: list[Event]) -> None:
+        entry = signature.entry(signed, self._signature_count, position)
         self._signature_count += 1
         events.append(ReasoningDelta(self.index, "", (entry,)))

@@ -8,17 +8,8 @@ parts that they came with (`signature`).
 
 from typing import Any
 
-from streamweir.core.request import (
-    ChatRequest,
-    FunctionCall,
-    ImagePart,
-    Message,
-    OtherPart,
-    Part,
-    RefusalPart,
-    TextPart,
-    ToolCall,
-)
+from streamweir.core.message import FunctionCall, ImagePart, Message, OtherPart, Part, RefusalPart, TextPart, ToolCall
+from streamweir.core.request import ChatRequest
 from streamweir.providers.base import object_in, read_arguments
 from streamweir.providers.gemini import signature
 from streamweir.providers.gemini.media import media_part
@@ -68,18 +59,18 @@ class Conversation:
         parts = []
         is_list = not isinstance(message.content, str)
         for number, part in enumerate(message.parts):
-            where = f"{path}.content[{number}]"
-            made = self._part(part, where, text_alone)
+            path_of_part = f"{path}.content[{number}]"
+            made = self._part(part, path_of_part, text_alone)
             if made is None:
-                self.dropped.append(where)
+                self.dropped.append(path_of_part)
                 continue
             if is_list and getattr(part, "cache_control", None) is not None:
-                self.dropped.append(f"{where}.cache_control")
+                self.dropped.append(f"{path_of_part}.cache_control")
             if made != {"text": ""}:  # refused by Vertex
                 parts.append(made)
         return parts
 
-    def _part(self, part: Part, where: str, text_alone: bool) -> dict[str, Any] | None:
+    def _part(self, part: Part, path_of_part: str, text_alone: bool) -> dict[str, Any] | None:
         if isinstance(part, TextPart):
             return {"text": part.text}
         if isinstance(part, RefusalPart):
@@ -88,14 +79,14 @@ class Conversation:
             return None
         made = media_part(part, needs_kind=self._is_vertex)
         if made is not None and isinstance(part, ImagePart) and part.image_url.detail not in (None, "auto"):
-            self.dropped.append(f"{where}.image_url.detail")
+            self.dropped.append(f"{path_of_part}.image_url.detail")
         return made
 
     def _answer(self, message: Message, path: str) -> list[dict[str, Any]]:
         """The model's own turn: its text, cut where a signature belongs to a piece of it, then its calls."""
-        said = self._parts(message, path)
-        others = [part for part in said if "text" not in part]
-        text = "".join(part["text"] for part in said if "text" in part) + (message.refusal or "")
+        own_parts = self._parts(message, path)
+        others = [part for part in own_parts if "text" not in part]
+        text = "".join(part["text"] for part in own_parts if "text" in part) + (message.refusal or "")
         calls = list(message.tool_calls)
         if message.function_call is not None:
             calls.append(ToolCall("", function=message.function_call))
@@ -127,8 +118,8 @@ class Conversation:
         return {"functionCall": made}
 
     def _result(self, message: Message, path: str) -> list[dict[str, Any]]:
-        said = self._parts(message, path)
-        text = "".join(part["text"] for part in said if "text" in part)
+        own_parts = self._parts(message, path)
+        text = "".join(part["text"] for part in own_parts if "text" in part)
         id = message.tool_call_id or ""
         result: dict[str, Any] = {"name": self._names.get(id) or message.name or id}
         response = None if message.is_error else object_in(text)
@@ -136,7 +127,7 @@ class Conversation:
         if id and not self._is_vertex:
             result["id"] = id
         # An image in a result has no place inside it before Gemini 3; beside it, all models see it.
-        return [{"functionResponse": result}, *(part for part in said if "text" not in part)]
+        return [{"functionResponse": result}, *(part for part in own_parts if "text" not in part)]
 
 
 def _cut_text(text: str, signed: list[tuple[int, int, str]]) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.providers.base import documents_in, invalid_frame, missing_choices, too_many_choices, truncated
-from streamweir.providers.gemini.answer import ABSURD, Answer, Candidate, Report, read_answer
+from streamweir.providers.gemini.answer import INVALID_REPORT, Answer, Candidate, Report, read_answer
 from streamweir.providers.gemini.choice import MALFORMED_CALL, UNSPECIFIED, Choice
 from streamweir.providers.gemini.error import classify
 from streamweir.providers.gemini.usage import usage_of
@@ -32,11 +32,11 @@ from streamweir.wire.sse import Frame
 
 
 class Decoder:
-    may_end_in_silence = False  # a candidate may go on after it has finished
-    lacks_end = False  # this wire has no word for it
+    may_end_when_idle = False  # a candidate may go on after it has finished
+    lacks_terminator = False  # this wire has no word for it
 
     def __init__(self, choices: int | None = None, *, is_whole: bool = False) -> None:
-        self._asked = choices
+        self._requested = choices
         self._is_whole = is_whole  # not streamed: complete by itself, whether or not it says why it ended
         self._is_refused = False  # there was word of the prompt, and so far none of an answer
         self._choices: dict[int, Choice] = {}
@@ -71,7 +71,7 @@ class Decoder:
         elif answer.prompt_feedback is not None:
             self._take_feedback(answer.prompt_feedback.block_reason)
         report = answer.usage_metadata
-        if report is ABSURD:
+        if report is INVALID_REPORT:
             events.append(UsageDiscarded())
         elif report is not None and report != self._report:
             self._take_report(report, events)
@@ -87,8 +87,8 @@ class Decoder:
         choices = [choice for _, choice in sorted(self._choices.items())]
         if not choices or not (self._is_whole or all(choice.reason for choice in choices)):
             return self._end(truncated())
-        if self._asked is not None and len(choices) < self._asked:
-            return self._end(missing_choices(len(choices), self._asked) if self._is_whole else truncated())
+        if self._requested is not None and len(choices) < self._requested:
+            return self._end(missing_choices(len(choices), self._requested) if self._is_whole else truncated())
         self._has_ended = True
         events: list[Event] = []
         for choice in choices:
@@ -113,8 +113,8 @@ class Decoder:
             index = candidate.index
             choice = self._choices.get(index)
             if choice is None:
-                if self._asked is not None and index >= self._asked:
-                    return too_many_choices(self._asked)
+                if self._requested is not None and index >= self._requested:
+                    return too_many_choices(self._requested)
                 choice = self._choices[index] = Choice(index)
             text = _plain_text(candidate)
             if text:
@@ -142,7 +142,7 @@ class Decoder:
             self._block(str(reason))
 
     def _block(self, reason: str) -> None:
-        for index in range(self._asked or 1):
+        for index in range(self._requested or 1):
             choice = self._choices[index] = Choice(index)
             choice.reason = reason
             choice.is_blocked = True
@@ -156,7 +156,7 @@ class Decoder:
 
     def _take_error(self, answer: Answer) -> Sequence[Event]:
         events: list[Event] = []
-        if answer.usage_metadata is not None and answer.usage_metadata is not ABSURD:
+        if answer.usage_metadata is not None and answer.usage_metadata is not INVALID_REPORT:
             if not self._has_started:
                 self._start(answer, events)
             self._take_report(answer.usage_metadata, events)

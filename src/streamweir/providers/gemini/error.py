@@ -18,12 +18,12 @@ def classify(value: object, status: int | None = None, retry_after_s: float | No
     """The error that `value`, a body or an `error` object, tells of. `status`: that of a failed response."""
     if isinstance(value, list) and value:  # quirk: without alt=sse the error stands in an array
         value = value[0]
-    facts = failure.ErrorFacts(value)
+    error_details = failure.ErrorDetails(value)
     details = _details(value)
     if any(detail.get("reason") in _KEY_REASONS for detail in details):
         return UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
     delay_s = _retry_delay_s(details) if retry_after_s is None else retry_after_s
-    return failure.classify(facts, status, delay_s)
+    return failure.classify(error_details, status, delay_s)
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:

@@ -9,7 +9,7 @@ from the ending of the name where there is one.
 from typing import Any
 from urllib.parse import urlsplit
 
-from streamweir.core.request import AudioPart, FilePart, ImagePart
+from streamweir.core.message import AudioPart, FilePart, ImagePart
 from streamweir.providers.dataurl import read_data_url
 
 _KIND_OF_ENDING = {

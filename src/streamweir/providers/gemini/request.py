@@ -10,15 +10,15 @@ from typing import Any
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
-from streamweir.core.unknown_members import unread_paths
-from streamweir.providers.base import Target, UpstreamRequest, asks_for_nothing, json_headers
+from streamweir.core.unknown_members import unknown_paths
+from streamweir.providers.base import Target, UpstreamRequest, is_default, json_headers
 from streamweir.providers.gemini.content import Conversation
 from streamweir.providers.gemini.thinking import Model, thinking_config
 from streamweir.providers.gemini.tool import plan_tools
 from streamweir.wire import jsonio
 
-MOST_STOP_SEQUENCES = 5
-LARGEST_SEED = 2**31 - 1
+MAX_STOP_SEQUENCES = 5
+MAX_SEED = 2**31 - 1
 
 # Spelling in a request -> Gemini's member, and whether it is Vertex's alone.
 _OWN_MEMBERS = {
@@ -57,13 +57,13 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     body |= plan_tools(request, dropped)
     takes_penalties = is_vertex or not model.thinks
     config = _sampling(request, takes_penalties, dropped) | _output(request, dropped)
-    thinking, unmet = thinking_config(request.reasoning, model)
-    dropped += [request.reasoning_path(member) for member in unmet]
+    thinking, unsupported = thinking_config(request.reasoning, model)
+    dropped += [request.reasoning_path(member) for member in unsupported]
     if thinking:
         config["thinkingConfig"] = thinking
     if config:
         body["generationConfig"] = config
-    _add_the_rest(request, body, is_vertex, dropped)
+    _add_other_members(request, body, is_vertex, dropped)
     key = ("authorization", f"Bearer {target.api_key}") if is_vertex else ("x-goog-api-key", target.api_key)
     return UpstreamRequest(
         path=_path(target, request.stream),
@@ -90,17 +90,17 @@ def _sampling(request: ChatRequest, takes_penalties: bool, dropped: list[str]) -
     if request.top_logprobs and not request.logprobs:
         dropped.append("top_logprobs")
     seed = request.seed
-    if seed is not None and not -LARGEST_SEED - 1 <= seed <= LARGEST_SEED:
+    if seed is not None and not -MAX_SEED - 1 <= seed <= MAX_SEED:
         dropped.append("seed")
         seed = None
-    dropped += [f"stop[{number}]" for number in range(MOST_STOP_SEQUENCES, len(request.stop))]
+    dropped += [f"stop[{number}]" for number in range(MAX_STOP_SEQUENCES, len(request.stop))]
     members = {
         "maxOutputTokens": request.max_output_tokens,
         "temperature": request.temperature,
         "topP": request.top_p,
         "topK": request.top_k or None,  # 0 turns it off, which is what leaving it out does
         "seed": seed,
-        "stopSequences": list(request.stop[:MOST_STOP_SEQUENCES]) or None,
+        "stopSequences": list(request.stop[:MAX_STOP_SEQUENCES]) or None,
         **{name: value or None for name, value in penalties.items()},
         "candidateCount": request.n if request.n > 1 else None,
         "responseLogprobs": request.logprobs or None,
@@ -111,11 +111,11 @@ def _sampling(request: ChatRequest, takes_penalties: bool, dropped: list[str]) -
 
 def _output(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
     members: dict[str, Any] = {}
-    wanted = request.response_format
-    if wanted is not None and wanted.type != "text":
+    requested = request.response_format
+    if requested is not None and requested.type != "text":
         members["responseMimeType"] = "application/json"
-        if wanted.json_schema is not None and wanted.json_schema.schema is not None:
-            members["responseJsonSchema"] = wanted.json_schema.described_schema
+        if requested.json_schema is not None and requested.json_schema.schema is not None:
+            members["responseJsonSchema"] = requested.json_schema.described_schema
     modalities = []
     for number, modality in enumerate(request.modalities):
         if modality in _MODALITIES:
@@ -127,14 +127,14 @@ def _output(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
     return members
 
 
-def _add_the_rest(request: ChatRequest, body: dict[str, Any], is_vertex: bool, dropped: list[str]) -> None:
+def _add_other_members(request: ChatRequest, body: dict[str, Any], is_vertex: bool, dropped: list[str]) -> None:
     tier = request.service_tier
     if tier in _SERVICE_TIERS and not is_vertex:
         body["serviceTier"] = _SERVICE_TIERS[tier]
-    elif not asks_for_nothing("service_tier", tier):
+    elif not is_default("service_tier", tier):
         dropped.append("service_tier")
-    dropped += [name for name in _NOT_TAKEN if not asks_for_nothing(name, request.body.get(name))]
-    dropped += unread_paths(request)
+    dropped += [name for name in _NOT_TAKEN if not is_default(name, request.body.get(name))]
+    dropped += unknown_paths(request)
     for name in request.unknown_members:
         if request.body[name] is None:
             continue

@@ -23,15 +23,15 @@ _CALL = re.compile(r"call:(\d{1,6})")
 _TEXT = re.compile(r"text:(\d{1,9})-(\d{1,9})")
 
 
-def entry(signature: str, index: int, place: str) -> dict[str, Any]:
-    return {"type": "reasoning.encrypted", "data": signature, "format": FORMAT, "id": place, "index": index}
+def entry(signature: str, index: int, position: str) -> dict[str, Any]:
+    return {"type": "reasoning.encrypted", "data": signature, "format": FORMAT, "id": position, "index": index}
 
 
-def call_place(ordinal: int, id: str | None) -> str:
+def call_position(ordinal: int, id: str | None) -> str:
     return id or f"call:{ordinal}"
 
 
-def text_place(start: int, end: int) -> str:
+def text_position(start: int, end: int) -> str:
     return f"text:{start}-{end}"
 
 
@@ -59,17 +59,17 @@ def read_signatures(details: Sequence[dict[str, Any]], call_ids: Sequence[str], 
     return found
 
 
-def _put(found: Signatures, data: str, place: object, call_ids: Sequence[str], text_length: int) -> bool:
-    if isinstance(place, str) and place:
-        if place in call_ids:
-            found.calls[call_ids.index(place)] = data
+def _put(found: Signatures, data: str, position: object, call_ids: Sequence[str], text_length: int) -> bool:
+    if isinstance(position, str) and position:
+        if position in call_ids:
+            found.calls[call_ids.index(position)] = data
             return True
-        text = _TEXT.fullmatch(place)
+        text = _TEXT.fullmatch(position)
         if text:
             end = min(int(text[2]), text_length)
             found.texts.append((min(int(text[1]), end), end, data))
             return True
-        call = _CALL.fullmatch(place)
+        call = _CALL.fullmatch(position)
         if call is None or int(call[1]) >= len(call_ids):
             return False
         found.calls[int(call[1])] = data

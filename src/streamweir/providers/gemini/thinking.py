@@ -64,8 +64,8 @@ def thinking_config(reasoning: Reasoning | None, model: Model) -> tuple[dict[str
     effort, budget = reasoning.effort, reasoning.max_tokens
     is_off = reasoning.enabled is False or effort == "none" or (effort is None and budget == 0)
     if not model.thinks:
-        unmet = {"effort": effort, "max_tokens": budget}
-        return {}, [] if is_off else [name for name, value in unmet.items() if value]
+        unsupported = {"effort": effort, "max_tokens": budget}
+        return {}, [] if is_off else [name for name, value in unsupported.items() if value]
     if is_off and model.can_stop_thinking:
         return {"thinkingBudget": 0}, []
     dropped: list[str] = []

@@ -29,20 +29,22 @@ def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
     declarations = []
     own = []
     for number, tool in enumerate(request.tools):
-        where = f"{member}[{number}]"
+        path_of_part = f"{member}[{number}]"
         function = tool.function
         if tool.cache_control is not None:
-            dropped.append(f"{where}.cache_control")
+            dropped.append(f"{path_of_part}.cache_control")
         if function is None:
             name = _OWN_TOOLS.get(tool.type)
             if name is None:
-                dropped.append(where)
+                dropped.append(path_of_part)
             else:
                 settings = request.body["tools"][number].get(tool.type)
                 own.append({name: settings if isinstance(settings, dict) else {}})
             continue
         if function.strict:
-            dropped.append(f"{where}.strict" if request.uses_legacy_functions else f"{where}.function.strict")
+            dropped.append(
+                f"{path_of_part}.strict" if request.uses_legacy_functions else f"{path_of_part}.function.strict"
+            )
         # Gemini can only limit a call that must be made; for one that may be made, the others are not shown.
         if choice is None or choice.mode != "auto" or not choice.allowed or function.name in choice.allowed:
             declarations.append(_declaration(function))

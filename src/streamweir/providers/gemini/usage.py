@@ -8,7 +8,7 @@ without any count says nothing.
 
 from collections.abc import Sequence
 
-from streamweir.core.usage import Usage, within
+from streamweir.core.usage import Usage, take_at_most
 from streamweir.providers.gemini.answer import Modality, Report
 
 _AUDIO = ("AUDIO", 4)
@@ -28,19 +28,21 @@ def usage_of(report: Report) -> Usage | None:
     output = output or 0
     if total and total > uncached + output + (thoughts or 0):
         output = total - uncached - (thoughts or 0)
-    cached, uncached = within(report.cached_content_token_count, uncached)
-    heard = _audio(report.prompt_tokens_details) if report.prompt_tokens_details else None
-    if heard is not None:
-        heard, uncached = within(max(0, heard - (_audio(report.cache_tokens_details or ()) or 0)), uncached)
+    cached, uncached = take_at_most(report.cached_content_token_count, uncached)
+    audio_input = _audio(report.prompt_tokens_details) if report.prompt_tokens_details else None
+    if audio_input is not None:
+        audio_input, uncached = take_at_most(
+            max(0, audio_input - (_audio(report.cache_tokens_details or ()) or 0)), uncached
+        )
     details = report.candidates_tokens_details or report.response_tokens_details
-    spoken, output = within(_audio(details) if details else None, output)
+    audio_output, output = take_at_most(_audio(details) if details else None, output)
     return Usage(
         input_uncached=uncached,
         cache_read=cached,
-        audio_input=heard,
+        audio_input=audio_input,
         output=output,
         reasoning=thoughts,
-        audio_output=spoken,
+        audio_output=audio_output,
     )
 
 

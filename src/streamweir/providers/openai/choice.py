@@ -16,7 +16,17 @@ from streamweir.providers.openai.chunk import Delta
 
 
 class ChoiceState:
-    __slots__ = ("_calls", "_extras", "_may_replace", "_raw", "closed", "finish", "index", "logprobs", "spoke")
+    __slots__ = (
+        "_calls",
+        "_extras",
+        "_may_replace",
+        "_raw",
+        "closed",
+        "finish",
+        "has_new_content",
+        "index",
+        "logprobs",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -25,7 +35,7 @@ class ChoiceState:
         self.finish: FinishReason | None = None
         """Held from the frame that says it until `close`."""
         self.closed = False
-        self.spoke = False
+        self.has_new_content = False
         """Content came in this frame, while a finish was held."""
         self._may_replace = True  # the held finish, with a newer one
         self._raw = ""
@@ -39,7 +49,7 @@ class ChoiceState:
             self._raw = raw
             self._may_replace = False
 
-    def hold_unsaid(self) -> None:
+    def hold_default_finish(self) -> None:
         """The finish of a vendor that sends none."""
         self.hold(FinishReason.TOOL_CALLS if self._calls is not None else FinishReason.STOP, "")
 
@@ -72,11 +82,11 @@ class ChoiceState:
                 del events[before:]
                 return False
             if self.finish is not None:
-                self.spoke = self._may_replace = True
+                self.has_new_content = self._may_replace = True
         self._read_extras(delta, events)
         return True
 
-    def carry(self, name: str, value: Any, events: list[Event]) -> None:
+    def add_extra(self, name: str, value: Any, events: list[Event]) -> None:
         """An extra of this choice, unless it is what was given out last."""
         if value and not self.closed and self._extras.get(name) != value:
             self._extras[name] = value
@@ -107,9 +117,9 @@ class ChoiceState:
                 events.append(ReasoningDelta(self.index, thinking))
 
     def _read_extras(self, delta: Delta, events: list[Event]) -> None:
-        self.carry("annotations", delta.annotations, events)
-        self.carry("images", delta.images, events)
-        self.carry("reasoning_encrypted", delta.reasoning_encrypted, events)
+        self.add_extra("annotations", delta.annotations, events)
+        self.add_extra("images", delta.images, events)
+        self.add_extra("reasoning_encrypted", delta.reasoning_encrypted, events)
         if delta.audio and not self.closed:
             # Pieces of sound: two that are the same are not a repetition.
             events.append(Extra(self.index, {"audio": delta.audio}))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streamweir.core.events import MOST_CHOICES
+from streamweir.core.events import MAX_CHOICES
 from streamweir.wire import jsonio
 
 S = TypeVar("S", bound=Struct)
@@ -53,7 +53,7 @@ class Delta(Struct, gc=False):
 
 
 class Choice(Struct, gc=False):
-    index: Annotated[int, Meta(ge=0, lt=MOST_CHOICES)] = 0
+    index: Annotated[int, Meta(ge=0, lt=MAX_CHOICES)] = 0
     delta: Delta | None = None
     message: Delta | None = None
     """The whole of it so far, beside the delta (Perplexity, Writer) or instead of it."""

@@ -33,9 +33,9 @@ from streamweir.core.events import (
     UsageDiscarded,
     UsageReported,
 )
-from streamweir.core.usage import Usage, is_absurd
+from streamweir.core.usage import Usage, has_invalid_count
 from streamweir.providers.base import documents_in, invalid_frame, missing_choices, too_many_choices, truncated
-from streamweir.providers.failure import ErrorFacts, classify, error_in_dataless_block
+from streamweir.providers.failure import ErrorDetails, classify, error_in_dataless_block
 from streamweir.providers.openai.choice import ChoiceState
 from streamweir.providers.openai.chunk import Choice, Chunk, decode_chunk
 from streamweir.providers.openai.finish import failure_of, read_finish
@@ -50,8 +50,8 @@ class OpenAIDecoder:
     """See `providers.base.Decoder`."""
 
     def __init__(self, sends_finish: bool = True, choices: int | None = None) -> None:
-        self.lacks_end = False
-        self._asked = choices
+        self.lacks_terminator = False
+        self._requested = choices
         self._sends_finish = sends_finish
         self._ended = False
         self._saw_data = False
@@ -65,14 +65,14 @@ class OpenAIDecoder:
         self._early: list[Event] = []  # extras that came before the stream had an id
 
     @property
-    def may_end_in_silence(self) -> bool:
+    def may_end_when_idle(self) -> bool:
         """Every choice has finished, though the events may not say so yet (docs/spec/quirks.md Q16)."""
-        return self._lacks_none and all(state.finish is not None for state in self._choices.values())
+        return self._has_all_choices and all(state.finish is not None for state in self._choices.values())
 
     @property
-    def _lacks_none(self) -> bool:
+    def _has_all_choices(self) -> bool:
         """Every choice that was asked for has begun."""
-        return len(self._choices) >= (self._asked or 1)
+        return len(self._choices) >= (self._requested or 1)
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
         if self._ended:
@@ -96,7 +96,7 @@ class OpenAIDecoder:
         if not self._saw_data:
             return self.fail(UpstreamError("upstream_empty_response", "The upstream's answer is empty."))
         events = self._end()
-        self.lacks_end = isinstance(events[-1], StreamCompleted)
+        self.lacks_terminator = isinstance(events[-1], StreamCompleted)
         return events
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:
@@ -110,8 +110,8 @@ class OpenAIDecoder:
         events = [*self._read_early(chunk, self._identity or StreamStarted())]
         if self._ended:
             return events
-        if self._asked is not None and not self._lacks_none:
-            return [*events, *self._fail([], missing_choices(len(self._choices), self._asked))]
+        if self._requested is not None and not self._has_all_choices:
+            return [*events, *self._fail([], missing_choices(len(self._choices), self._requested))]
         for state in self._choices.values():
             if state.finish is None and self._sends_finish:
                 state.hold(FinishReason.OTHER, "")
@@ -164,15 +164,15 @@ class OpenAIDecoder:
         if chunk.usage is not None or chunk.x_groq is not None:
             self._report(chunk, events)
         if chunk.citations or chunk.search_results or chunk.prompt_filter_results or chunk.moderation:
-            self._carry(chunk, events)
+            self._add_extras(chunk, events)
         return events
 
     def _read_choice(self, choice: Choice, state: ChoiceState | None, events: list[Event]) -> StreamFailed | None:
         """A choice that is new, or holds more than plain text."""
         delta = choice.delta
         if state is None:
-            if self._asked is not None and choice.index >= self._asked:
-                return too_many_choices(self._asked)
+            if self._requested is not None and choice.index >= self._requested:
+                return too_many_choices(self._requested)
             state = self._choices[choice.index] = ChoiceState(choice.index)
             # quirk: a whole answer in the place of a stream (fixture openai-compatible/whole_message_in_a_frame).
             delta = delta or choice.message
@@ -183,19 +183,19 @@ class OpenAIDecoder:
             if not state.read_delta(delta, events):
                 return invalid_frame()
         if choice.content_filter_results:
-            state.carry("content_filter_results", choice.content_filter_results, events)
+            state.add_extra("content_filter_results", choice.content_filter_results, events)
         if choice.usage:
             self._report_usage(choice.usage, events)
         if choice.error:
-            return StreamFailed(classify(ErrorFacts(choice.error)))
-        word = choice.finish_reason
-        if word:
-            error = failure_of(word)
+            return StreamFailed(classify(ErrorDetails(choice.error)))
+        finish_reason = choice.finish_reason
+        if finish_reason:
+            error = failure_of(finish_reason)
             if error is not None:
                 return StreamFailed(error)
             if state.finish is None:
                 self._held = [*self._held, state]
-            state.hold(read_finish(word), word)
+            state.hold(read_finish(finish_reason), finish_reason)
         return None
 
     def _read_early(self, chunk: Chunk, known: StreamStarted) -> list[Event]:
@@ -238,7 +238,7 @@ class OpenAIDecoder:
         events: list[Event] = []
         if isinstance(value, Mapping):
             self._report_usage(value.get("usage"), events)
-        return self._fail(events, StreamFailed(classify(ErrorFacts(value))))
+        return self._fail(events, StreamFailed(classify(ErrorDetails(value))))
 
     def _read_dataless(self, frame: Frame) -> Sequence[Event]:
         error = error_in_dataless_block(frame.raw)
@@ -275,12 +275,12 @@ class OpenAIDecoder:
         and then the answer has not finished. They come before this frame's events, but for what was carried beside the
         choice itself (fixture azure/choice_without_delta).
         """
-        if self.may_end_in_silence:
+        if self.may_end_when_idle:
             return
         finishes: list[Event] = []
         for state in held:
-            if state.spoke:
-                state.spoke = False
+            if state.has_new_content:
+                state.has_new_content = False
             else:
                 carried = any(isinstance(event, Extra) and event.choice == state.index for event in events)
                 state.close(events if carried else finishes)
@@ -309,14 +309,14 @@ class OpenAIDecoder:
             return False
         usage = read_usage(report)
         if usage is None:
-            if is_absurd(report, *CORE):
+            if has_invalid_count(report, *CORE):
                 events.append(UsageDiscarded())
         elif usage != self._usage:
             self._usage = usage
             events.append(UsageReported(usage))
         return usage is not None
 
-    def _carry(self, chunk: Chunk, events: list[Event]) -> None:
+    def _add_extras(self, chunk: Chunk, events: list[Event]) -> None:
         """quirk: Perplexity repeats its citations on each frame (fixture perplexity/citations_on_every_frame)."""
         fields: dict[str, Any] = {}
         for name in _STREAM_EXTRAS:
@@ -333,10 +333,10 @@ class OpenAIDecoder:
         if unfinished and is_done and not self._sends_finish:
             # quirk: no finish reason in the whole stream (fixture snowflake/no_finish_reason).
             for state in unfinished:
-                state.hold_unsaid()
+                state.hold_default_finish()
             self._held = [*self._held, *unfinished]
             unfinished = []
-        if unfinished or not self._lacks_none:
+        if unfinished or not self._has_all_choices:
             return self._fail([], truncated())
         events: list[Event] = []
         for state in self._held:
@@ -356,10 +356,10 @@ def _newest(value: str | None | UnsetType, before: str | None | UnsetType) -> st
 def error_in(chunk: Chunk) -> StreamweirError | None:
     """The failure that a frame, or a whole answer, tells beside or instead of its choices."""
     if chunk.error:
-        return classify(ErrorFacts({"error": chunk.error}))
+        return classify(ErrorDetails({"error": chunk.error}))
     if chunk.x_groq is not None and chunk.x_groq.get("error"):
-        return classify(ErrorFacts(chunk.x_groq))
+        return classify(ErrorDetails(chunk.x_groq))
     if chunk.choices is None and chunk.message:
         # quirk: the error is the document itself (fixture vllm/error_object).
-        return classify(ErrorFacts({"code": chunk.code, "type": chunk.type, "message": chunk.message}))
+        return classify(ErrorDetails({"code": chunk.code, "type": chunk.type, "message": chunk.message}))
     return None

@@ -7,7 +7,7 @@ look whole.
 
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import FinishReason
-from streamweir.providers.failure import ErrorFacts, classify
+from streamweir.providers.failure import ErrorDetails, classify
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -45,11 +45,11 @@ _FAILURES = {
 }
 
 
-def read_finish(word: str) -> FinishReason:
-    return _REASONS.get(word.lower(), FinishReason.OTHER)
+def read_finish(finish_reason: str) -> FinishReason:
+    return _REASONS.get(finish_reason.lower(), FinishReason.OTHER)
 
 
-def failure_of(word: str) -> StreamweirError | None:
+def failure_of(finish_reason: str) -> StreamweirError | None:
     """The failure that a finish word stands for, if it does."""
-    status = _FAILURES.get(word.lower())
-    return None if status is None else classify(ErrorFacts(None), status)
+    status = _FAILURES.get(finish_reason.lower())
+    return None if status is None else classify(ErrorDetails(None), status)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
-from streamweir.core.request import ChatRequest, TextPart
+from streamweir.core.message import TextPart
+from streamweir.core.request import ChatRequest
 from streamweir.providers import failure
 from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers, one_choice_only
 from streamweir.providers.openai.chunk import decode_chunk

@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 from streamweir.core.request import KNOWN_MEMBERS, ChatRequest, Reasoning
-from streamweir.providers.base import Target, asks_for_nothing
+from streamweir.providers.base import Target, is_default
 from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
 
@@ -33,8 +33,8 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     for ours, theirs in vendor.renames:
         if ours in body:
             body[theirs] = body.pop(ours)
-    if body.get("temperature", 0) > vendor.most_temperature:
-        body["temperature"] = vendor.most_temperature
+    if body.get("temperature", 0) > vendor.max_temperature:
+        body["temperature"] = vendor.max_temperature
     if request.response_format is not None and request.response_format.type not in {"text", *vendor.formats}:
         del body["response_format"]
         dropped.append("response_format")
@@ -55,7 +55,7 @@ def _write_stream(
         return
     body["stream"] = True
     options = dict(sent) if isinstance(sent, dict) else {}
-    if vendor.takes_stream_options and target.asks_for_usage:
+    if vendor.takes_stream_options and target.requests_usage:
         body["stream_options"] = {**options, "include_usage": True}
     else:
         # Usage is reported to the caller all the same, so only the other options are lost.
@@ -71,32 +71,32 @@ def _write_reasoning(
     """
     body.pop("reasoning_effort", None)
     sent = body.pop("reasoning", None)
-    asked = request.reasoning
-    if asked is None:
+    requested = request.reasoning
+    if requested is None:
         return
-    is_off = asked.effort == "none" or asked.enabled is False
-    told: set[str] = set()
+    is_off = requested.effort == "none" or requested.enabled is False
+    expressed: set[str] = set()
     if vendor.effort is Effort.OBJECT:
-        body["reasoning"] = {**(sent or {}), **({"effort": asked.effort} if asked.effort is not None else {})}
+        body["reasoning"] = {**(sent or {}), **({"effort": requested.effort} if requested.effort is not None else {})}
         return
-    word = asked.effort or ("none" if is_off else None)
-    takes_word = "reasoning_effort" not in refused and word in (vendor.efforts or {word})
-    if vendor.effort is Effort.WORD and word is not None and takes_word:
-        body["reasoning_effort"] = word
-        told = {"effort", "enabled"}
-    elif vendor.effort is Effort.SWITCH and (asked.effort is not None or asked.enabled is not None):
+    effort = requested.effort or ("none" if is_off else None)
+    takes_effort = "reasoning_effort" not in refused and effort in (vendor.efforts or {effort})
+    if vendor.effort is Effort.WORD and effort is not None and takes_effort:
+        body["reasoning_effort"] = effort
+        expressed = {"effort", "enabled"}
+    elif vendor.effort is Effort.SWITCH and (requested.effort is not None or requested.enabled is not None):
         body.setdefault("thinking", {"type": "disabled" if is_off else "enabled"})
-        if asked.effort is not None and not is_off:
-            body["reasoning_effort"] = asked.effort
-        told = {"effort", "enabled"}
+        if requested.effort is not None and not is_off:
+            body["reasoning_effort"] = requested.effort
+        expressed = {"effort", "enabled"}
     elif vendor.effort is Effort.ENABLE:
         body.setdefault("enable_thinking", not is_off)
-        if asked.max_tokens is not None:
-            body.setdefault("thinking_budget", asked.max_tokens)
-        told = {"enabled", "max_tokens"} | ({"effort"} if is_off else set())
+        if requested.max_tokens is not None:
+            body.setdefault("thinking_budget", requested.max_tokens)
+        expressed = {"enabled", "max_tokens"} | ({"effort"} if is_off else set())
     for name in ("effort", "max_tokens", "enabled", "summary"):
-        value = getattr(asked, name)
-        if value is not None and name not in told and not (name == "enabled" and value):
+        value = getattr(requested, name)
+        if value is not None and name not in expressed and not (name == "enabled" and value):
             dropped.append(request.reasoning_path(name))
     dropped += [f"reasoning.{name}" for name in sent or () if name not in Reasoning.__struct_fields__]
 
@@ -118,7 +118,7 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
     if refused.isdisjoint(body):
         return
     for name in [name for name in body if name in refused]:
-        if not asks_for_nothing(name, body.pop(name)):
+        if not is_default(name, body.pop(name)):
             dropped.append(name)
 
 

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from streamweir.core.usage import MOST_TOKENS, Usage, token_count, within
+from streamweir.core.usage import MAX_TOKEN_COUNT, Usage, take_at_most, token_count
 
 Report = Mapping[str, Any]
 CORE = ("prompt_tokens", "completion_tokens")
 
-_Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None
+_Count = Annotated[int, Meta(ge=0, le=MAX_TOKEN_COUNT)] | None
 
 
 class _CachedDetails(Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class _CacheCreation(Struct, frozen=True, gc=False):
     ephemeral_1h_input_tokens: _Count = None
 
 
-class _Told(Struct, frozen=True, gc=False):
+class _Report(Struct, frozen=True, gc=False):
     """Every name under which a vendor is known to report something that we count."""
 
     prompt_tokens: _Count = None
@@ -77,26 +77,36 @@ _NO_COMPLETION_DETAILS = _CompletionDetails()
 def read_usage(report: Report) -> Usage | None:
     """The report, or None where its core counts are not valid."""
     try:
-        told = msgspec.convert(report, _Told)
+        reported_usage = msgspec.convert(report, _Report)
     except msgspec.ValidationError:
-        told = msgspec.convert(_usable(report), _Told)
-    prompt, completion, total = told.prompt_tokens, told.completion_tokens, told.total_tokens
+        reported_usage = msgspec.convert(_usable(report), _Report)
+    prompt, completion, total = (
+        reported_usage.prompt_tokens,
+        reported_usage.completion_tokens,
+        reported_usage.total_tokens,
+    )
     if prompt is None or completion is None:
         return None
     if total is not None and total > prompt + completion:
         # quirk: xAI leaves reasoning out of completion_tokens (fixture xai/reasoning_beside_completion).
         completion = total - prompt
-    in_prompt = told.prompt_tokens_details or told.prompt_token_details or _NO_PROMPT_DETAILS
-    in_completion = told.completion_tokens_details or told.completion_token_details or _NO_COMPLETION_DETAILS
+    in_prompt = reported_usage.prompt_tokens_details or reported_usage.prompt_token_details or _NO_PROMPT_DETAILS
+    in_completion = (
+        reported_usage.completion_tokens_details or reported_usage.completion_token_details or _NO_COMPLETION_DETAILS
+    )
 
-    cache_read, prompt_left = within(_cached(told, in_prompt), prompt)
-    written_1h = told.cache_creation.ephemeral_1h_input_tokens if told.cache_creation is not None else None
-    written_1h, prompt_left = within(written_1h, prompt_left)
-    written_5m, prompt_left = within(_written(told, in_prompt, written_1h), prompt_left)
-    audio_input, prompt_left = within(_heard(in_prompt), prompt_left)
+    cache_read, prompt_left = take_at_most(_cached(reported_usage, in_prompt), prompt)
+    written_1h = (
+        reported_usage.cache_creation.ephemeral_1h_input_tokens if reported_usage.cache_creation is not None else None
+    )
+    written_1h, prompt_left = take_at_most(written_1h, prompt_left)
+    written_5m, prompt_left = take_at_most(_written(reported_usage, in_prompt, written_1h), prompt_left)
+    audio_input, prompt_left = take_at_most(_audio_input(in_prompt), prompt_left)
 
-    reasoning, completion_left = within(_first(in_completion.reasoning_tokens, told.reasoning_tokens), completion)
-    audio_output, completion_left = within(in_completion.audio_tokens, completion_left)
+    reasoning, completion_left = take_at_most(
+        _first(in_completion.reasoning_tokens, reported_usage.reasoning_tokens), completion
+    )
+    audio_output, completion_left = take_at_most(in_completion.audio_tokens, completion_left)
     return Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
@@ -114,26 +124,31 @@ def read_usage(report: Report) -> Usage | None:
     )
 
 
-def _cached(told: _Told, details: _PromptDetails) -> int | None:
+def _cached(reported_usage: _Report, details: _PromptDetails) -> int | None:
     if details.cached_tokens is not None:
         return details.cached_tokens
     return _first(
-        told.prompt_cache_hit_tokens, told.cached_tokens, told.num_cached_tokens, told.cache_read_input_tokens
+        reported_usage.prompt_cache_hit_tokens,
+        reported_usage.cached_tokens,
+        reported_usage.num_cached_tokens,
+        reported_usage.cache_read_input_tokens,
     )
 
 
-def _heard(details: _PromptDetails) -> int | None:
+def _audio_input(details: _PromptDetails) -> int | None:
     """Audio that was not read from a cache. OpenAI counts a cached token of audio as both, and seldom says how many
     are: where it does not, as few as the total allows, for a discount is given only where it is known."""
-    heard, cached = details.audio_tokens, details.cached_tokens_details
-    if heard is None or cached is None or cached.audio_tokens is None:
-        return heard
-    return max(0, heard - cached.audio_tokens)
+    audio, cached = details.audio_tokens, details.cached_tokens_details
+    if audio is None or cached is None or cached.audio_tokens is None:
+        return audio
+    return max(0, audio - cached.audio_tokens)
 
 
-def _written(told: _Told, details: _PromptDetails, written_1h: int | None) -> int | None:
+def _written(reported_usage: _Report, details: _PromptDetails, written_1h: int | None) -> int | None:
     """Input written to the cache for five minutes: all of it, but what is known to be kept for an hour."""
-    written = _first(details.cache_creation_tokens, details.cache_write_tokens, told.cache_creation_input_tokens)
+    written = _first(
+        details.cache_creation_tokens, details.cache_write_tokens, reported_usage.cache_creation_input_tokens
+    )
     return written if written is None else max(0, written - (written_1h or 0))
 
 

@@ -68,7 +68,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """All that it takes on a message, where it refuses the others; None: it does not look."""
     call_id_length: int | None = None
     """The ids of tool calls must be this many letters and digits; None: any id that a vendor made."""
-    most_temperature: float = 2.0
+    max_temperature: float = 2.0
     takes_text_only: bool = False
     """True: a part of a message that is no text is refused, for without it the request is another one."""
     formats: frozenset[str] = frozenset({"json_object", "json_schema"})

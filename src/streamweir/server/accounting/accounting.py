@@ -17,7 +17,7 @@ from msgspec import structs
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.answer_count import LONGEST_TOKEN
+from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
 from streamweir.policy.access import Key
 from streamweir.policy.key_limits import BY_COUNT
 from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
@@ -282,7 +282,7 @@ class Accounting:
             if is_last or (result.decision.refusal or result.code) not in _OF_MONEY:
                 break
             left = await self._left(account_limits, exactly=True)
-            if left is None or fitting_size(need, wanted, request.quote, left, prompt // LONGEST_TOKEN) is None:
+            if left is None or fitting_size(need, wanted, request.quote, left, prompt // MAX_BYTES_PER_TOKEN) is None:
                 break  # no count of the prompt could help
             if prompt == need.prompt and request.measure is not None:
                 prompt = min(prompt, await request.measure.count() or prompt)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.access import Key
 from streamweir.policy.prices import Quote, cost_of, decode_quote
 from streamweir.server.accounting.accounting import Accounting

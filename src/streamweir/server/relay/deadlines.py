@@ -7,7 +7,7 @@ chunk. While the caller does not read, the upstream cannot send: then only the t
 from msgspec import Struct
 
 from streamweir.core.errors import UpstreamError
-from streamweir.pipeline.meter import BYTES_PER_TOKEN
+from streamweir.pipeline.settlement import BYTES_PER_TOKEN
 
 _OVERRUN_FACTOR = 4
 """An answer is cut when it is so many times as long as the requested limit: docs/spec/failures.md U26."""
@@ -51,7 +51,7 @@ class AttemptSnapshot(Struct, frozen=True, kw_only=True):
     wrote_at: float | None
     """When something was last written to the caller; None if nothing was sent yet."""
     is_committed: bool
-    has_moved: bool | None
+    has_progressed: bool | None
     """An event was read since the last check. None: a whole answer, which has no events."""
     is_mid_event: bool
     written: int
@@ -135,9 +135,9 @@ class Deadlines:
 
         The time of an event is only known to within two checks; the last read is never before it.
         """
-        if snapshot.has_moved is None:
+        if snapshot.has_progressed is None:
             self._event_at = snapshot.read_at
-        elif snapshot.has_moved:
+        elif snapshot.has_progressed:
             self._framed_at, self._event_at = snapshot.now, snapshot.read_at
         elif snapshot.is_mid_event:
             self._event_at = snapshot.read_at

@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 from streamweir.core.errors import UpstreamError
 from streamweir.frontends.base import WholeBody
 from streamweir.pipeline.exchange import WholeExchange
-from streamweir.pipeline.large_answer import LargeAnswer, Noted, Writing
-from streamweir.pipeline.large_answer_wire import COMPLETION_ID, EVENTS, ORIGIN, WRITING, Origin
+from streamweir.pipeline.large_answer import LargeAnswer, MeteredEvent, ReplyData
+from streamweir.pipeline.large_answer_wire import ANSWER_SOURCE, COMPLETION_ID, EVENTS, REPLY_DATA, AnswerSource
 from streamweir.server.relay.large_answer_process import SIZE
 from streamweir.upstream.local import child_environment
 
@@ -37,9 +37,9 @@ _semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = W
 class _Reader(Protocol):
     """Parses and writes an answer. `events` is read to its end before `write` is called."""
 
-    def events(self) -> AsyncIterator[list[Noted]]: ...
+    def events(self) -> AsyncIterator[list[MeteredEvent]]: ...
 
-    async def write(self, writing: Writing, /) -> WholeBody: ...
+    async def write(self, reply_data: ReplyData, /) -> WholeBody: ...
 
 
 async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
@@ -48,16 +48,16 @@ async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
         async for events in reader.events():
             exchange.take_large(events)
             await asyncio.sleep(0)  # other callbacks may run
-        writing = exchange.writing()
-        if writing is None:
+        reply_data = exchange.reply_data()
+        if reply_data is None:
             return b""
-        return exchange.finish_large(await reader.write(writing))
+        return exchange.finish_large(await reader.write(reply_data))
 
 
 @asynccontextmanager
 async def _reader(exchange: WholeExchange, body: bytes) -> AsyncIterator[_Reader]:
     semaphore = _semaphores.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MAX_PROCESSES))
-    origin = ORIGIN.encode(Origin(exchange.provider.name, exchange.choices))
+    origin = ANSWER_SOURCE.encode(AnswerSource(exchange.provider.name, exchange.choices))
     async with semaphore:
         try:
             process = await _start()
@@ -114,12 +114,12 @@ class _ChildReader:
         self._stdin, self._stdout = process.stdin, process.stdout
         self._max_message_bytes = max_message_bytes
 
-    async def events(self) -> AsyncIterator[list[Noted]]:
+    async def events(self) -> AsyncIterator[list[MeteredEvent]]:
         while data := await self._receive():
             yield EVENTS.decode(data)
 
-    async def write(self, writing: Writing, /) -> WholeBody:
-        data = WRITING.encode(writing)
+    async def write(self, reply_data: ReplyData, /) -> WholeBody:
+        data = REPLY_DATA.encode(reply_data)
         self._stdin.write(SIZE.pack(len(data)) + data)
         return WholeBody(COMPLETION_ID.decode(await self._receive()), await self._receive())
 
@@ -143,9 +143,9 @@ class _ThreadReader:
         self._frontend = exchange.frontend
         self._body = body
 
-    async def events(self) -> AsyncIterator[list[Noted]]:
+    async def events(self) -> AsyncIterator[list[MeteredEvent]]:
         for events in await asyncio.to_thread(lambda: list(self._answer.read(self._body))):
             yield events
 
-    async def write(self, writing: Writing, /) -> WholeBody:
-        return await asyncio.to_thread(self._answer.write, self._frontend, writing)
+    async def write(self, reply_data: ReplyData, /) -> WholeBody:
+        return await asyncio.to_thread(self._answer.write, self._frontend, reply_data)

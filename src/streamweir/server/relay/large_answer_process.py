@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.large_answer import LargeAnswer
-from streamweir.pipeline.large_answer_wire import COMPLETION_ID, EVENTS, ORIGIN, WRITING
+from streamweir.pipeline.large_answer_wire import ANSWER_SOURCE, COMPLETION_ID, EVENTS, REPLY_DATA
 from streamweir.providers.registry import provider_named
 
 SIZE = struct.Struct("!Q")
@@ -43,13 +43,13 @@ def main() -> None:
 
 
 def _serve(source: BinaryIO, sink: BinaryIO) -> None:
-    origin = ORIGIN.decode(_receive(source))
+    origin = ANSWER_SOURCE.decode(_receive(source))
     answer = LargeAnswer(provider_named(origin.provider), origin.choices)
     for events in answer.read(_receive(source)):
         _send(sink, EVENTS.encode(events))
     _send(sink, b"")
-    writing = WRITING.decode(_receive(source))
-    written = answer.write(FRONTENDS.by_name[writing.frontend], writing)
+    reply_data = REPLY_DATA.decode(_receive(source))
+    written = answer.write(FRONTENDS.by_name[reply_data.frontend], reply_data)
     _send(sink, COMPLETION_ID.encode(written.completion_id))
     _send(sink, written.body)
 

@@ -43,7 +43,7 @@ from streamweir.server.relay.upstream import AttemptUpstream
 from streamweir.server.telemetry.record import Gaps, RequestRecord
 from streamweir.server.telemetry.timeline import Timeline
 from streamweir.upstream.base import Call, Upstream
-from streamweir.wire.jsonio import UNCROWDED
+from streamweir.wire.jsonio import FAST_BYTES
 
 _CONNECTING, _WAITING, _REFUSED, _STARTED = State.CONNECTING, State.WAITING, State.REFUSED, State.STARTED
 _STREAMING, _PARSING, _COMPLETE, _DRAINING, _DONE = (
@@ -444,7 +444,7 @@ class Relay:
     def _end_body(self) -> None:
         """The same, for an answer that may be a large whole one."""
         exchange = self._exchange
-        is_long = self.bytes_in > UNCROWDED  # very few whole answers are
+        is_long = self.bytes_in > FAST_BYTES  # very few whole answers are
         if is_long and isinstance(exchange, WholeExchange) and (body := exchange.large_body()) is not None:
             self._handle(Input.LARGE_BODY, exchange, body)
             return
@@ -519,7 +519,7 @@ class Relay:
         allowed, record = self._allowed_tokens, self._record
         if allowed is None or record.usage is not None:  # a provider may report more tokens than it has sent
             return False
-        max_tokens = MAX_BYTES_PER_CHARACTER * (record.delivered.tell() + record.reasoned.tell())
+        max_tokens = MAX_BYTES_PER_CHARACTER * (record.delivered.tell() + record.reasoning_text.tell())
         if max_tokens + more > allowed:
             return False
         self._next_check_at = next_check_at(
@@ -530,7 +530,7 @@ class Relay:
     def _delivered_lengths(self) -> tuple[int, int]:
         """How many characters of text and of reasoning were sent to the caller."""
         record = self._record
-        return (record.delivered.tell(), record.reasoned.tell()) if self._response.started else (0, 0)
+        return (record.delivered.tell(), record.reasoning_text.tell()) if self._response.started else (0, 0)
 
     # Output that is paused.
 
@@ -577,7 +577,7 @@ class Relay:
         """None: a deadline has passed, and the attempt is over."""
         snapshot = self._snapshot()
         if self._stream is not None:
-            self._stream.has_moved = False
+            self._stream.has_progressed = False
         error = self._deadlines.overdue(snapshot)
         if error is None:
             return snapshot
@@ -613,13 +613,13 @@ class Relay:
             read_at=self._read_at if self.bytes_in or is_refused else None,
             wrote_at=max(downstream.wrote_at, downstream.kept_alive_at) if self._response.started else None,
             is_committed=stream is None or stream.committed,
-            has_moved=stream.has_moved if stream is not None and not is_refused else None,
+            has_progressed=stream.has_progressed if stream is not None and not is_refused else None,
             is_mid_event=stream is not None and stream.is_mid_event,
             written=record.written,
         )
 
     def _may_end_in_silence(self) -> bool:
-        return self._stream is not None and self._stream.may_end_in_silence
+        return self._stream is not None and self._stream.may_end_when_idle
 
     # The caller has gone or is cut off: is the upstream drained?
 

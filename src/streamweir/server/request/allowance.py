@@ -67,7 +67,7 @@ class OutputAllowance:
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
         """The answer has outgrown its hold: nothing more goes out before it is paid for."""
         relay.pause_output()
-        answer.is_beyond = True
+        answer.is_over_limit = True
         self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
         self._extending.add_done_callback(partial(self._extended, relay))
 

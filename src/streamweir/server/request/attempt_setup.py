@@ -21,14 +21,14 @@ from msgspec import structs
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.message import RefusalPart, TextPart
-from streamweir.core.remote_content import REMOTE_MEMBERS, names_remote_content
+from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
-from streamweir.pipeline.plausibility import Scope
+from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
 from streamweir.policy.health import TargetId
@@ -181,9 +181,9 @@ def build_request(
     if limit is not None:
         chat = with_limit(chat, limit)
     provider_runtime = runtime.providers[target.provider]
-    asks_for_usage = not runtime.refusals.refuses(target)
+    requests_usage = not runtime.refusals.refuses(target)
     request = provider_runtime.provider.build_request(
-        chat, structs.replace(provider_runtime.target, model=target.model, asks_for_usage=asks_for_usage)
+        chat, structs.replace(provider_runtime.target, model=target.model, requests_usage=requests_usage)
     )
     if limit is None or len(chat.body) == len(original.body):
         return request
@@ -215,13 +215,15 @@ def make_exchange(
         include_usage=chat.include_usage,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
-    is_open = not REMOTE_MEMBERS.isdisjoint(chat.body) and names_remote_content(chat.body)
-    scope = Scope(sent_bytes, max_output_tokens(chat), is_open or has_media(chat), runtime.config.store.anomaly_tokens)
+    is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
+    bounds = UsageBounds(
+        sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
+    )
     if tokenizer is None:
-        meter = Meter(prompt_tokens, scope=scope)
+        meter = Meter(prompt_tokens, bounds=bounds)
     else:
         count_prompt = PromptCount(tokenizer, chat.prompt)
-        meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, scope=scope)
+        meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, bounds=bounds)
     kind = Exchange if chat.stream else WholeExchange
     return kind(
         provider_runtime.provider, frontend, reply, plan(provider_runtime.native_wire, frontend, reply), meter

@@ -18,7 +18,7 @@ from streamweir.core.request import ChatRequest, Prompt
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
-from streamweir.pipeline.settlement import Pending
+from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.access import Key
 from streamweir.policy.health import TargetId
 from streamweir.policy.route import Route
@@ -46,7 +46,7 @@ from streamweir.server.request.attempt_setup import (
     read_idempotency,
     timeouts_of,
 )
-from streamweir.server.request.body_parsing import LARGEST_ON_LOOP, read_chat
+from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP, read_chat
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime import RuntimeConfig
@@ -129,7 +129,7 @@ class RequestHandler:
         """The status of the error that was sent to the caller."""
         self.key = key
         self.reservation: Reservation | None = None
-        self._pending: Pending | None = None
+        self._pending: PendingSettlement | None = None
         """What must still be counted when the request is over."""
         self._capture: Capture | None = None
         self.record = record
@@ -352,7 +352,7 @@ class RequestHandler:
         assert chat is not None  # noqa: S101 (for the type checker)
         limit, self.record.flags = limit_for(self._runtime, chat, target, self.reservation)
         self._response.on_gone = self._caller_gone
-        if self._body_bytes <= LARGEST_ON_LOOP:
+        if self._body_bytes <= MAX_BYTES_ON_LOOP:
             return build_request(self._runtime, chat, target, limit)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, target, limit)

@@ -39,7 +39,7 @@ from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import Refusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
-from streamweir.providers.output_limits import longest_answer, most_output
+from streamweir.providers.output_limits import documented_output_limit, output_limit
 from streamweir.providers.registry import (
     abort_stops_billing,
     native_wire,
@@ -105,12 +105,12 @@ class ModelLimitsTable:
         if own is not None:
             return own
         window = self._prices.table.context_window(self._kinds[target.provider], target.model)
-        documented = most_output(target.model)
+        documented = documented_output_limit(target.model)
         return min([most for most in (documented, window) if most is not None], default=None)
 
     def _answer(self, target: TargetId) -> int:
         """What it can be asked for, where nobody said how much."""
-        return self._outputs.get(target) or longest_answer(target.model) or self._store.answer_tokens
+        return self._outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
 
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
         most = [self.most_output(each.target) for each in route.targets]

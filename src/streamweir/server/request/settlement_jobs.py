@@ -5,7 +5,7 @@ Both may take long, and nobody waits for them (`server.accounting.settlement`).
 
 from streamweir.core.request import Prompt
 from streamweir.pipeline.meter import Meter
-from streamweir.pipeline.settlement import Pending, Settlement
+from streamweir.pipeline.settlement import PendingSettlement, Settlement
 from streamweir.policy.access import Key
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import Vocabularies, choose
@@ -13,7 +13,9 @@ from streamweir.server.relay.capture import Capture
 from streamweir.store.requests.content import Content
 
 
-def count_pending(pending: Pending, vocabularies: Vocabularies, model: str, prompt: Prompt | None) -> Settlement:
+def count_pending(
+    pending: PendingSettlement, vocabularies: Vocabularies, model: str, prompt: Prompt | None
+) -> Settlement:
     """By the model's own tokenizer where that is known, else by the rule of thumb."""
     if prompt is None or not choose(model).is_own:
         return pending.count()

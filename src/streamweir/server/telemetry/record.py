@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import UsageSource
+from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.timeline import Timeline
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from streamweir.core.request import ChatRequest, Function, Message
+from streamweir.core.message import Message
+from streamweir.core.request import ChatRequest, Function
 from streamweir.frontends.chat.dialect import call_id
 from streamweir.upstream.script.conversation import text_of
 from streamweir.upstream.script.deltas import Call, Part, tokens_of

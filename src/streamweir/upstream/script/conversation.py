@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from streamweir.core.request import FunctionCall, Message, TextPart
+from streamweir.core.message import FunctionCall, Message, TextPart
 from streamweir.wire import jsonio
 
 _REMINDERS = ("system-reminder", "environment_context", "environment_details", "user_instructions")

@@ -31,7 +31,7 @@ from streamweir.server.control.routing import (
 )
 from streamweir.server.http.asgi import RequestHandover
 from streamweir.server.http.message import Headers, Request
-from streamweir.server.request.body_parsing import LARGEST_ON_LOOP
+from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.wire.jsonio import decode_body
 
 S = TypeVar("S", bound=Struct)
@@ -167,7 +167,7 @@ async def read_body(operation: Operation, body: bytes, content_type: str) -> Str
     if body and content_type.partition(";")[0].strip().lower() != JSON:
         message = "The request body must be JSON: send 'Content-Type: application/json'."
         raise CallerError("unsupported_media_type", message)
-    if len(body) <= LARGEST_ON_LOOP:
+    if len(body) <= MAX_BYTES_ON_LOOP:
         return operation.read(body or b"{}", operation.body)
     return await asyncio.to_thread(operation.read, body, operation.body)
 

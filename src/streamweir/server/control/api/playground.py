@@ -31,7 +31,7 @@ from streamweir.store.db.request_log import LONGEST_NAME
 from streamweir.store.keys import audit
 from streamweir.wire.jsonio import decode_body
 
-MOST_KEYS = 200
+MAX_KEYS = 200
 _BODY = re.compile(rb'"body"\s*:\s*')
 
 
@@ -94,7 +94,7 @@ def _usable(directory: KeyDirectory, reach: str | None, now: float) -> list[Key]
         is_within = reach is None or directory.workspace_id(key.workspace_id) == reach
         return is_within and "chat" in key.scopes and check(key, now) is None
 
-    return list(islice(filter(is_usable, directory), MOST_KEYS))
+    return list(islice(filter(is_usable, directory), MAX_KEYS))
 
 
 async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
