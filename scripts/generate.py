@@ -156,7 +156,8 @@ def _choice(values: Iterable[object]) -> str:
 def limits() -> str:
     """The kinds of limits, for the console."""
     lines = (
-        f'  {{ name: "{kind.name}", label: "{kind.label.capitalize()}", brief: "{kind.brief}", most: {kind.most:_} }},'
+        f'  {{ name: "{kind.name}", label: "{kind.label.capitalize()}", '
+        f'brief: "{kind.brief}", most: {kind.maximum:_} }},'
         for kind in KINDS
     )
     return "\n".join(

@@ -4,7 +4,7 @@ from streamweir.policy.breaker import Breaker
 
 
 def failing(times: int, now: float = 0.0) -> Breaker:
-    breaker = Breaker(most_failures=3, open_s=60.0)
+    breaker = Breaker(max_failures=3, open_s=60.0)
     for _ in range(times):
         assert breaker.may_pass(now)
         breaker.note_failure(now)

@@ -241,7 +241,7 @@ def test_no_lease_ends_where_nothing_else_is_said() -> None:
 
 
 def test_the_number_of_keys_is_bounded() -> None:
-    limits = LocalLimits(most_keys=2)
+    limits = LocalLimits(max_keys=2)
     for number, key_id in enumerate(("a", "b", "a", "c")):  # b was used least recently
         limits.reserve(limit_request(f"r{number}", key_id, rpm=1), 0.0)
         limits.settle(f"r{number}", 0, 0, 0.0)
@@ -250,7 +250,7 @@ def test_the_number_of_keys_is_bounded() -> None:
 
 
 def test_what_is_reserved_is_never_forgotten() -> None:
-    limits = LocalLimits(most_keys=2, most_accounts=2)
+    limits = LocalLimits(max_keys=2, max_accounts=2)
     for name in ("a", "b", "c", "d"):
         limits.seed(f"key:{name}", 0)
         charges = (BudgetCharge(f"key:{name}", 10, "budget_exceeded"),)
@@ -266,7 +266,7 @@ def test_what_is_reserved_is_never_forgotten() -> None:
 
 
 def test_the_number_of_lapsed_leases_is_bounded() -> None:
-    limits = LocalLimits(lease_s=1.0, most_lapsed=2)
+    limits = LocalLimits(lease_s=1.0, max_expired=2)
     limits.seed(BUDGET.account, 0)
     for name in ("r1", "r2", "r3"):
         limits.reserve(limit_request(name, amount=10, charges=(BUDGET,)), 0.0)
@@ -276,7 +276,7 @@ def test_the_number_of_lapsed_leases_is_bounded() -> None:
 
 
 def test_a_lapsed_lease_outlives_what_is_known_of_its_key() -> None:
-    limits = LocalLimits(lease_s=1.0, most_keys=1)
+    limits = LocalLimits(lease_s=1.0, max_keys=1)
     limits.reserve(limit_request("r1", "a", max_streams=1), 0.0)
     limits.peek("a", KeyLimits(), 1.0)
     limits.reserve(limit_request("r2", "b"), 1.0)
@@ -287,7 +287,7 @@ def test_a_lapsed_lease_outlives_what_is_known_of_its_key() -> None:
 
 
 def test_a_lapsed_lease_whose_account_was_forgotten_cannot_be_extended() -> None:
-    limits = LocalLimits(lease_s=1.0, most_accounts=1)
+    limits = LocalLimits(lease_s=1.0, max_accounts=1)
     limits.seed(BUDGET.account, 0)
     limits.reserve(limit_request("r1", amount=1, charges=(BUDGET,)), 0.0)
     limits.peek("a", KeyLimits(), 1.0)
@@ -403,8 +403,8 @@ def test_every_kind_of_limit_is_declared_in_whole() -> None:
     assert NAMES == KeyLimits.__struct_fields__ == LimitChanges.__struct_fields__
     assert len(BY_COUNT) == len(KINDS)
     for kind in KINDS:
-        too_many = {kind.name: kind.most + 1}
-        with pytest.raises(msgspec.ValidationError, match=f"<= {kind.most}"):
+        too_many = {kind.name: kind.maximum + 1}
+        with pytest.raises(msgspec.ValidationError, match=f"<= {kind.maximum}"):
             msgspec.convert(too_many, KeyLimits)
         assert "7" in kind.refusal.format(7)
 

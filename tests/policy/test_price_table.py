@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, encode_list, is_list, is_tame
+from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, encode_list, is_list, is_safe_pattern
 from streamweir.policy.prices import Rates, Service, Tier
 from streamweir.policy.pricetable import FREE, PROVIDER_IDS, PriceTable
 from streamweir.providers.registry import provider_names
@@ -328,7 +328,7 @@ def test_it_is_refused_with_one_line(data: bytes) -> None:
     ],
 )
 def test_only_expressions_that_are_over_soon(pattern: str, is_taken: bool) -> None:
-    assert is_tame(pattern) is is_taken
+    assert is_safe_pattern(pattern) is is_taken
 
 
 def test_a_list_is_written_as_it_is_read_one_model_a_line() -> None:
@@ -400,7 +400,7 @@ def test_a_quote_is_remembered_until_a_price_may_change() -> None:
 
 
 def test_what_is_remembered_of_quotes_is_bounded() -> None:
-    prices = PriceBook(PriceTable(listed()), most_quotes=3)
+    prices = PriceBook(PriceTable(listed()), max_quotes=3)
     for number in range(10):
         prices.quote([("a", "openai", str(number))], None, NOW)
     assert len(prices._quotes) <= 3

@@ -17,11 +17,11 @@ from streamweir.policy.prices import (
     Tier,
     cost,
     cost_of,
-    dearest,
     decode_quote,
     encode_quote,
-    hold_for,
+    highest_rates,
     in_dollars,
+    max_cost,
     number_of,
     rate_of,
     rates_of_dollars,
@@ -117,9 +117,9 @@ def test_a_service_tier_has_its_own_rates_and_an_unknown_one_the_standard_ones()
     usage = Usage(input_uncached=1000)
     assert cost_of(usage, rates, "priority") == 4_000_000
     assert cost_of(usage, rates, "default") == cost_of(usage, rates) == 2_000_000
-    assert hold_for(rates, 1000, 0, "priority") == 4_000_000
+    assert max_cost(rates, 1000, 0, "priority") == 4_000_000
     cheap = structs.replace(PLAIN, services=(Service("flex", Rates(input=USD, output=USD)),))
-    assert hold_for(cheap, 1000, 0, "flex") == 2_000_000, "who asks for less may be given, and billed, the standard"
+    assert max_cost(cheap, 1000, 0, "flex") == 2_000_000, "who asks for less may be given, and billed, the standard"
 
 
 @given(usages, any_rates, st.sampled_from([None, "priority"]))
@@ -169,8 +169,8 @@ def test_a_hold_covers_whatever_the_tokens_turn_out_to_be(
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(0, 10**7), any_rates)
 def test_a_longer_answer_is_held_for_with_no_less(prompt: int, output: int, more: int, rates: Rates) -> None:
-    assert hold_for(rates, prompt, output + more) >= hold_for(rates, prompt, output)
-    assert hold_for(rates, prompt + more, output) >= hold_for(rates, prompt, output)
+    assert max_cost(rates, prompt, output + more) >= max_cost(rates, prompt, output)
+    assert max_cost(rates, prompt + more, output) >= max_cost(rates, prompt, output)
 
 
 def test_a_hold_is_the_dearest_targets_at_the_dearest_input() -> None:
@@ -180,8 +180,8 @@ def test_a_hold_is_the_dearest_targets_at_the_dearest_input() -> None:
 
 def test_a_tier_that_cannot_be_reached_is_not_held_for() -> None:
     plain = Rates(input=USD, output=USD, tiers=(Tier(1000, Rates(input=9 * USD, output=9 * USD)),))
-    assert hold_for(plain, 1000, 0) == 1_000_000
-    assert hold_for(plain, 1001, 0) == 9_009_000
+    assert max_cost(plain, 1000, 0) == 1_000_000
+    assert max_cost(plain, 1001, 0) == 9_009_000
 
 
 def test_no_price_is_none_and_not_zero() -> None:
@@ -277,15 +277,15 @@ def test_what_is_shown_are_the_rates_that_are_known() -> None:
 
 def test_the_dearest_of_several() -> None:
     other = Rates(input=1 * USD, output=30 * USD, tiers=(Tier(10, Rates(input=50 * USD, output=31 * USD)),))
-    found = dearest([FULL, other])
+    found = highest_rates([FULL, other])
     assert (found.input, found.output, found.cache_read) == (2 * USD, 30 * USD, 1 * USD)
     assert found.reasoning == 30 * USD, "the other bills it as output"
     assert found.tiers[0].above == 10
     assert (found.tiers[0].rates.input, found.tiers[0].rates.cache_read) == (50 * USD, 50 * USD)
-    assert dearest([PLAIN]) == PLAIN
+    assert highest_rates([PLAIN]) == PLAIN
 
 
 @given(st.lists(any_rates, min_size=1, max_size=3), usages)
 def test_nobody_pays_more_than_the_dearest(all_rates: list[Rates], usage: Usage) -> None:
-    most = cost_of(usage, dearest(all_rates))
+    most = cost_of(usage, highest_rates(all_rates))
     assert all(cost_of(usage, rates) <= most for rates in all_rates)

@@ -62,9 +62,9 @@ needs = st.builds(
     prompt=st.integers(0, 10**6),
     limit=st.none() | st.integers(1, 10**6),
     default=st.integers(1, 5000),
-    most=st.integers(1, 200_000),
+    max_answer=st.integers(1, 200_000),
     choices=st.integers(1, 8),
-    besides=st.integers(0, 10_000),
+    extra_output=st.integers(0, 10_000),
 )
 
 
@@ -93,8 +93,8 @@ def test_no_usage_within_a_reservation_costs_more_than_what_is_left(
     assert bool(flags) == (limit is not None)
     assert size.answer <= wanted.answer
     prompt, answer = data.draw(st.integers(0, size.prompt)), data.draw(st.integers(0, told * need.choices))
-    usage = Usage(input_uncached=prompt, output=answer + data.draw(st.integers(0, need.besides)))
-    hold = quote.hold(size.prompt, size.answer + need.besides)
+    usage = Usage(input_uncached=prompt, output=answer + data.draw(st.integers(0, need.extra_output)))
+    hold = quote.hold(size.prompt, size.answer + need.extra_output)
     assert hold is not None
     assert hold <= left
     assert all((cost(quote, target, usage) or 0) <= hold for target in quote.rates)
@@ -125,7 +125,7 @@ def test_an_answer_is_as_long_as_can_be_paid_for(
     limit: int | None, left: int, answer: int | None, told: tuple[int | None, tuple[str, ...]] | None
 ) -> None:
     """A prompt of 100 tokens, at a dollar each, and so many dollars left."""
-    need = Need(prompt=100, limit=limit, default=1024, most=4096)
+    need = Need(prompt=100, limit=limit, default=1024, max_answer=4096)
     wanted = wanted_size(need, DOLLAR_A_TOKEN, left * NANO)
     size = fitting_size(need, wanted, DOLLAR_A_TOKEN, left * NANO, need.prompt)
     assert (size.answer if size is not None else None) == answer
@@ -133,6 +133,6 @@ def test_an_answer_is_as_long_as_can_be_paid_for(
 
 
 def test_where_answers_cost_nothing_they_are_not_shortened() -> None:
-    need = Need(prompt=100, limit=None, default=10, most=4096)
+    need = Need(prompt=100, limit=None, default=10, max_answer=4096)
     free = Quote("v", {"p/m": Rates(input=0, output=0)})
     assert wanted_size(need, free, 0).answer == 4096

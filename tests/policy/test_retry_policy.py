@@ -14,7 +14,7 @@ from streamweir.core.errors import (
     UpstreamError,
 )
 from streamweir.policy.health import TargetId
-from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, RetryBudget, backoff_s, may_try_again, may_try_elsewhere
+from streamweir.policy.retry import MAX_EXTRA_ATTEMPTS, RetryBudget, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Router
 
 ELSEWHERE = set(UPSTREAM_CODES) - {"response_too_large", "stream_deadline_exceeded", "no_available_deployment"}
@@ -75,7 +75,7 @@ def test_a_short_wait_is_waited_out(code: str, retry_after_s: float | None, may:
 
 
 def test_two_extra_attempts() -> None:
-    assert MOST_EXTRA_ATTEMPTS == 2
+    assert MAX_EXTRA_ATTEMPTS == 2
 
 
 @pytest.mark.parametrize(("attempt", "ceiling_s"), [(0, 0.1), (1, 0.2), (2, 0.4), (4, 1.6), (5, 2.0), (5000, 2.0)])
@@ -123,7 +123,7 @@ def test_no_part_of_a_retry_is_rounded_up() -> None:
 
 
 def test_the_budget_fills_up_again() -> None:
-    budget = RetryBudget(floor=1)
+    budget = RetryBudget(minimum=1)
     assert budget.may_retry(0.0)
     assert not budget.may_retry(9.9)
     assert budget.may_retry(10.6)
@@ -136,7 +136,7 @@ def test_at_total_failure_every_request_wants_all_its_attempts() -> None:
         now = number / 200
         budget.note_request(now)
         attempts += 1
-        for _ in range(MOST_EXTRA_ATTEMPTS):
+        for _ in range(MAX_EXTRA_ATTEMPTS):
             attempts += budget.may_retry(now)
     assert 1000 < attempts <= 1.2 * 1000
 

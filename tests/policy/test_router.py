@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MOST_FAILURES, Probe, State, TargetId
-from streamweir.policy.route import LONGEST_NAME, Route, Router, Strategy, WeightedTarget, matches_pattern
+from streamweir.policy.health import MAX_FAILURES, Probe, State, TargetId
+from streamweir.policy.route import MAX_NAME_LENGTH, Route, Router, Strategy, WeightedTarget, matches_pattern
 
 BROKEN = UpstreamError("upstream_server_error", "m")
 A, B, C = (TargetId("p", name) for name in "abc")
@@ -37,7 +37,7 @@ def router(*routes: Route) -> Router:
 
 def eject(router: Router, *targets: TargetId, at: float = 0.0) -> None:
     for target in targets:
-        assert [router.failed(target, at, BROKEN) for _ in range(MOST_FAILURES)][-1]
+        assert [router.failed(target, at, BROKEN) for _ in range(MAX_FAILURES)][-1]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def eject(router: Router, *targets: TargetId, at: float = 0.0) -> None:
         ("p/a", [TargetId("p", "a")]),
         ("q/meta/llama-3", [TargetId("q", "meta/llama-3")]),
         ("p/sim?a=b&c=d e", [TargetId("p", "sim?a=b&c=d e")]),
-        ("p/" + "x" * (LONGEST_NAME - 2), [TargetId("p", "x" * (LONGEST_NAME - 2))]),
-        ("p/" + "x" * (LONGEST_NAME - 1), None),
+        ("p/" + "x" * (MAX_NAME_LENGTH - 2), [TargetId("p", "x" * (MAX_NAME_LENGTH - 2))]),
+        ("p/" + "x" * (MAX_NAME_LENGTH - 1), None),
         ("p", None),
         ("p/", None),
         ("/a", None),
@@ -91,7 +91,7 @@ def test_what_a_pattern_matches(pattern: str, matching: tuple[str, ...], others:
 
 
 def test_a_long_name_against_many_stars_takes_no_time() -> None:
-    assert not matches_pattern("a" * LONGEST_NAME, "*a" * 100 + "b")
+    assert not matches_pattern("a" * MAX_NAME_LENGTH, "*a" * 100 + "b")
 
 
 PATTERNS = ("claude-*", "*-5-5", "claude-*-5-5", "claude-opus-*", "*haiku*", "*opus*", "p/*", "claude-opus-4-1")
@@ -110,7 +110,7 @@ PATTERNS = ("claude-*", "*-5-5", "claude-*-5-5", "claude-opus-*", "*haiku*", "*o
         ("p/a", "p/*"),
         ("claude-*", "claude-*"),
         ("q/a", "q/a"),
-        ("claude-" + "x" * LONGEST_NAME, None),
+        ("claude-" + "x" * MAX_NAME_LENGTH, None),
         ("claude-\n", None),
         ("Claude-opus", "*opus*"),
         ("gpt-4o", None),
@@ -310,23 +310,23 @@ def test_an_order_is_of_all_that_are_there_each_once(
 
 
 def test_what_callers_name_is_kept_only_if_it_fails_and_only_so_many() -> None:
-    router_ = Router([route()], {"p"}, most_others=3)
+    router_ = Router([route()], {"p"}, max_unrouted=3)
     for number in range(10):
         router_.succeeded(TargetId("p", f"good{number}"), 0.0, 1.0)
         router_.answered(TargetId("p", f"good{number}"), 0.0, 1.0)
         router_.abandoned(TargetId("p", f"good{number}"))
-    assert len(router_._others) == 0
+    assert len(router_._unrouted) == 0
     eject(router_, A)
     for number in range(10):
         eject(router_, TargetId("p", f"bad{number}"))
-    assert len(router_._others) == 3
+    assert len(router_._unrouted) == 3
     assert router_.is_unavailable(TargetId("p", "bad9"), 0.0)
     assert not router_.is_unavailable(TargetId("p", "bad0"), 0.0)
     assert router_.is_unavailable(A, 0.0), "what the operator named is never pushed out"
 
 
 def test_a_target_that_is_in_use_is_forgotten_last() -> None:
-    router_ = Router([], {"p"}, most_others=2)
+    router_ = Router([], {"p"}, max_unrouted=2)
     old, other, new = (TargetId("p", name) for name in ("old", "other", "new"))
     eject(router_, old, other)
     router_.is_unavailable(old, 0.0)
@@ -362,22 +362,22 @@ def test_what_is_known_can_be_looked_at() -> None:
     eject(looked_at, B, made_up)
     found = [(target, health.state(1.0), is_own) for target, health, is_own in looked_at.known()]
     assert found == [
-        (A, State.WELL, True),
-        (B, State.AWAY, True),
-        (C, State.WELL, True),
-        (made_up, State.AWAY, False),
+        (A, State.HEALTHY, True),
+        (B, State.UNAVAILABLE, True),
+        (C, State.HEALTHY, True),
+        (made_up, State.UNAVAILABLE, False),
     ]
 
 
 def test_a_look_at_one_target_is_no_use_of_it() -> None:
-    looked_at = Router([route()], {"p", "q"}, most_others=2)
+    looked_at = Router([route()], {"p", "q"}, max_unrouted=2)
     first, second, third = (TargetId("q", name) for name in ("first", "second", "third"))
     eject(looked_at, first, second)
     health = looked_at.health_of(first)
     assert health is not None
-    assert health.state(1.0) is State.AWAY
+    assert health.state(1.0) is State.UNAVAILABLE
     eject(looked_at, third)
     assert looked_at.health_of(first) is None, "it was used the longest ago"
     own = looked_at.health_of(A)
     assert own is not None
-    assert own.state(1.0) is State.WELL
+    assert own.state(1.0) is State.HEALTHY

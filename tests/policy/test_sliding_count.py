@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.window import MINUTE_S, MINUTE_TICK_S, REQUESTS, TOKENS, MinuteUse, SlidingCount
+from streamweir.policy.window import MINUTE_S, MINUTE_TICK_S, REQUESTS, TOKENS, MinuteUsage, SlidingCount
 
 SPAN_S, TICK_S = 10.0, 0.5
 EIGHTHS = st.integers(0, 240).map(lambda number: number / 8)  # sums of them are exact
@@ -13,8 +13,8 @@ STEPS = st.lists(EIGHTHS, max_size=60)
 def test_empty() -> None:
     count = SlidingCount(SPAN_S, TICK_S)
     assert count.count(5.0) == 0
-    assert count.until_fewer_s(5.0) == 0
-    assert count.until_none_s(5.0) == 0
+    assert count.next_expiry_in_s(5.0) == 0
+    assert count.empty_in_s(5.0) == 0
 
 
 def test_what_is_older_than_the_span_is_gone() -> None:
@@ -23,7 +23,7 @@ def test_what_is_older_than_the_span_is_gone() -> None:
         count.add(now)
     assert count.count(10.4) == 3
     assert count.count(10.5) == 1
-    assert count.until_fewer_s(10.5) == count.until_none_s(10.5) == 4.0
+    assert count.next_expiry_in_s(10.5) == count.empty_in_s(10.5) == 4.0
     assert count.count(14.5) == 0
 
 
@@ -31,8 +31,8 @@ def test_how_long_until_there_are_fewer_and_none() -> None:
     count = SlidingCount(SPAN_S, TICK_S)
     count.add(1.1)
     count.add(3.0)
-    assert count.until_fewer_s(3.0) == 8.5
-    assert count.until_none_s(3.0) == 10.5
+    assert count.next_expiry_in_s(3.0) == 8.5
+    assert count.empty_in_s(3.0) == 10.5
     assert count.count(3.0 + 8.5) == 1
     assert count.count(3.0 + 10.5) == 0
 
@@ -64,11 +64,11 @@ def test_a_clock_that_is_set_back_changes_nothing(steps: list[float], back_s: fl
 
 @given(STEPS)
 def test_the_use_of_a_minute_is_bounded_whatever_the_number(steps: list[float]) -> None:
-    use, moments, now = MinuteUse(), list[float](), 1000.0
+    use, moments, now = MinuteUsage(), list[float](), 1000.0
     for step in steps:
         for _ in range(3):
             now += step / 3
-            use.forget_before(now)
+            use.drop_before(now)
             use.add(use.tick_at(now), 1, 10)
             moments.append(now)
         exact = sum(moment >= now - MINUTE_S for moment in moments)

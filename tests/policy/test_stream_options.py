@@ -7,7 +7,7 @@ import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.policy.health import TargetId
-from streamweir.policy.stream_options import Refusals, is_refusal_of_stream_options
+from streamweir.policy.stream_options import StreamOptionsRefusals, is_refusal_of_stream_options
 from streamweir.providers.failure import read_error
 
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}
@@ -71,7 +71,7 @@ def test_only_a_refused_request_counts() -> None:
 
 def test_targets_are_remembered_and_the_oldest_forgotten() -> None:
     a, b, c = (TargetId("p", name) for name in "abc")
-    refusals = Refusals(most=2)
+    refusals = StreamOptionsRefusals(max_targets=2)
     assert not refusals.refuses(a)
     refusals.note(a)
     refusals.note(a)

@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
 from streamweir.policy.health import (
-    LONGEST_EJECTION_S,
-    MOST_FAILURES,
+    MAX_EJECTION_S,
+    MAX_FAILURES,
     PROBE_LEASE_S,
     Health,
     Probe,
@@ -27,7 +27,7 @@ def limited(retry_after_s: float | None, code: str = "upstream_rate_limited") ->
 
 def ejected(at: float = 0.0) -> Health:
     health = Health()
-    told = [health.failed(TARGET, at, BROKEN) for _ in range(MOST_FAILURES)]
+    told = [health.failed(TARGET, at, BROKEN) for _ in range(MAX_FAILURES)]
     assert told == [False, False, False, False, True]
     return health
 
@@ -47,25 +47,25 @@ def test_a_targets_name() -> None:
 
 def test_five_failures_in_a_row_send_it_away_for_half_a_minute() -> None:
     health = ejected(at=100.0)
-    assert health.state(100.0) is health.state(129.9) is State.AWAY
-    assert health.rest_s(110.0) == 20.0
-    assert health.state(130.0) is State.PROBATION
-    assert health.rest_s(130.0) == 0.0
+    assert health.state(100.0) is health.state(129.9) is State.UNAVAILABLE
+    assert health.remaining_s(110.0) == 20.0
+    assert health.state(130.0) is State.PROBING
+    assert health.remaining_s(130.0) == 0.0
 
 
 def test_a_success_between_them_begins_the_row_anew() -> None:
     health = Health()
     for _ in range(3):
-        for _ in range(MOST_FAILURES - 1):
+        for _ in range(MAX_FAILURES - 1):
             assert not health.failed(TARGET, 0.0, BROKEN)
         health.succeeded(0.0, None)
-    assert health.state(0.0) is State.WELL
+    assert health.state(0.0) is State.HEALTHY
 
 
 def test_a_first_token_alone_does_not() -> None:
     """A target that breaks off every answer is as bad as one that gives none."""
     health = Health()
-    for number in range(MOST_FAILURES):
+    for number in range(MAX_FAILURES):
         health.answered(0.0, 0.5)
         assert health.failed(TARGET, 0.0, UpstreamError("upstream_stream_truncated", "m")) is (number == 4)
 
@@ -73,37 +73,37 @@ def test_a_first_token_alone_does_not() -> None:
 def test_each_time_it_stays_away_for_twice_as_long() -> None:
     health, now, away = ejected(), 0.0, []
     for _ in range(8):
-        away.append(health.rest_s(now))
+        away.append(health.remaining_s(now))
         now += away[-1]
         assert health.failed(probe_of(health, now), now, BROKEN)
-    assert away == [30.0, 60.0, 120.0, 240.0, *[LONGEST_EJECTION_S] * 4]
-    now += LONGEST_EJECTION_S
+    assert away == [30.0, 60.0, 120.0, 240.0, *[MAX_EJECTION_S] * 4]
+    now += MAX_EJECTION_S
     probe_of(health, now)
     health.succeeded(now, 0.1)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         health.failed(TARGET, now, BROKEN)
-    assert health.rest_s(now) == 30.0, "a success forgives all"
+    assert health.remaining_s(now) == 30.0, "a success forgives all"
 
 
 def test_a_probe_that_only_began_to_answer_reopens_but_does_not_forgive() -> None:
     health = ejected()
     probe_of(health, 30.0)
     health.answered(30.0, 0.1)
-    assert health.state(30.0) is State.WELL
-    for _ in range(MOST_FAILURES):
+    assert health.state(30.0) is State.HEALTHY
+    for _ in range(MAX_FAILURES):
         health.failed(TARGET, 31.0, BROKEN)
-    assert health.rest_s(31.0) == 60.0
+    assert health.remaining_s(31.0) == 60.0
 
 
 def test_one_probe_at_a_time() -> None:
     health = ejected()
     probe = probe_of(health, 30.0)
-    assert health.state(30.0) is State.AWAY
-    assert health.rest_s(30.0) == 1.0
+    assert health.state(30.0) is State.UNAVAILABLE
+    assert health.remaining_s(30.0) == 1.0
     health.abandoned(probe)
-    assert health.state(31.0) is State.PROBATION
+    assert health.state(31.0) is State.PROBING
     probe_of(health, 31.0)
-    assert health.state(31.0) is State.AWAY
+    assert health.state(31.0) is State.UNAVAILABLE
 
 
 def test_only_who_probes_can_give_the_probe_back() -> None:
@@ -111,14 +111,14 @@ def test_only_who_probes_can_give_the_probe_back() -> None:
     probe_of(health, 30.0)
     health.abandoned(TARGET)  # an attempt from before it was sent away
     health.abandoned(Probe(*TARGET))
-    assert health.state(31.0) is State.AWAY
+    assert health.state(31.0) is State.UNAVAILABLE
 
 
 def test_a_probe_that_is_never_reported_on_is_given_up() -> None:
     health = ejected()
     lost = probe_of(health, 30.0)
     later = 30.0 + PROBE_LEASE_S
-    assert health.state(later - 0.1) is State.AWAY
+    assert health.state(later - 0.1) is State.UNAVAILABLE
     second = probe_of(health, later)
     assert not health.failed(lost, later, BROKEN)
     assert health.failed(second, later, BROKEN)
@@ -128,22 +128,22 @@ def test_late_news_does_not_prolong_it() -> None:
     health = ejected()
     for _ in range(50):
         assert not health.failed(TARGET, 5.0, BROKEN)
-    assert health.rest_s(5.0) == 25.0
+    assert health.remaining_s(5.0) == 25.0
     probe_of(health, 30.0)
     assert not health.failed(TARGET, 31.0, BROKEN)
-    assert health.rest_s(31.0) == 1.0
+    assert health.remaining_s(31.0) == 1.0
 
 
 def test_a_failure_on_probation_counts_whoever_brings_it() -> None:
     health = ejected()
     assert health.failed(TARGET, 40.0, BROKEN)
-    assert health.rest_s(40.0) == 60.0
+    assert health.remaining_s(40.0) == 60.0
 
 
 def test_late_good_news_ends_it() -> None:
     health = ejected()
     health.succeeded(5.0, 0.2)
-    assert health.state(5.0) is State.WELL
+    assert health.state(5.0) is State.HEALTHY
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_what_says_nothing_of_its_health(error: StreamweirError) -> None:
     health = Health()
     for number in range(50):
         assert not health.failed(TARGET, number * 200.0, error)
-    assert health.state(50 * 200.0) is State.WELL
+    assert health.state(50 * 200.0) is State.HEALTHY
     health = ejected()
     health.failed(probe_of(health, 30.0), 30.0, error)
-    assert health.state(32.0) is State.PROBATION, "the probe is free again, and has shown nothing"
+    assert health.state(32.0) is State.PROBING, "the probe is free again, and has shown nothing"
 
 
 @pytest.mark.parametrize("code", ["upstream_auth_failed", "upstream_quota_exhausted", "upstream_timeout"])
@@ -179,10 +179,10 @@ def test_what_does(code: str) -> None:
 def test_a_rate_limit_is_a_pause_of_the_length_it_asks_for(retry_after_s: float | None, pause_s: float) -> None:
     health = Health()
     health.failed(TARGET, 10.0, limited(retry_after_s))
-    assert health.rest_s(10.0) == pause_s
+    assert health.remaining_s(10.0) == pause_s
     assert health.is_limited(10.0)
-    assert health.state(10.0 + pause_s - 0.01) is State.AWAY
-    assert health.state(10.0 + pause_s) is State.WELL
+    assert health.state(10.0 + pause_s - 0.01) is State.UNAVAILABLE
+    assert health.state(10.0 + pause_s) is State.HEALTHY
     assert not health.is_limited(10.0 + pause_s)
 
 
@@ -190,24 +190,24 @@ def test_a_pause_is_not_cut_short_by_a_shorter_one() -> None:
     health = Health()
     health.failed(TARGET, 0.0, limited(60.0))
     health.failed(TARGET, 1.0, limited(2.0))
-    assert health.rest_s(1.0) == 59.0
+    assert health.remaining_s(1.0) == 59.0
 
 
 def test_an_overload_that_says_how_long_is_a_pause_and_a_failure() -> None:
     health = Health()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         health.failed(TARGET, 0.0, limited(40.0, "upstream_overloaded"))
-    assert health.rest_s(0.0) == 40.0
+    assert health.remaining_s(0.0) == 40.0
     assert not health.is_limited(0.0)
-    assert health.state(35.0) is State.AWAY
-    assert health.state(40.0) is State.PROBATION
+    assert health.state(35.0) is State.UNAVAILABLE
+    assert health.state(40.0) is State.PROBING
 
 
 def test_a_clock_that_was_set_back_ends_every_wait() -> None:
     health = ejected(at=5000.0)
-    assert health.state(1000.0) is State.PROBATION
-    assert Span(5.0, 10.0).holds(4.0) is False
-    assert Span(5.0, 10.0).rest_s(4.0) == 0.0
+    assert health.state(1000.0) is State.PROBING
+    assert Span(5.0, 10.0).covers(4.0) is False
+    assert Span(5.0, 10.0).remaining_s(4.0) == 0.0
 
 
 def test_the_time_to_the_first_token_is_a_mean_that_forgets() -> None:
@@ -256,8 +256,8 @@ class Probing(RuleBasedStateMachine):
     def take(self) -> None:
         state = self.health.state(self.now)
         taken = self.health.begin(TARGET, self.now)
-        assert (taken is None) is (state is State.AWAY)
-        assert isinstance(taken, Probe) is (state is State.PROBATION)
+        assert (taken is None) is (state is State.UNAVAILABLE)
+        assert isinstance(taken, Probe) is (state is State.PROBING)
         if taken is not None:
             self.under_way.append(taken)
 
@@ -280,9 +280,9 @@ class Probing(RuleBasedStateMachine):
 
     @invariant()
     def away_means_not_for_long(self) -> None:
-        away = self.health.state(self.now) is State.AWAY
-        assert away is (self.health.rest_s(self.now) > 0)
-        assert self.health.rest_s(self.now) <= LONGEST_EJECTION_S
+        away = self.health.state(self.now) is State.UNAVAILABLE
+        assert away is (self.health.remaining_s(self.now) > 0)
+        assert self.health.remaining_s(self.now) <= MAX_EJECTION_S
 
 
 TestProbing = Probing.TestCase
@@ -293,7 +293,7 @@ def test_how_often_it_was_sent_away_is_counted_for_good() -> None:
     assert health.times_ejected == 0
     for number in range(3):
         now = number * 1000.0
-        for _ in range(MOST_FAILURES):
+        for _ in range(MAX_FAILURES):
             health.failed(TARGET, now, BROKEN)
         assert health.times_ejected == 2 * number + 1
         health.failed(probe_of(health, now + 30), now + 30, BROKEN)

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from streamweir.store.db.tables import contents
-from streamweir.store.requests.content import MOST_BYTES, Content, find_content
+from streamweir.store.requests.content import MAX_BYTES, Content, find_content
 from support.accounting_gateway import MILLI, MODEL, Desk, keeping
 from support.answers import TEXTS, anthropic_frames, error_body, openai_frames, openai_stream, openai_whole
 from support.contents import dump
@@ -191,6 +191,6 @@ async def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
         content = await content_of(desk, reply)
         assert content.is_cut
         for part in (content.answer.encode(), joined(content.upstream_frames), joined(content.caller_frames)):
-            assert len(part) <= MOST_BYTES
-        assert len(content.answer) == MOST_BYTES
+            assert len(part) <= MAX_BYTES
+        assert len(content.answer) == MAX_BYTES
         assert (await desk.row()).cost == 12 * MILLI

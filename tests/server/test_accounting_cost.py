@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Rates, cost_of, hold_for
+from streamweir.policy.prices import Rates, cost_of, max_cost
 from streamweir.server.accounting.token_count import choose
 from streamweir.server.request.runtime import built_in_prices
 from streamweir.store.db.clock import now_ms
@@ -72,14 +72,14 @@ async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp
     async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as desk:
         dear, cheap = listed("gpt-4o"), listed("gpt-4o-mini")
         prompt = most_prompt(model="alias", stream=True, max_tokens=20)
-        assert hold_for(dear, prompt, 20) > hold_for(cheap, prompt, 20)
+        assert max_cost(dear, prompt, 20) > max_cost(cheap, prompt, 20)
         secret = await desk.new_key(budget_nano=BUDGET)
         reply = await desk.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)
         assert text_of(reply.body) == "".join(TEXTS)
         row = await desk.row()
         assert [each["target"] for each in row.attempts] == ["up/gpt-4o", "spare/gpt-4o-mini"]
         assert row.target == "spare/gpt-4o-mini"
-        assert row.held == hold_for(dear, prompt, 20)
+        assert row.held == max_cost(dear, prompt, 20)
         assert row.cost == cost_of(Usage(input_uncached=7, output=5), cheap)
         assert row.price_version == built_in_prices().table.version
         assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import update
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MOST_FAILURES, TargetId
+from streamweir.policy.health import MAX_FAILURES, TargetId
 from streamweir.store.db.tables import accounts, audit
 from support.api import ADDRESSES, HIDDEN, Api, Role, api_on, bearer
 
@@ -135,7 +135,7 @@ async def test_how_providers_do(tmp_path: Path) -> None:
             "ejections": 0,
         }
         gone, limited = TargetId("up", "gpt-4o"), TargetId("up", "a caller's choice")
-        for _ in range(MOST_FAILURES):
+        for _ in range(MAX_FAILURES):
             router.failed(gone, now, UpstreamError("upstream_server_error", "no"))
         router.failed(limited, now, UpstreamError("upstream_rate_limited", "no", retry_after_s=60.0))
         router.answered(TargetId("sim", "ok"), now, 0.25)

@@ -20,7 +20,7 @@ from streamweir.server.http.message import Answer, Request, Response
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Refused
 from streamweir.store.ledger.posting import apply
-from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, list_requests
+from streamweir.store.requests.requests import MAX_ROWS, Page, RequestFilter, list_requests
 from support.api import Api, api_on, app_of, bearer
 from support.common_entries import settle
 from support.flaky_store import FlakyStore
@@ -126,14 +126,14 @@ async def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
 
 async def test_it_is_read_page_by_page_and_has_an_end(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        await fill(api, 2 * MOST_ROWS + 500)
+        await fill(api, 2 * MAX_ROWS + 500)
         ids = [row["request_id"] for row in cells(await export(api, api.operator))]
-        assert ids == [f"req_{number:028x}" for number in reversed(range(2 * MOST_ROWS + 500))]
-        first = await api.context.read(lambda conn: list_requests(conn, RequestFilter(), limit=MOST_ROWS))
-        assert await sizes(api, first, 10**6) == [0, MOST_ROWS, MOST_ROWS, 500]
-        assert await sizes(api, first, MOST_ROWS + 7) == [0, MOST_ROWS, 7]
-        assert await sizes(api, first, MOST_ROWS) == [0, MOST_ROWS]
-        assert await sizes(api, Page([], first.next), 10**6) == [0, MOST_ROWS, 500], "a page may be empty"
+        assert ids == [f"req_{number:028x}" for number in reversed(range(2 * MAX_ROWS + 500))]
+        first = await api.context.read(lambda conn: list_requests(conn, RequestFilter(), limit=MAX_ROWS))
+        assert await sizes(api, first, 10**6) == [0, MAX_ROWS, MAX_ROWS, 500]
+        assert await sizes(api, first, MAX_ROWS + 7) == [0, MAX_ROWS, 7]
+        assert await sizes(api, first, MAX_ROWS) == [0, MAX_ROWS]
+        assert await sizes(api, Page([], first.next), 10**6) == [0, MAX_ROWS, 500], "a page may be empty"
 
 
 async def sizes(api: Api, first: Page, most: int) -> list[int]:
@@ -186,14 +186,14 @@ async def on_a_socket(api: Api, store: Store) -> AsyncIterator[tuple[Serving, li
 
 async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        await fill(api, 2 * MOST_ROWS + 1)
+        await fill(api, 2 * MAX_ROWS + 1)
         auth = f"authorization: Bearer {api.one.admin.secret}"
         async with on_a_socket(api, Leaving(api.room.store, 2)) as (at, faults):
             async with await RawClient.open(at.address) as client:
                 await client.send(get("/api/requests/export?format=jsonl", auth))
                 await client.head()
                 for _ in range(2):
-                    assert (await client.chunk()).count(b"\n") == MOST_ROWS
+                    assert (await client.chunk()).count(b"\n") == MAX_ROWS
                 with pytest.raises(CutShort):
                     await client.chunk()
             async with await RawClient.open(at.address) as client:
@@ -204,7 +204,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
 
 async def test_who_leaves_is_not_read_for_any_more(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        await fill(api, 20 * MOST_ROWS)
+        await fill(api, 20 * MAX_ROWS)
         store = Leaving(api.room.store, 1000)
         async with on_a_socket(api, store) as (at, faults):
             async with await RawClient.open(at.address, receive_buffer=8192) as client:

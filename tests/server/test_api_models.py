@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MOST_FAILURES, TargetId
+from streamweir.policy.health import MAX_FAILURES, TargetId
 from support.api import ADDRESSES, HIDDEN, TOML, Api, api_on, bearer
 
 MORE = """
@@ -66,7 +66,7 @@ async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, TOML + MORE) as api:
         router, now = api.context.runtime().router, time.monotonic()
         for target in (TargetId("up", "gpt-4o"), TargetId("listed", "gpt-4o-mini")):
-            for _ in range(MOST_FAILURES):
+            for _ in range(MAX_FAILURES):
                 router.failed(target, now, UpstreamError("upstream_server_error", "no"))
         router.answered(TargetId("sim", "ok"), now, 0.25)
         found = await models_of(api, api.secret)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.control.api.overview import MOST_GROUPS
+from streamweir.server.control.api.overview import MAX_GROUPS
 from support.api import Api, Role, api_on, bearer
 from support.key_store import HOUR
 from support.stores import each_database
@@ -65,17 +65,17 @@ async def test_all_of_a_period_is_counted_and_no_more(database: str, tmp_path: P
 @each_database
 async def test_groups_have_names_and_the_smaller_ones_are_one(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
-        models = [f"model {number:02}" for number in range(MOST_GROUPS + 3)]
+        models = [f"model {number:02}" for number in range(MAX_GROUPS + 3)]
         for model in models:
             await api.new_request(api.one, model=model, error="upstream_error" if model == models[0] else None)
         await api.new_request(api.one, model=models[-1])
         by_model = await overview(api, api.operator, by="model")
         names = [each["group"] for each in by_model["groups"]]
-        assert names == [models[-1], *models[: MOST_GROUPS - 1], None], "the dearest first, the rest as one"
+        assert names == [models[-1], *models[: MAX_GROUPS - 1], None], "the dearest first, the rest as one"
         assert {each["name"] for each in by_model["groups"]} == {None}
         rest = by_model["groups"][-1]["usage"]
         assert (rest["requests"], rest["cost_usd"], by_model["total"]["errors"]) == (3, "4.5", 1)
-        assert by_model["total"]["requests"] == requests_of(by_model["groups"]) == MOST_GROUPS + 4
+        assert by_model["total"]["requests"] == requests_of(by_model["groups"]) == MAX_GROUPS + 4
         by_key = await overview(api, api.operator, by="key", model=models[0])
         (group,) = by_key["groups"]
         key = (await api.ask("GET", f"/api/keys/{group['group']}", **api.operator)).json()

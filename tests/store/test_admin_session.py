@@ -16,7 +16,7 @@ from streamweir.store.keys import audit
 from streamweir.store.keys.keys import NewSecret
 from streamweir.store.keys.sessions import (
     IDLE_MS,
-    MOST_SESSIONS,
+    MAX_SESSIONS,
     TOUCH_MS,
     Holder,
     create_session,
@@ -157,10 +157,10 @@ async def test_logging_out(database: str, tmp_path: Path) -> None:
         assert told[0][1] == told[2][1] != told[1][1]
 
 
-@pytest.mark.parametrize(("unused", "left"), [(IDLE_MS, 1), (IDLE_MS - 1, MOST_SESSIONS)])
+@pytest.mark.parametrize(("unused", "left"), [(IDLE_MS, 1), (IDLE_MS - 1, MAX_SESSIONS)])
 async def test_what_is_kept_is_bounded(tmp_path: Path, unused: int, left: int) -> None:
     def fill(conn: Connection) -> None:
-        rows = [{"digest": number.to_bytes(32), "created_ms": NOW, "used_ms": NOW} for number in range(MOST_SESSIONS)]
+        rows = [{"digest": number.to_bytes(32), "created_ms": NOW, "used_ms": NOW} for number in range(MAX_SESSIONS)]
         conn.execute(sessions.insert(), rows)
 
     async with store_on("sqlite", tmp_path) as store:
@@ -215,7 +215,7 @@ async def test_nobodys_sessions_end_by_how_many_another_opens(tmp_path: Path) ->
     def fill(conn: Connection) -> None:
         rows = [
             {"digest": number.to_bytes(32), "created_ms": NOW, "used_ms": NOW + number, "key_id": f"key_{number % 2}"}
-            for number in range(2 * MOST_SESSIONS)
+            for number in range(2 * MAX_SESSIONS)
         ]
         conn.execute(sessions.insert(), rows)
 
@@ -229,7 +229,7 @@ async def test_nobodys_sessions_end_by_how_many_another_opens(tmp_path: Path) ->
         one = Holder(key_id="key_1", key_digest=b"", workspace_id="default")
         token = await store.write(partial(create_session, actor="x", at_ms=NOW + 5000, holder=one))
         await new_session(store, NOW + 5000)
-        assert await store.read(count) == {None: 2, "key_0": MOST_SESSIONS, "key_1": MOST_SESSIONS}
+        assert await store.read(count) == {None: 2, "key_0": MAX_SESSIONS, "key_1": MAX_SESSIONS}
         assert await is_open(store, operators, NOW)
         assert await is_open(store, token, NOW + 5000)
         oldest = select(func.min(sessions.c.used_ms)).where(sessions.c.key_id == "key_1")

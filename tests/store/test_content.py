@@ -9,7 +9,7 @@ from streamweir.policy.redact import HIDDEN, Redactor
 from streamweir.store.db.tables import keys
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.content import (
-    MOST_BYTES,
+    MAX_BYTES,
     Content,
     PackedContent,
     delete_content,
@@ -47,7 +47,7 @@ def test_foreign_text_is_kept_as_far_as_a_database_takes_it() -> None:
 
 
 def test_every_body_is_bounded_at_a_character_and_says_so() -> None:
-    long = "ä" * MOST_BYTES
+    long = "ä" * MAX_BYTES
     frames = [(number, "ä" * 1000) for number in range(2000)]
     for content in (
         make_content(1, prompt=long),
@@ -59,15 +59,15 @@ def test_every_body_is_bounded_at_a_character_and_says_so() -> None:
         kept = packed_again(content)
         assert kept.is_cut
         for text in (kept.prompt, kept.answer):
-            assert len(text.encode()) <= MOST_BYTES
+            assert len(text.encode()) <= MAX_BYTES
         for kept_frames, all_frames in (
             (kept.upstream_frames, content.upstream_frames),
             (kept.caller_frames, content.caller_frames),
         ):
-            assert sum(len(text.encode()) for _, text in kept_frames) <= MOST_BYTES
+            assert sum(len(text.encode()) for _, text in kept_frames) <= MAX_BYTES
             assert list(kept_frames[:-1]) == list(all_frames[: len(kept_frames) - 1])
             assert all_frames[len(kept_frames) - 1][1].startswith(kept_frames[-1][1])
-    assert not packed_again(make_content(1, answer="x" * MOST_BYTES)).is_cut
+    assert not packed_again(make_content(1, answer="x" * MAX_BYTES)).is_cut
     assert packed_again(make_content(1, is_cut=True)).is_cut
 
 
@@ -76,7 +76,7 @@ def test_a_secret_is_in_none_of_the_bodies() -> None:
     content = make_content(
         1,
         prompt=f'{{"messages":[{{"content":"\\n{SECRET}"}}]}}',
-        answer="x" * (MOST_BYTES - 10) + " " + SECRET,
+        answer="x" * (MAX_BYTES - 10) + " " + SECRET,
         upstream_frames=pieces,
         caller_frames=[(1, f"data: {SECRET}\n\n"), (2, "my-own-"), (3, "shape-77")],
     )

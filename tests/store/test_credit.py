@@ -13,8 +13,8 @@ from streamweir.store.db.tables import accounts
 from streamweir.store.journal.entries import Hold, Settle
 from streamweir.store.keys import audit
 from streamweir.store.keys.credit import (
-    LONGEST_NOTE,
-    MOST_CREDIT_NANO,
+    MAX_CREDIT_NANO,
+    MAX_NOTE_LENGTH,
     Balance,
     add_credit,
     list_balances,
@@ -93,9 +93,9 @@ async def test_what_is_spent_and_held_is_shown(database: str, tmp_path: Path) ->
     ("kind", "workspace", "amount", "note"),
     [
         (Invalid, "default", 0, ""),
-        (Invalid, "default", MOST_CREDIT_NANO + 1, ""),
+        (Invalid, "default", MAX_CREDIT_NANO + 1, ""),
         (Invalid, "default", -(2**70), ""),
-        (Invalid, "default", 1, "x" * (LONGEST_NOTE + 1)),
+        (Invalid, "default", 1, "x" * (MAX_NOTE_LENGTH + 1)),
         (NotFound, "nowhere", 1, ""),
         (NotFound, "' OR '1'='1\x00", 1, ""),
         (Conflict, "default", -1, ""),
@@ -130,7 +130,7 @@ async def test_credits_at_the_same_moment_are_all_there(database: str, tmp_path:
 async def test_a_note_may_be_any_text(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         await new_key(store)
-        notes = [text for text in FOREIGN if len(text) <= LONGEST_NOTE]
+        notes = [text for text in FOREIGN if len(text) <= MAX_NOTE_LENGTH]
         for note in notes:
             await add(store, 1, note=note)
         rows = await store.read(partial(list_ledger, workspace_id="default", limit=100))

@@ -13,7 +13,7 @@ from streamweir.policy.prices import Rates, cost_of, in_dollars
 from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
 from streamweir.store.prices import file as pricefile
 from streamweir.store.prices.file import (
-    MOST_BYTES,
+    MAX_BYTES,
     PriceFileError,
     builtin_version,
     load_prices,
@@ -168,7 +168,7 @@ def test_a_broken_file_is_said_and_not_passed_over(tmp_path: Path, content: byte
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "prices.json").open("wb") as out:
-        out.truncate(MOST_BYTES + 1)
+        out.truncate(MAX_BYTES + 1)
     with pytest.raises(PriceFileError, match="larger than"):
         load_prices(tmp_path)
 

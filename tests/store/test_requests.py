@@ -233,8 +233,8 @@ async def test_paging_loses_none_and_repeats_none_while_rows_come(database: str,
 async def test_a_page_holds_so_many_rows_and_looks_at_so_many_and_the_next_goes_on(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "FIRST_LOOKED_AT", 4)
-    monkeypatch.setattr(log, "MOST_LOOKED_AT", 10)
+    monkeypatch.setattr(log, "FIRST_SCANNED", 4)
+    monkeypatch.setattr(log, "MAX_SCANNED", 10)
     rows = [request_row(number, verdict="orphaned" if number in (3, 4, 35) else "completed") for number in range(40)]
     async with store_on(database, tmp_path) as store:
         await store.write(lambda conn: insert_rows(conn, rows))
@@ -247,7 +247,7 @@ async def test_a_page_holds_so_many_rows_and_looks_at_so_many_and_the_next_goes_
             if cursor is None:
                 break
         by_id = await store.read(lambda conn: list_requests(conn, RequestFilter(id=rows[3].request_id)))
-        monkeypatch.setattr(log, "MOST_ROWS", 7)
+        monkeypatch.setattr(log, "MAX_ROWS", 7)
         for limit, expected in ((-5, 1), (0, 1), (3, 3), (10**30, 7)):
             page = await store.read(partial(list_requests, wanted=RequestFilter(), limit=limit))
             assert len(page.rows) == expected

@@ -11,7 +11,7 @@ from conftest import SOAKS
 from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import requests
-from streamweir.store.requests.follow import MOST_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
+from streamweir.store.requests.follow import MAX_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
 from streamweir.store.requests.requests import RequestFilter
 from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
@@ -51,9 +51,9 @@ async def test_rows_are_told_once_in_the_order_in_which_they_come(database: str,
         assert (await read_new(store, after))[0] == []
         assert (await read_new(store, mark, wanted=RequestFilter(workspace_id="two")))[0] == [4]
         # More than one reading tells.
-        await store.write(partial(insert_rows, rows=[request_row(100 + each) for each in range(2 * MOST_NEW + 1)]))
+        await store.write(partial(insert_rows, rows=[request_row(100 + each) for each in range(2 * MAX_NEW + 1)]))
         told, after = await read_new(store, after)
-        assert told == [100 + each for each in range(2 * MOST_NEW + 1)]
+        assert told == [100 + each for each in range(2 * MAX_NEW + 1)]
         # Numbers are never used again, also when the newest rows are gone.
         await store.write(lambda conn: conn.execute(delete(requests)).rowcount)
         await store.write(partial(insert_rows, rows=[request_row(7)]))

@@ -154,11 +154,11 @@ async def test_a_transaction_takes_no_more_than_it_may(
         rows = [packed(number) for number in range(10)]
         await store.write_content(partial(write_contents, packed=rows))
         size = len(rows[0].prompt) + len(rows[0].answer) + len(rows[0].upstream_frames) + len(rows[0].caller_frames)
-        monkeypatch.setattr(retention, "MOST_CONTENT_BYTES", 4 * size + size // 2)
+        monkeypatch.setattr(retention, "MAX_CONTENT_BYTES", 4 * size + size // 2)
         forget = partial(retention._purge_contents, _now_ms=NOW_MS, before_ms=NOW_MS + 100)
         assert [await store.write_content(forget) for _ in range(4)] == [4, 4, 2, 0]
         await store.write_content(partial(write_contents, packed=rows[:2]))
-        monkeypatch.setattr(retention, "MOST_CONTENT_BYTES", 1)
+        monkeypatch.setattr(retention, "MAX_CONTENT_BYTES", 1)
         assert [await store.write_content(forget) for _ in range(3)] == [1, 1, 0]
 
 
@@ -264,7 +264,7 @@ def traces(text: str | bytes, kept: Sequence[PackedContent]) -> list[object]:
 async def test_of_an_erased_key_nothing_is_left_of_the_person(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_ROWS", 7)
+    monkeypatch.setattr(retention, "MAX_ROWS", 7)
     mine = [packed(number) for number in range(30)]
     other = packed(99, key_id="key_2")
     async with store_on(database, tmp_path) as store:

@@ -143,10 +143,10 @@ def _fetched(source: str) -> "PriceList":
     from streamweir.cli.download import DownloadFailed, download
     from streamweir.policy.pricelist import InvalidPrices, decode_list, is_list
     from streamweir.store.prices.data import read_data
-    from streamweir.store.prices.file import MOST_BYTES, PriceFileError, read_bounded
+    from streamweir.store.prices.file import MAX_BYTES, PriceFileError, read_bounded
 
     try:
-        data = download(source, MOST_BYTES) if "://" in source else read_bounded(Path(source))
+        data = download(source, MAX_BYTES) if "://" in source else read_bounded(Path(source))
         if is_list(data):
             return decode_list(data)
         version = f"{datetime.now(UTC).date()}.{hashlib.sha256(data).hexdigest()[:8]}"
@@ -188,7 +188,7 @@ def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line]:
     """What has a price that is not the list's: aliases, and what is inside of this program."""
-    from streamweir.policy.prices import dearest, rates_of_dollars
+    from streamweir.policy.prices import highest_rates, rates_of_dollars
     from streamweir.policy.pricetable import BUILT_IN, FREE
 
     for kind in sorted(BUILT_IN):
@@ -202,7 +202,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line
             continue
         found = [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in model.targets]
         known = [rates for rates in found if rates is not None]
-        yield Line("(alias)", model.id, dearest(known) if known and len(known) == len(found) else None, "list")
+        yield Line("(alias)", model.id, highest_rates(known) if known and len(known) == len(found) else None, "list")
 
 
 def _is_meant(model: "Model", name: str) -> bool:

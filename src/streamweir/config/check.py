@@ -24,7 +24,7 @@ from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.weak_key import SHORTEST, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
-from streamweir.policy.route import LONGEST_NAME, is_pattern, matches_pattern
+from streamweir.policy.route import MAX_NAME_LENGTH, is_pattern, matches_pattern
 from streamweir.providers.registry import FAMILIES, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -283,7 +283,7 @@ def _dialect(where: str, name: str) -> Iterator[Complaint]:
         yield Complaint(where, f"unknown dialect {dumps(name)}: expected {', '.join(names)}")
 
 
-def _model_name(where: str, name: str, longest: int = LONGEST_NAME) -> Iterator[Complaint]:
+def _model_name(where: str, name: str, longest: int = MAX_NAME_LENGTH) -> Iterator[Complaint]:
     if not 1 <= len(name) <= longest or not name.isprintable() or name != name.strip():
         yield Complaint(where, f"expected a model name of 1 to {longest} characters, without spaces around it")
 

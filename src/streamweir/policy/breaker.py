@@ -6,17 +6,17 @@ such pause. Time is an argument; what failed, and what is done instead, is not k
 
 
 class Breaker:
-    __slots__ = ("_failures", "_most_failures", "_open_s", "_until")
+    __slots__ = ("_failures", "_max_failures", "_open_s", "_until")
 
-    def __init__(self, most_failures: int = 5, open_s: float = 60.0) -> None:
-        self._most_failures = most_failures
+    def __init__(self, max_failures: int = 5, open_s: float = 60.0) -> None:
+        self._max_failures = max_failures
         self._open_s = open_s
         self._failures = 0
         self._until = float("-inf")
 
     @property
     def is_open(self) -> bool:
-        return self._failures >= self._most_failures
+        return self._failures >= self._max_failures
 
     def may_pass(self, now: float) -> bool:
         """Once for every question: it may be the one that finds out."""
@@ -37,5 +37,5 @@ class Breaker:
 
     def trip(self, now: float) -> None:
         """Such a failure that one is enough."""
-        self._failures = self._most_failures
+        self._failures = self._max_failures
         self._until = now + self._open_s

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 
-MOST_FAILURES = 5
+MAX_FAILURES = 5
 FIRST_EJECTION_S = 30.0
-LONGEST_EJECTION_S = 300.0
-LONGEST_COOLING_S = 120.0
-SHORTEST_COOLING_S = 1.0
+MAX_EJECTION_S = 300.0
+MAX_COOLDOWN_S = 120.0
+MIN_COOLDOWN_S = 1.0
 PROBE_LEASE_S = 300.0
 """After this a probe that nobody reported on is given up for lost."""
-_WEIGHT_OF_THE_NEWEST = 0.2
+_NEWEST_WEIGHT = 0.2
 _HALF_LIFE_S = 60.0
 
-_NO_ILLNESS = frozenset({"upstream_rate_limited", "upstream_model_not_found"})
+_NOT_A_FAILURE = frozenset({"upstream_rate_limited", "upstream_model_not_found"})
 """It answered: the first as it should, the second about a name that may be a caller's invention."""
 
 
@@ -42,20 +42,20 @@ class Probe(TargetId):
 
 
 class State(Enum):
-    WELL = "well"
-    PROBATION = "probation"
-    AWAY = "away"
+    HEALTHY = "well"
+    PROBING = "probation"
+    UNAVAILABLE = "away"
 
 
 class Span(NamedTuple):
     since: float
-    for_s: float
+    duration_s: float
 
-    def holds(self, now: float) -> bool:
-        return self.since <= now < self.since + self.for_s
+    def covers(self, now: float) -> bool:
+        return self.since <= now < self.since + self.duration_s
 
-    def rest_s(self, now: float) -> float:
-        return self.since + self.for_s - now if self.holds(now) else 0.0
+    def remaining_s(self, now: float) -> float:
+        return self.since + self.duration_s - now if self.covers(now) else 0.0
 
 
 _NEVER = Span(0.0, 0.0)
@@ -63,7 +63,7 @@ _NEVER = Span(0.0, 0.0)
 
 class Health:
     __slots__ = (
-        "_cooling",
+        "_cooldown",
         "_ejection",
         "_ejections",
         "_failures",
@@ -83,33 +83,33 @@ class Health:
         self._failures = 0
         self._ejections = 0
         self._ejection: Span | None = None
-        self._cooling = _NEVER
+        self._cooldown = _NEVER
         self._probe: Probe | None = None
         self._probing = _NEVER
 
     def state(self, now: float) -> State:
-        if self._cooling is not _NEVER and self._cooling.holds(now):
-            return State.AWAY
+        if self._cooldown is not _NEVER and self._cooldown.covers(now):
+            return State.UNAVAILABLE
         if self._ejection is None:
-            return State.WELL
-        is_unavailable = self._ejection.holds(now) or self._is_probed(now)
-        return State.AWAY if is_unavailable else State.PROBATION
+            return State.HEALTHY
+        is_unavailable = self._ejection.covers(now) or self._is_probed(now)
+        return State.UNAVAILABLE if is_unavailable else State.PROBING
 
     def is_limited(self, now: float) -> bool:
         """Away only because it asked for a pause."""
-        return self._cooling.holds(now) and self._ejection is None
+        return self._cooldown.covers(now) and self._ejection is None
 
-    def rest_s(self, now: float) -> float:
+    def remaining_s(self, now: float) -> float:
         """How long it will be away, as far as is known."""
-        ejected_s = self._ejection.rest_s(now) if self._ejection is not None else 0.0
+        ejected_s = self._ejection.remaining_s(now) if self._ejection is not None else 0.0
         probed_s = 1.0 if self._is_probed(now) else 0.0  # its answer may come at any moment
-        return max(self._cooling.rest_s(now), ejected_s, probed_s)
+        return max(self._cooldown.remaining_s(now), ejected_s, probed_s)
 
     def begin(self, target: TargetId, now: float) -> TargetId | None:
         """The target as the caller who will try it must name it from now on; None: it is away."""
         state = self.state(now)
-        if state is not State.PROBATION:
-            return target if state is State.WELL else None
+        if state is not State.PROBING:
+            return target if state is State.HEALTHY else None
         self._probe = Probe(*target)
         self._probing = Span(now, PROBE_LEASE_S)
         return self._probe
@@ -132,17 +132,17 @@ class Health:
         if not isinstance(error, UpstreamError):
             return False
         if error.retry_after_s is not None or error.code == "upstream_rate_limited":
-            wait_s = min(max(error.retry_after_s or 0.0, SHORTEST_COOLING_S), LONGEST_COOLING_S)
-            self._cooling = Span(now, max(wait_s, self._cooling.rest_s(now)))
-        if error.code in _NO_ILLNESS:
+            wait_s = min(max(error.retry_after_s or 0.0, MIN_COOLDOWN_S), MAX_COOLDOWN_S)
+            self._cooldown = Span(now, max(wait_s, self._cooldown.remaining_s(now)))
+        if error.code in _NOT_A_FAILURE:
             return False
         if self._ejection is not None:
             # Late news of attempts that began before it was sent away says nothing new.
-            if not was_probe and (self._ejection.holds(now) or self._is_probed(now)):
+            if not was_probe and (self._ejection.covers(now) or self._is_probed(now)):
                 return False
         else:
             self._failures += 1
-            if self._failures < MOST_FAILURES:
+            if self._failures < MAX_FAILURES:
                 return False
         self._eject(now)
         return True
@@ -152,19 +152,19 @@ class Health:
             self._probe = None
 
     def _eject(self, now: float) -> None:
-        for_s = min(FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10), LONGEST_EJECTION_S)
-        self._ejection = Span(now, for_s)
+        duration_s = min(FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10), MAX_EJECTION_S)
+        self._ejection = Span(now, duration_s)
         self._ejections += 1
         self.times_ejected += 1
         self._failures = 0
 
     def _is_probed(self, now: float) -> bool:
-        return self._probe is not None and self._probing.holds(now)
+        return self._probe is not None and self._probing.covers(now)
 
     def _measure(self, now: float, ttft_s: float) -> None:
         if self.ttft_s is None:
             self.ttft_s = ttft_s
         else:
-            rest = (1 - _WEIGHT_OF_THE_NEWEST) * 0.5 ** (max(now - self._measured_at, 0.0) / _HALF_LIFE_S)
+            rest = (1 - _NEWEST_WEIGHT) * 0.5 ** (max(now - self._measured_at, 0.0) / _HALF_LIFE_S)
             self.ttft_s = rest * self.ttft_s + (1 - rest) * ttft_s
         self._measured_at = now

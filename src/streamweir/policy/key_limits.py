@@ -11,10 +11,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
 RATE, STREAMS = "rate_limit_exceeded", "concurrency_limit_exceeded"
 
-MOST_PER_MINUTE = 1_000_000_000
-MOST_STREAMS = 1_000_000
-PerMinute = Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)]
-Streams = Annotated[int, Meta(ge=1, le=MOST_STREAMS)]
+MAX_PER_MINUTE = 1_000_000_000
+MAX_STREAMS = 1_000_000
+PerMinute = Annotated[int, Meta(ge=1, le=MAX_PER_MINUTE)]
+Streams = Annotated[int, Meta(ge=1, le=MAX_STREAMS)]
 
 
 class LimitKind(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class LimitKind(Struct, frozen=True, kw_only=True):
     """Of the refusal."""
     refusal: str
     """What a caller is told, with the limit."""
-    most: int
+    maximum: int
     label: str
     unit: str
     """Behind the number, on the command line."""
@@ -39,7 +39,7 @@ KINDS = (
         counts="requests",
         code=RATE,
         refusal="Rate limit reached: {} requests per minute.",
-        most=MOST_PER_MINUTE,
+        maximum=MAX_PER_MINUTE,
         label="requests per minute",
         unit="rpm",
         brief="requests/min",
@@ -49,7 +49,7 @@ KINDS = (
         counts="tokens",
         code=RATE,
         refusal="Rate limit reached: {} tokens per minute.",
-        most=MOST_PER_MINUTE,
+        maximum=MAX_PER_MINUTE,
         label="tokens per minute",
         unit="tpm",
         brief="tokens/min",
@@ -59,7 +59,7 @@ KINDS = (
         counts="streams",
         code=STREAMS,
         refusal="Concurrency limit reached: {} requests at the same time.",
-        most=MOST_STREAMS,
+        maximum=MAX_STREAMS,
         label="concurrent requests",
         unit="streams",
         brief="concurrent",

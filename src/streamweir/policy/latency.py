@@ -24,22 +24,22 @@ def bucket_of(time_ms: int) -> int:
     return bisect_left(BOUNDS_MS, time_ms)
 
 
-def quantile_ms(counts: Sequence[int], share: float) -> int | None:
+def quantile_ms(counts: Sequence[int], quantile: float) -> int | None:
     """The time that this share of all stayed within. None of none."""
     reached = list(accumulate(counts))
-    rank = share * reached[-1]
+    rank = quantile * reached[-1]
     if rank <= 0:
         return None
     bucket = bisect_left(reached, rank)
     if bucket >= len(BOUNDS_MS):
         return BOUNDS_MS[-1]
-    return _between(bucket, 1 - (reached[bucket] - rank) / counts[bucket])
+    return _interpolate(bucket, 1 - (reached[bucket] - rank) / counts[bucket])
 
 
-def _between(bucket: int, part: float) -> int:
+def _interpolate(bucket: int, fraction: float) -> int:
     """So far into a bucket, from its lower bound."""
     upper = BOUNDS_MS[bucket]
     if bucket == 0:
-        return round(upper * part)
+        return round(upper * fraction)
     lower = BOUNDS_MS[bucket - 1]
-    return round(lower * math.pow(upper / lower, part))
+    return round(lower * math.pow(upper / lower, fraction))

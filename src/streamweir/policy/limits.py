@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from streamweir.policy.key_limits import RATE, STREAMS, KeyLimits
 from streamweir.policy.limit_request import UNKNOWN, BudgetCharge, Decision, LimitRequest, Window
-from streamweir.policy.window import REQUESTS, TOKENS, MinuteUse, until_out_s
+from streamweir.policy.window import REQUESTS, TOKENS, MinuteUsage, expires_in_s
 
 T = TypeVar("T")
 
@@ -29,17 +29,17 @@ LEASE_S = 60.0
 """Of a reservation that another process must be able to outlive."""
 STREAM_RETRY_S = 1.0
 """When to ask again where no stream is free: nobody knows when one will be."""
-_MOST_LAPSES = 1000
+_MAX_EXPIRED_AT_ONCE = 1000
 
 
 class _Key(Struct):
-    use: MinuteUse
+    usage: MinuteUsage
     streams: int = 0
 
 
 class _Account(Struct):
     used: int
-    holds: int = 0
+    open_reservations: int = 0
 
 
 class _Reservation(Struct):
@@ -49,7 +49,7 @@ class _Reservation(Struct):
     tick: list[int]
     tokens: int
     amount: int
-    until: float
+    expires_at: float
 
 
 _ALLOWED = Decision()
@@ -60,7 +60,7 @@ class LocalLimits:
     """The limits of one process. Every `now` is of one clock; set back, it holds nobody up and lets nobody in.
 
     No lease ends by default: what is reserved in a process is settled in it, or lost with all of this.
-    `most_keys` and `most_accounts` bound the memory: beyond them what was used least recently is
+    `max_keys` and `max_accounts` bound the memory: beyond them what was used least recently is
     forgotten, but never where something is reserved; a forgotten account is seeded again.
     """
 
@@ -68,74 +68,76 @@ class LocalLimits:
         self,
         *,
         lease_s: float = inf,
-        most_keys: int = 10_000,
-        most_accounts: int = 100_000,
-        most_lapsed: int = 10_000,
+        max_keys: int = 10_000,
+        max_accounts: int = 100_000,
+        max_expired: int = 10_000,
     ) -> None:
         self._lease_s = lease_s
-        self._has_ends = lease_s < inf
-        self._most_keys = most_keys
-        self._most_accounts = most_accounts
-        self._most_lapsed = most_lapsed
+        self._leases_expire = lease_s < inf
+        self._max_keys = max_keys
+        self._max_accounts = max_accounts
+        self._max_expired = max_expired
         self._keys: OrderedDict[str, _Key] = OrderedDict()
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._open: OrderedDict[str, _Reservation] = OrderedDict()  # by `until`, for every lease is equally long
-        self._lapsed: OrderedDict[str, _Reservation] = OrderedDict()
+        self._open: OrderedDict[str, _Reservation] = OrderedDict()  # by `expires_at`, for every lease is equally long
+        self._expired: OrderedDict[str, _Reservation] = OrderedDict()
         self._last = float("-inf")
         self._shift = 0.0
 
     def reserve(self, request: LimitRequest, now: float) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
-        at = self._steady(now)
+        at = self._monotonic(now)
         key, request_id = self._key(request.key_id), request.request_id
-        use, rpm, tpm = key.use, request.rpm, request.tpm
-        use.forget_before(at)
-        if request_id in self._open or request_id in self._lapsed:
+        usage, rpm, tpm = key.usage, request.rpm, request.tpm
+        usage.drop_before(at)
+        if request_id in self._open or request_id in self._expired:
             self._renew(request_id, at)
-            return Decision(requests=_window(use, REQUESTS, rpm, at), tokens=_window(use, TOKENS, tpm, at))
+            return Decision(requests=_window(usage, REQUESTS, rpm, at), tokens=_window(usage, TOKENS, tpm, at))
         needed = request.needed_tokens
         refused = _refusal(key, request, needed, at)
         if refused is None and request.charges:
-            refused = self._money_refusal(request, use, at)
+            refused = self._budget_refusal(request, usage, at)
         if refused is not None:
             return refused
-        tick = use.tick_at(at)
-        use.add(tick, 1, needed)
+        tick = usage.tick_at(at)
+        usage.add(tick, 1, needed)
         accounts = (
             (*[charge.account for charge in request.charges], *request.other_accounts)
             if request.charges
             else request.other_accounts
         )
-        self._hold(
+        self._add_reservation(
             request_id,
             _Reservation(request, accounts, key, tick, needed, request.amount, at + self._lease_s),
         )
         if rpm is None and tpm is None:
             return _ALLOWED
-        reset_s = until_out_s(tick, at)  # of both: this request is the last to go
+        reset_s = expires_in_s(tick, at)  # of both: this request is the last to go
         return Decision(
-            requests=None if rpm is None else Window(rpm, max(0, rpm - use.totals[REQUESTS]), reset_s),
-            tokens=None if tpm is None else Window(tpm, max(0, tpm - use.totals[TOKENS]), reset_s),
+            requests=None if rpm is None else Window(rpm, max(0, rpm - usage.totals[REQUESTS]), reset_s),
+            tokens=None if tpm is None else Window(tpm, max(0, tpm - usage.totals[TOKENS]), reset_s),
         )
 
     def peek(self, key_id: str, limits: KeyLimits, now: float) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
-        at = self._steady(now)
-        key = self._keys.get(key_id) or _Key(MinuteUse())
-        key.use.forget_before(at)
+        at = self._monotonic(now)
+        key = self._keys.get(key_id) or _Key(MinuteUsage())
+        key.usage.drop_before(at)
         refused = _refusal(key, limits, 1, at)
         if refused is not None:
             return refused
-        use = key.use
-        return Decision(requests=_window(use, REQUESTS, limits.rpm, at), tokens=_window(use, TOKENS, limits.tpm, at))
+        usage = key.usage
+        return Decision(
+            requests=_window(usage, REQUESTS, limits.rpm, at), tokens=_window(usage, TOKENS, limits.tpm, at)
+        )
 
-    def refuses(self, key_id: str, limits: KeyLimits, now: float) -> Decision | None:
+    def find_refusal(self, key_id: str, limits: KeyLimits, now: float) -> Decision | None:
         """As `peek`, where only a refusal is of interest."""
-        at = self._steady(now)
+        at = self._monotonic(now)
         key = self._keys.get(key_id)
         if key is None:
             return None
-        key.use.forget_before(at)
+        key.usage.drop_before(at)
         return _refusal(key, limits, 1, at)
 
     def extend(self, request_id: str, amount: int, charges: tuple[BudgetCharge, ...] | None = None) -> str | None:
@@ -166,7 +168,7 @@ class LocalLimits:
         self._end(request_id, 0, 0, now, took_place=False)
 
     def renew(self, request_ids: Iterable[str], now: float) -> None:
-        at = self._steady(now)
+        at = self._monotonic(now)
         for request_id in request_ids:
             self._renew(request_id, at)
 
@@ -174,7 +176,7 @@ class LocalLimits:
         """The sum of an account by the ledger; no effect where it is known already."""
         if account not in self._accounts:
             self._accounts[account] = _Account(used)
-            _evict(self._accounts, self._most_accounts, account, lambda each: each.holds > 0)
+            _evict(self._accounts, self._max_accounts, account, lambda each: each.open_reservations > 0)
 
     def correct(self, account: str, used: int) -> None:
         """The sum of an account by the ledger, whatever was known."""
@@ -191,26 +193,26 @@ class LocalLimits:
         known = self._accounts.get(account)
         return None if known is None else known.used
 
-    def _steady(self, now: float) -> float:
+    def _monotonic(self, now: float) -> float:
         """The time that only goes on: shifted by all that the clock was ever set back. Lets lapse what is due."""
         if now < self._last:
             self._shift += self._last - now
         self._last = now
         at = now + self._shift
-        if self._has_ends and self._open and next(iter(self._open.values())).until <= at:
-            self._lapse(at)
+        if self._leases_expire and self._open and next(iter(self._open.values())).expires_at <= at:
+            self._expire(at)
         return at
 
     def _key(self, key_id: str) -> _Key:
         key = self._keys.get(key_id)
         if key is None:
-            key = self._keys[key_id] = _Key(MinuteUse())
-            _evict(self._keys, self._most_keys, key_id, lambda each: each.streams > 0)
+            key = self._keys[key_id] = _Key(MinuteUsage())
+            _evict(self._keys, self._max_keys, key_id, lambda each: each.streams > 0)
         else:
             self._keys.move_to_end(key_id)
         return key
 
-    def _money_refusal(self, request: LimitRequest, use: MinuteUse, at: float) -> Decision | None:
+    def _budget_refusal(self, request: LimitRequest, usage: MinuteUsage, at: float) -> Decision | None:
         refusal = limited_by = None
         missing: tuple[str, ...] = ()
         for charge in request.charges:
@@ -228,17 +230,17 @@ class LocalLimits:
         return Decision(
             refusal=refusal,
             limited_by=limited_by,
-            requests=_window(use, REQUESTS, request.rpm, at),
-            tokens=_window(use, TOKENS, request.tpm, at),
+            requests=_window(usage, REQUESTS, request.rpm, at),
+            tokens=_window(usage, TOKENS, request.tpm, at),
             missing=missing,
         )
 
-    def _hold(self, request_id: str, reservation: _Reservation) -> None:
+    def _add_reservation(self, request_id: str, reservation: _Reservation) -> None:
         self._open[request_id] = reservation
         reservation.key.streams += 1
         self._change(reservation.accounts, reservation.amount, 1)
 
-    def _change(self, names: tuple[str, ...], amount: int, holds: int = 0) -> None:
+    def _change(self, names: tuple[str, ...], amount: int, open_reservations: int = 0) -> None:
         """An account that was seeded meanwhile has what is held for the request from the books."""
         accounts = self._accounts
         if not accounts:
@@ -247,56 +249,56 @@ class LocalLimits:
             account = accounts.get(name)
             if account is not None:
                 account.used = max(0, account.used + amount)  # below 0 only where it was corrected meanwhile
-                account.holds = max(0, account.holds + holds)
+                account.open_reservations = max(0, account.open_reservations + open_reservations)
 
-    def _lapse(self, at: float) -> None:
-        for _ in range(min(_MOST_LAPSES, len(self._open))):
+    def _expire(self, at: float) -> None:
+        for _ in range(min(_MAX_EXPIRED_AT_ONCE, len(self._open))):
             request_id, reservation = next(iter(self._open.items()))
-            if reservation.until > at:
+            if reservation.expires_at > at:
                 break
             del self._open[request_id]
             reservation.key.streams -= 1
             self._change(reservation.accounts, -reservation.amount, -1)
-            self._lapsed[request_id] = reservation
-            if len(self._lapsed) > self._most_lapsed:
-                self._lapsed.popitem(last=False)
+            self._expired[request_id] = reservation
+            if len(self._expired) > self._max_expired:
+                self._expired.popitem(last=False)
 
     def _renew(self, request_id: str, at: float) -> bool:
         reservation = self._open.get(request_id)
         if reservation is not None:
             self._open.move_to_end(request_id)
         else:
-            reservation = self._lapsed.pop(request_id, None)
+            reservation = self._expired.pop(request_id, None)
             if reservation is None:
                 return False
             reservation.key = self._key(reservation.request.key_id)  # it may have been forgotten
-            self._hold(request_id, reservation)
-        reservation.until = at + self._lease_s
+            self._add_reservation(request_id, reservation)
+        reservation.expires_at = at + self._lease_s
         return True
 
     def _end(self, request_id: str, tokens: int | None, cost: int, now: float, *, took_place: bool) -> None:
-        self._steady(now)
+        self._monotonic(now)
         reservation = self._open.pop(request_id, None)
         if reservation is not None:
             reservation.key.streams -= 1
             self._change(reservation.accounts, cost - reservation.amount, -1)
         else:
-            reservation = self._lapsed.pop(request_id, None)
+            reservation = self._expired.pop(request_id, None)
             if reservation is None:
                 return
             self._change(reservation.accounts, cost)
         change = 0 if tokens is None else max(0, tokens) - reservation.tokens
-        reservation.key.use.add(reservation.tick, 0 if took_place else -1, change)
+        reservation.key.usage.add(reservation.tick, 0 if took_place else -1, change)
 
 
 def _refusal(key: _Key, limits: KeyLimits, tokens: int, at: float) -> Decision | None:
     """Of requests, tokens and streams. Too few of both: after the longer wait."""
-    use, rpm, tpm, max_streams = key.use, limits.rpm, limits.tpm, limits.max_streams
-    excess_requests = 0 if rpm is None else use.totals[REQUESTS] + 1 - rpm
-    excess_tokens = 0 if tpm is None else use.totals[TOKENS] + tokens - tpm
+    usage, rpm, tpm, max_streams = key.usage, limits.rpm, limits.tpm, limits.max_streams
+    excess_requests = 0 if rpm is None else usage.totals[REQUESTS] + 1 - rpm
+    excess_tokens = 0 if tpm is None else usage.totals[TOKENS] + tokens - tpm
     if excess_requests > 0 or excess_tokens > 0:
-        requests_s = use.until_gone_s(REQUESTS, excess_requests, at) if excess_requests > 0 else 0.0
-        tokens_s = use.until_gone_s(TOKENS, excess_tokens, at) if excess_tokens > 0 else 0.0
+        requests_s = usage.freed_in_s(REQUESTS, excess_requests, at) if excess_requests > 0 else 0.0
+        tokens_s = usage.freed_in_s(TOKENS, excess_tokens, at) if excess_tokens > 0 else 0.0
         refusal, limited_by = RATE, "tokens" if tokens_s > requests_s else "requests"
         retry_after_s = max(requests_s, tokens_s)
     elif max_streams is not None and key.streams >= max_streams:
@@ -307,21 +309,21 @@ def _refusal(key: _Key, limits: KeyLimits, tokens: int, at: float) -> Decision |
         refusal=refusal,
         limited_by=limited_by,
         retry_after_s=retry_after_s,
-        requests=_window(use, REQUESTS, rpm, at),
-        tokens=_window(use, TOKENS, tpm, at),
+        requests=_window(usage, REQUESTS, rpm, at),
+        tokens=_window(usage, TOKENS, tpm, at),
     )
 
 
-def _window(use: MinuteUse, what: int, limit: int | None, at: float) -> Window | None:
+def _window(usage: MinuteUsage, kind: int, limit: int | None, at: float) -> Window | None:
     if limit is None:
         return None
-    return Window(limit, max(0, limit - use.totals[what]), use.until_none_s(what, at))
+    return Window(limit, max(0, limit - usage.totals[kind]), usage.empty_in_s(kind, at))
 
 
-def _evict(known: OrderedDict[str, T], most: int, newest: str, is_needed: Callable[[T], bool]) -> None:
+def _evict(known: OrderedDict[str, T], max_size: int, newest: str, is_needed: Callable[[T], bool]) -> None:
     """Forgets the least recently used, in bounded time: what is needed is passed over, and tried again later."""
     for _ in range(4):
-        if len(known) <= most:
+        if len(known) <= max_size:
             return
         name, oldest = next(iter(known.items()))
         if name == newest or is_needed(oldest):

@@ -18,15 +18,15 @@ _MINUTE_MS = 60_000
 
 
 class PriceBook:
-    def __init__(self, table: PriceTable, most_quotes: int = 4096) -> None:
+    def __init__(self, table: PriceTable, max_quotes: int = 4096) -> None:
         self.table = table
-        self._most_quotes = most_quotes
+        self._max_quotes = max_quotes
         self._minute = -1
         self._quotes: dict[tuple[tuple[Target, ...], Rates | None], Quote] = {}
 
     def quote(self, targets: Sequence[Target], override: Rates | None, at_ms: int) -> Quote:
         minute = at_ms // _MINUTE_MS
-        if minute != self._minute or len(self._quotes) >= self._most_quotes:
+        if minute != self._minute or len(self._quotes) >= self._max_quotes:
             self._quotes.clear()
             self._minute = minute
         key = (tuple(targets), override)

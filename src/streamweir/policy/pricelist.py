@@ -22,9 +22,9 @@ Id = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Hour = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")]
 
-DEEPEST_RULE = 4
-LONGEST_PATTERN = 128
-_OF_PATTERN = re.compile(r"\\.|\[[^\]]*\]|\(\?[:!]|\{\d{1,2}\}|[^\\\[\](){}*+?|]|(?P<odd>.)", re.DOTALL)
+MAX_RULE_DEPTH = 4
+MAX_PATTERN_LENGTH = 128
+_PATTERN_TOKEN = re.compile(r"\\.|\[[^\]]*\]|\(\?[:!]|\{\d{1,2}\}|[^\\\[\](){}*+?|]|(?P<odd>.)", re.DOTALL)
 
 
 class InvalidPrices(ValueError):
@@ -109,13 +109,13 @@ _read = msgspec.json.Decoder(PriceList).decode
 _read_head = msgspec.json.Decoder(_Head).decode
 
 
-def decode_list(data: bytes, *, is_our_own: bool = False) -> PriceList:
+def decode_list(data: bytes, *, is_trusted: bool = False) -> PriceList:
     """Raises `InvalidPrices`. What came with the program was checked before: that takes half of the time."""
     try:
         price_list = _read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as reason:
         raise InvalidPrices(f"not a price list: {reason}") from None
-    if not is_our_own:
+    if not is_trusted:
         check_list(price_list)
     return price_list
 
@@ -170,13 +170,13 @@ def check_list(price_list: PriceList) -> None:
                 raise InvalidPrices(f"{where}: a price stands in the wrong place")
 
 
-def is_tame(pattern: str) -> bool:
+def is_safe_pattern(pattern: str) -> bool:
     """Whether a search with it is over soon, whatever the text: at most one repetition, and of a single character."""
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN_LENGTH:
         return False
     choices = repetitions = 0
     before = ""
-    for found in _OF_PATTERN.finditer(pattern):
+    for found in _PATTERN_TOKEN.finditer(pattern):
         part = found[0]
         if part in ("*", "+"):
             repetitions += 1
@@ -219,9 +219,9 @@ def _plain(value: object) -> object:
 
 def _check_rule(rule: Rule, where: str, depth: int) -> None:
     members = [value for name in Rule.__struct_fields__ if (value := getattr(rule, name)) is not None]
-    if len(members) != 1 or depth > DEEPEST_RULE:
+    if len(members) != 1 or depth > MAX_RULE_DEPTH:
         raise InvalidPrices(f"{where}: a rule that is not understood")
-    if rule.regex is not None and not is_tame(rule.regex):
+    if rule.regex is not None and not is_safe_pattern(rule.regex):
         raise InvalidPrices(f"{where}: a regular expression that is not taken: {rule.regex!r}")
     for inner in (*(rule.any_of or ()), *(rule.all_of or ())):
         _check_rule(inner, where, depth + 1)

@@ -74,13 +74,13 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
         return self.output if self.reasoning is None else self.reasoning
 
     @cached_property
-    def dearest_input(self) -> int:
+    def highest_input(self) -> int:
         """Without tiers and services, as the next: asked for every request, and made once."""
         cached = max(self.of_cache_read(), self.of_cache_write(), self.of_cache_write_1h())
         return max(self.input, cached, self.of_audio_input())
 
     @cached_property
-    def dearest_output(self) -> int:
+    def highest_output(self) -> int:
         return max(self.output, self.of_audio_output(), self.of_reasoning())
 
     @cached_property
@@ -125,29 +125,29 @@ def cost_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> int:
     return _rounded(total) + rates.per_request
 
 
-def hold_for(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int:
+def max_cost(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int:
     """The most that a request can cost which has no more tokens than these, whatever they turn out to be."""
     if not rates.tiers and (service_tier is None or not rates.services):  # nearly all, and asked for every request
-        total = prompt_tokens * rates.dearest_input + output_tokens * rates.dearest_output
+        total = prompt_tokens * rates.highest_input + output_tokens * rates.highest_output
         return _rounded(total) + rates.per_request
     return max(
-        _rounded(prompt_tokens * each.dearest_input + output_tokens * each.dearest_output) + each.per_request
-        for each in _reachable(rates, prompt_tokens, service_tier)
+        _rounded(prompt_tokens * each.highest_input + output_tokens * each.highest_output) + each.per_request
+        for each in _applicable(rates, prompt_tokens, service_tier)
     )
 
 
 def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
-    """The most tokens of answer for which `hold_for` is at most `amount`. None: any number. -1: not even none."""
-    most: int | None = None
-    is_plain = not rates.tiers and (service_tier is None or not rates.services)  # as in `hold_for`
-    for each in (rates,) if is_plain else _reachable(rates, prompt_tokens, service_tier):
-        room = (amount - each.per_request) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.dearest_input
-        if room < 0:
+    """The most tokens of answer for which `max_cost` is at most `amount`. None: any number. -1: not even none."""
+    highest_cost: int | None = None
+    is_plain = not rates.tiers and (service_tier is None or not rates.services)  # as in `max_cost`
+    for each in (rates,) if is_plain else _applicable(rates, prompt_tokens, service_tier):
+        remaining = (amount - each.per_request) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.highest_input
+        if remaining < 0:
             return -1
-        if each.dearest_output:
-            tokens = room // each.dearest_output
-            most = tokens if most is None else min(most, tokens)
-    return most
+        if each.highest_output:
+            tokens = remaining // each.highest_output
+            highest_cost = tokens if highest_cost is None else min(highest_cost, tokens)
+    return highest_cost
 
 
 class Quote(Struct, frozen=True):
@@ -158,22 +158,22 @@ class Quote(Struct, frozen=True):
 
     def hold(self, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int | None:
         """What to hold, so that the dearest of the targets is covered. None: one of them has no price."""
-        most: int | None = None
+        highest_cost: int | None = None
         for rates in self.rates.values():
             if rates is None:
                 return None
-            amount = hold_for(rates, prompt_tokens, output_tokens, service_tier)
-            most = amount if most is None else max(most, amount)
-        return most
+            amount = max_cost(rates, prompt_tokens, output_tokens, service_tier)
+            highest_cost = amount if highest_cost is None else max(highest_cost, amount)
+        return highest_cost
 
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
         """How many tokens of answer `amount` pays for, whichever target gives it. See `affordable`."""
-        least: int | None = None
+        fewest: int | None = None
         for rates in self.rates.values():
             tokens = affordable(rates, amount, prompt_tokens, service_tier) if rates is not None else None
-            if tokens is not None and (least is None or tokens < least):
-                least = tokens
-        return least
+            if tokens is not None and (fewest is None or tokens < fewest):
+                fewest = tokens
+        return fewest
 
 
 _encoder = msgspec.json.Encoder()
@@ -237,17 +237,17 @@ def rates_of_dollars(
 
 def in_dollars(rates: Rates) -> dict[str, Any]:
     """For people and programs to read: the rates that are known, in dollars for a million tokens."""
-    shown: dict[str, Any] = {name: number_of(value) for name in _NAMES if (value := getattr(rates, name)) is not None}
+    dollars: dict[str, Any] = {name: number_of(value) for name in _NAMES if (value := getattr(rates, name)) is not None}
     if rates.per_request:
-        shown["per_request"] = number_of(rates.per_request)
+        dollars["per_request"] = number_of(rates.per_request)
     if rates.tiers:
-        shown["tiers"] = [{"above_prompt_tokens": tier.above, **in_dollars(tier.rates)} for tier in rates.tiers]
+        dollars["tiers"] = [{"above_prompt_tokens": tier.above, **in_dollars(tier.rates)} for tier in rates.tiers]
     if rates.services:
-        shown["services"] = {service.name: in_dollars(service.rates) for service in rates.services}
-    return shown
+        dollars["services"] = {service.name: in_dollars(service.rates) for service in rates.services}
+    return dollars
 
 
-def dearest(all_rates: Iterable[Rates]) -> Rates:
+def highest_rates(all_rates: Iterable[Rates]) -> Rates:
     """The highest of each standard rate. There must be one."""
     found = list(all_rates)
     starts = sorted({tier.above for rates in found for tier in rates.tiers})
@@ -273,7 +273,7 @@ def _rounded(total: int) -> int:
     return (total + _MILLION // 2) // _MILLION
 
 
-def _reachable(rates: Rates, prompt_tokens: int, service_tier: str | None) -> Iterator[Rates]:
+def _applicable(rates: Rates, prompt_tokens: int, service_tier: str | None) -> Iterator[Rates]:
     """Standard rates are always among them: a service tier that was asked for need not be the one that is given."""
     for each in (rates, *(service.rates for service in rates.services if service.name == service_tier)):
         yield each

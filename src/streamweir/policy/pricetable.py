@@ -44,7 +44,7 @@ PROVIDER_IDS: Mapping[str, str] = {
 
 _ROUTED = "huggingface_"
 
-_MOST_FOUND = 10_000
+_MAX_CACHED = 10_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_MS = 86_400_000
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)", re.ASCII)
@@ -73,7 +73,7 @@ class PriceTable:
         self.version = price_list.version
         self.source = price_list.source
         self._providers = price_list.providers
-        self._shelves: dict[str, _ProviderPrices] = {}
+        self._provider_prices: dict[str, _ProviderPrices] = {}
         self._found: dict[tuple[str, str], Found | None] = {}
 
     def find(self, provider_kind: str, model: str, at_ms: int) -> Rates | None:
@@ -95,7 +95,7 @@ class PriceTable:
     def _find(self, kind: str, model: str) -> Found | None:
         name = (kind, model)
         if name not in self._found:
-            if len(self._found) >= _MOST_FOUND:
+            if len(self._found) >= _MAX_CACHED:
                 self._found.clear()
             self._found[name] = self._search(kind, model.lower())
         return self._found[name]
@@ -117,15 +117,15 @@ class PriceTable:
     def _match(self, id: str, name: str) -> Found | None:
         for each in (id, *self._providers[id].fallback):
             if each in self._providers:
-                model = self._shelf(each).find(name)
+                model = self._prices_of(each).find(name)
                 if model is not None:
                     return Found(model, each == id)
         return None
 
-    def _shelf(self, id: str) -> "_ProviderPrices":
-        if id not in self._shelves:
-            self._shelves[id] = _ProviderPrices(self._providers[id])
-        return self._shelves[id]
+    def _prices_of(self, id: str) -> "_ProviderPrices":
+        if id not in self._provider_prices:
+            self._provider_prices[id] = _ProviderPrices(self._providers[id])
+        return self._provider_prices[id]
 
 
 class _ProviderPrices:
@@ -133,24 +133,24 @@ class _ProviderPrices:
 
     def __init__(self, provider: Provider) -> None:
         self._models = provider.models
-        self._whole: dict[str, int] = {}
+        self._by_name: dict[str, int] = {}
         self._rules: list[tuple[int, Rule]] = []
-        for place, model in enumerate(provider.models):
+        for index, model in enumerate(provider.models):
             rule = model.match or Rule(equals=model.id.lower())
             names = [each.equals for each in (rule.any_of or (rule,))]
             for name in names:
                 if name is not None:
-                    self._whole.setdefault(name, place)
+                    self._by_name.setdefault(name, index)
             if None in names:
-                self._rules.append((place, rule))
+                self._rules.append((index, rule))
 
     def find(self, name: str) -> Model | None:
-        best = self._whole.get(name, len(self._models))
-        for place, rule in self._rules:
-            if place >= best:
+        best = self._by_name.get(name, len(self._models))
+        for index, rule in self._rules:
+            if index >= best:
                 break
             if matches(rule, name):
-                best = place
+                best = index
         return self._models[best] if best < len(self._models) else None
 
 
@@ -182,7 +182,7 @@ def _rates(found: Found, at_ms: int) -> Rates | None:
     for price in model.services:
         if price.service is not None and _is_in_force(price, at_ms):
             changed[price.service] = dict(amounts_of(price)) | changed.get(price.service, {})
-    services = {name: _of_amounts(amounts | over, per_request) for name, over in changed.items()}
+    services = {name: _of_amounts(amounts | changes, per_request) for name, changes in changed.items()}
     return structs.replace(
         standard, services=tuple(Service(name, rates) for name, rates in services.items() if rates is not None)
     )

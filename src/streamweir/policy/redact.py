@@ -80,7 +80,7 @@ class _Piece(NamedTuple):
     """A string inside a document, by the object or list that holds it."""
 
     text: str
-    holder: Any
+    container: Any
     name: Any
 
 
@@ -99,7 +99,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """To be cut, if at all, afterwards: half a secret is not recognised."""
-        return "".join(_without(text, self._spans(text), len(text)))
+        return "".join(_redacted_parts(text, self._spans(text), len(text)))
 
     def document(self, text: str) -> str:
         """JSON, or what should be: every string in it, then the whole as a text, for the names of members."""
@@ -108,9 +108,9 @@ class Redactor:
         except jsonio.InvalidJson:
             return self.text(text)
         pieces = list(_strings(root))
-        texts = self._apart([piece.text for piece in pieces])
+        texts = self._redact_each([piece.text for piece in pieces])
         for piece, kept in zip(pieces, texts, strict=True):
-            piece.holder[piece.name] = kept
+            piece.container[piece.name] = kept
         is_changed = any(piece.text != kept for piece, kept in zip(pieces, texts, strict=True))
         return self.text(jsonio.encode(root[0]).decode() if is_changed or _ESCAPE in text else text)
 
@@ -124,7 +124,7 @@ class Redactor:
         texts = _rewritten(whole, spans, [len(text) for text in texts])
         return [(at, text) for (at, _), text in zip(frames, texts, strict=True)]
 
-    def _apart(self, texts: Sequence[str]) -> list[str]:
+    def _redact_each(self, texts: Sequence[str]) -> list[str]:
         """Each by itself, in one search."""
         whole = _BETWEEN.join(texts)
         spans = self._spans(whole)
@@ -132,7 +132,7 @@ class Redactor:
             return list(texts)
         ends = list(accumulate(len(text) + len(_BETWEEN) for text in texts))
         return [
-            "".join(_without(whole, spans, end - len(_BETWEEN), end - len(_BETWEEN) - len(text)))
+            "".join(_redacted_parts(whole, spans, end - len(_BETWEEN), end - len(_BETWEEN) - len(text)))
             for text, end in zip(texts, ends, strict=True)
         ]
 
@@ -143,7 +143,7 @@ class Redactor:
         start = 0
         for value in values if spans else ():
             end = start + len(value.text)
-            kept = "".join(_without(whole, spans, end, start))
+            kept = "".join(_redacted_parts(whole, spans, end, start))
             if kept != value.text:
                 yield value.start, value.end, jsonio.encode(kept).decode()[1:-1]
             start = end
@@ -193,7 +193,7 @@ def _search(pattern: re.Pattern[str], text: str) -> Iterator[_Span]:
         at, window = max(found.end(), at + 1), _WINDOW
 
 
-def _without(text: str, spans: Sequence[_Span], end: int, start: int = 0) -> Iterator[str]:
+def _redacted_parts(text: str, spans: Sequence[_Span], end: int, start: int = 0) -> Iterator[str]:
     """A part of the text. A span that began before the part has left its mark there already."""
     for number in range(bisect_right(spans, start, key=itemgetter(1)), len(spans)):
         first, last = spans[number]
@@ -252,18 +252,18 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     try:
-        said = jsonio.decode(b'"' + text.encode("utf-8", "surrogatepass") + b'"')
+        decoded = jsonio.decode(b'"' + text.encode("utf-8", "surrogatepass") + b'"')
     except jsonio.InvalidJson:
         return text
-    return said if isinstance(said, str) else text
+    return decoded if isinstance(decoded, str) else text
 
 
 def _strings(root: list[Any]) -> Iterator[_Piece]:
     left: list[Any] = [root]
     while left:
-        holder = left.pop()
-        for name, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+        container = left.pop()
+        for name, value in container.items() if isinstance(container, dict) else enumerate(container):
             if isinstance(value, str):
-                yield _Piece(value, holder, name)
+                yield _Piece(value, container, name)
             elif isinstance(value, dict | list):
                 left.append(value)

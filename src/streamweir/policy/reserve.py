@@ -1,38 +1,39 @@
-"""What a reservation covers: the most that a prompt can have, and as much answer as there is money for.
+"""The size of a reservation: an upper bound of the prompt, and as much answer as can be paid for.
 
-A reservation is a true bound only where the provider is asked for no longer an answer than it covers.
-So where money is limited every answer has a limit: the caller's own, or a smaller one that can be
-paid for. Without a caller's limit it is a share of what is left, so that one request does not take
-all of it. Every series here is finite and falls strictly: whoever tries its members one by one comes
-to an end, whatever is refused. Knows prices, and neither accounts nor whose money it is.
+A reservation is an upper bound of the cost only if the provider gets a limit for the answer that the reservation
+covers. So if money is limited, every answer has a limit: the caller's own, or a smaller one that can be paid for.
+Without a caller's limit it is a share of the available amount, so that one request does not use all of it. Every
+series of sizes here is finite and strictly decreasing, so trying one after the other ends. This module knows prices,
+but neither accounts nor their owners.
 """
 
 from msgspec import Struct
 
 from streamweir.policy.prices import Quote
 
-LEAST_ANSWER = 64
-"""Tokens for each choice: for less than that nobody is asked."""
+MIN_ANSWER_TOKENS = 64
+"""Tokens per choice: a request that could have fewer is not sent."""
 _SHARE = 16
-"""An answer without a limit is covered by one part in so many of what is left, where that is more than the default."""
-_SMALLER = 4
-"""Where an extension does not fit, one of this part of it is tried, down to what is needed at once."""
+"""The reservation for an answer without a limit is this fraction of the available amount, if that is more than the
+default."""
+_STEP_DIVISOR = 4
+"""If an extension does not fit, it is divided by this and tried again, down to what is needed at once."""
 
 
 class Need(Struct, frozen=True, kw_only=True):
-    """What is known of a request before it is reserved for."""
+    """What is known of a request before its reservation."""
 
     prompt: int
-    """The most tokens that it can have."""
+    """The maximum number of tokens of the prompt."""
     limit: int | None
-    """Of the answer, of all choices together, as the caller set it."""
+    """The caller's limit of the answer, for all choices together."""
     default: int
-    """For each choice, where the caller set none and nothing is known of what is left."""
-    most: int
-    """The longest answer that the model is asked for, for each choice, where the caller set no limit."""
+    """Per choice, if the caller set no limit and the available amount is not known."""
+    max_answer: int
+    """The longest answer that is requested from the model, per choice, if the caller set no limit."""
     choices: int = 1
-    besides: int = 0
-    """Tokens that are billed as output and are not bounded by the limit: a prediction that was not used."""
+    extra_output: int = 0
+    """Tokens that are billed as output and are not bounded by the limit, such as an unused prediction."""
     service_tier: str | None = None
 
 
@@ -44,44 +45,44 @@ class Size(Struct, frozen=True):
     """Of all choices together."""
 
 
-def wanted_size(need: Need, quote: Quote, left: int | None) -> Size:
-    """What to reserve if it fits. `left`: nano-dollars; None: nobody knows."""
+def wanted_size(need: Need, quote: Quote, available: int | None) -> Size:
+    """What to reserve if it fits. `available`: nano-dollars; None: not known."""
     if need.limit is not None:
         return Size(need.prompt, need.limit)
-    each = min(need.default, need.most)
-    if left is not None:
-        share = quote.affords(max(0, left) // _SHARE, 0, need.service_tier)
-        each = need.most if share is None else min(need.most, max(each, share // need.choices))
-    return Size(need.prompt, each * need.choices)
+    per_choice = min(need.default, need.max_answer)
+    if available is not None:
+        share = quote.affords(max(0, available) // _SHARE, 0, need.service_tier)
+        per_choice = need.max_answer if share is None else min(need.max_answer, max(per_choice, share // need.choices))
+    return Size(need.prompt, per_choice * need.choices)
 
 
-def fitting_size(need: Need, wanted: Size, quote: Quote, left: int, prompt: int) -> Size | None:
-    """As much of what is wanted as `left` pays for, beside a prompt of at most `prompt` tokens. None: too little."""
-    affordable = quote.affords(left, prompt, need.service_tier)
+def fitting_size(need: Need, wanted: Size, quote: Quote, available: int, prompt: int) -> Size | None:
+    """The part of `wanted` that `available` pays for, with a prompt of at most `prompt` tokens. None: too little."""
+    affordable = quote.affords(available, prompt, need.service_tier)
     if affordable is None:
         return Size(prompt, wanted.answer)
-    each = min(affordable - need.besides, wanted.answer) // need.choices
-    least = min(LEAST_ANSWER, wanted.answer // need.choices)
-    return Size(prompt, each * need.choices) if each >= max(1, least) else None
+    per_choice = min(affordable - need.extra_output, wanted.answer) // need.choices
+    minimum = min(MIN_ANSWER_TOKENS, wanted.answer // need.choices)
+    return Size(prompt, per_choice * need.choices) if per_choice >= max(1, minimum) else None
 
 
 def limit_of(need: Need, size: Size) -> tuple[int | None, tuple[str, ...]]:
-    """What the provider is told in the place of the caller's limit, for each choice, and what that is called in the
-    record. None: what the caller said holds."""
+    """The limit per choice that is sent to the provider instead of the caller's, and its name in the request record.
+    None: the caller's limit is sent."""
     if need.limit is not None and size.answer >= need.limit:
         return None, ()
     return size.answer // need.choices, ("max_tokens_set" if need.limit is None else "max_tokens_lowered",)
 
 
 def extension_sizes(covered: int, needed: int, step: int) -> tuple[int, ...]:
-    """What to extend a reservation of `covered` tokens to, for an answer that has `needed` tokens already.
+    """The sizes to which a reservation of `covered` tokens may be extended for an answer that already has `needed`.
 
-    `needed` itself is the last. Empty: the reservation covers it.
+    The last is `needed`. Empty: the reservation covers it.
     """
     if needed <= covered:
         return ()
     sizes = []
     while covered + step > needed:
         sizes.append(covered + step)
-        step //= _SMALLER
+        step //= _STEP_DIVISOR
     return (*sizes, needed)

@@ -9,17 +9,17 @@ U10).
 from collections.abc import Callable
 
 from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
-from streamweir.policy.health import SHORTEST_COOLING_S
+from streamweir.policy.health import MIN_COOLDOWN_S
 from streamweir.policy.window import SlidingCount
 
-MOST_EXTRA_ATTEMPTS = 2
+MAX_EXTRA_ATTEMPTS = 2
 SHORT_WAIT_S = 2.0
 """The longest `Retry-After` that is worth waiting out while a caller waits."""
 _BASE_S = 0.1
-_CAP_S = 2.0
+_MAX_S = 2.0
 
-_THE_SAME_ANYWHERE = frozenset({"response_too_large", "stream_deadline_exceeded", "no_available_deployment"})
-_PASSES = frozenset(
+_NOT_TARGET_SPECIFIC = frozenset({"response_too_large", "stream_deadline_exceeded", "no_available_deployment"})
+_TRANSIENT = frozenset(
     {
         "upstream_connect_failed",
         "upstream_dns_failed",
@@ -35,7 +35,7 @@ _PASSES = frozenset(
 def may_try_elsewhere(error: StreamweirError) -> bool:
     """Another target could answer this: the trouble is the target's own, not the request's and not ours."""
     if isinstance(error, UpstreamError):
-        return error.code not in _THE_SAME_ANYWHERE
+        return error.code not in _NOT_TARGET_SPECIFIC
     return isinstance(error, GatewayFault) and error.code == "overloaded"  # no connection to it was free
 
 
@@ -43,35 +43,35 @@ def may_try_again(error: StreamweirError) -> bool:
     """The same target could answer this a moment later."""
     if error.code == "upstream_rate_limited":
         return error.retry_after_s is not None and error.retry_after_s <= SHORT_WAIT_S
-    return error.code in _PASSES and (error.retry_after_s is None or error.retry_after_s <= SHORT_WAIT_S)
+    return error.code in _TRANSIENT and (error.retry_after_s is None or error.retry_after_s <= SHORT_WAIT_S)
 
 
-def backoff_s(attempt: int, chance: Callable[[], float], retry_after_s: float | None = None) -> float:
+def backoff_s(attempt: int, random: Callable[[], float], retry_after_s: float | None = None) -> float:
     """How long to wait before the extra attempt number `attempt` (the first is 0): full jitter, and that after the
-    pause, where the upstream asked for one. `chance` gives numbers from 0 up to 1."""
-    pause_s = 0.0 if retry_after_s is None else max(retry_after_s, SHORTEST_COOLING_S)
-    return pause_s + chance() * min(_CAP_S, _BASE_S * 2.0 ** min(attempt, 10))
+    pause, where the upstream asked for one. `random` gives numbers from 0 up to 1."""
+    pause_s = 0.0 if retry_after_s is None else max(retry_after_s, MIN_COOLDOWN_S)
+    return pause_s + random() * min(_MAX_S, _BASE_S * 2.0 ** min(attempt, 10))
 
 
 class RetryBudget:
-    """Extra attempts in the last `window_s`: at most `share` of the requests, or `floor` where that is more."""
+    """Extra attempts in the last `window_s`: at most `share` of the requests, or `minimum` where that is more."""
 
-    def __init__(self, share: float = 0.2, floor: int = 10, window_s: float = 10.0) -> None:
+    def __init__(self, share: float = 0.2, minimum: int = 10, window_s: float = 10.0) -> None:
         self._share = share
-        self._floor = floor
+        self._minimum = minimum
         self._requests = SlidingCount(window_s, window_s / 20)
         self._retries = SlidingCount(window_s, window_s / 20)
 
     def note_request(self, now: float) -> None:
         self._requests.add(now)
 
-    def has_room(self, now: float) -> bool:
-        wanted = self._retries.count(now) + 1
-        return wanted <= self._floor or wanted <= self._share * self._requests.count(now)
+    def has_budget(self, now: float) -> bool:
+        needed = self._retries.count(now) + 1
+        return needed <= self._minimum or needed <= self._share * self._requests.count(now)
 
     def may_retry(self, now: float) -> bool:
         """Takes one from the budget, if there is one."""
-        if not self.has_room(now):
+        if not self.has_budget(now):
             return False
         self._retries.add(now)
         return True

@@ -18,7 +18,7 @@ from msgspec import Struct
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.policy.health import Health, State, TargetId
 
-LONGEST_NAME = 256
+MAX_NAME_LENGTH = 256
 """Of a model, as asked for. No provider has a longer one."""
 EXPLORED_SHARE = 0.05
 """`fastest`: the share of requests that begin with another target than the fastest, to see how it does now."""
@@ -46,7 +46,7 @@ class Route(Struct, frozen=True):
 
 
 class Router:
-    """`most_others` bounds what is kept of targets that no route names. Providers in `scripted` fail on purpose:
+    """`max_unrouted` bounds what is kept of targets that no route names. Providers in `scripted` fail on purpose:
     asked for by name they are never sent away."""
 
     def __init__(
@@ -55,56 +55,56 @@ class Router:
         provider_names: Collection[str],
         *,
         scripted: Collection[str] = (),
-        most_others: int = 10_000,
+        max_unrouted: int = 10_000,
     ) -> None:
         self._routes = {route.id: route for route in routes}
         patterns = [route for route in self._routes.values() if is_pattern(route.id)]
         self._patterns = sorted(patterns, key=lambda route: route.id.count("*") - len(route.id))
         self._providers = frozenset(provider_names)
-        self._own = {target: Health() for route in self._routes.values() for target, _ in route.targets}
-        self._others: OrderedDict[TargetId, Health] = OrderedDict()  # only those that have failed
+        self._routed = {target: Health() for route in self._routes.values() for target, _ in route.targets}
+        self._unrouted: OrderedDict[TargetId, Health] = OrderedDict()  # only those that have failed
         self._scripted = frozenset(scripted)
-        self._most_others = most_others
+        self._max_unrouted = max_unrouted
 
     def adopt(self, old: "Router", changed: Collection[str] = ()) -> None:
         """Takes over what `old` knows of the targets that stay. Providers that `changed` begin anew."""
-        for target, health in (*old._others.items(), *old._own.items()):
+        for target, health in (*old._unrouted.items(), *old._routed.items()):
             if target.provider in changed:
                 continue
-            if target in self._own:
-                self._own[target] = health
+            if target in self._routed:
+                self._routed[target] = health
             elif target.provider in self._providers:
                 self._keep(target, health)
 
-    def resolve(self, asked: str) -> Route | None:
+    def resolve(self, model_name: str) -> Route | None:
         """None: nobody answers to this name."""
-        route = self._routes.get(asked)
+        route = self._routes.get(model_name)
         if route is not None:
             return route
-        if len(asked) > LONGEST_NAME or not asked.isprintable():
+        if len(model_name) > MAX_NAME_LENGTH or not model_name.isprintable():
             return None
         for route in self._patterns:
-            if matches_pattern(asked, route.id):
-                return Route(asked, route.targets, route.strategy, route.id)
-        provider, _, model = asked.partition("/")
+            if matches_pattern(model_name, route.id):
+                return Route(model_name, route.targets, route.strategy, route.id)
+        provider, _, model = model_name.partition("/")
         if not model or provider not in self._providers:
             return None
         if not {".", ".."}.isdisjoint(model.split("/")):  # some providers have the model in the path
             return None
-        return Route(asked, (WeightedTarget(TargetId(provider, model)),))
+        return Route(model_name, (WeightedTarget(TargetId(provider, model)),))
 
-    def order(self, route: Route, now: float, chance: Callable[[], float]) -> list[TargetId]:
-        """What to try, best first; empty: all are away. `chance` gives numbers from 0 up to 1."""
+    def order(self, route: Route, now: float, random: Callable[[], float]) -> list[TargetId]:
+        """What to try, best first; empty: all are away. `random` gives numbers from 0 up to 1."""
         if len(route.targets) == 1:
             taken = self.take(route.targets[0].target, now)
             return [taken] if taken is not None else []
-        there = [entry for entry in route.targets if self._state(entry.target, now) is not State.AWAY]
-        if len(there) > 1:
+        available = [entry for entry in route.targets if self._state(entry.target, now) is not State.UNAVAILABLE]
+        if len(available) > 1:
             if route.strategy == "weighted":
-                there = _shuffle(there, chance)
+                available = _shuffle(available, random)
             elif route.strategy == "fastest":
-                there = self._rank(there, chance)
-        targets = [entry.target for entry in there]
+                available = self._rank(available, random)
+        targets = [entry.target for entry in available]
         if targets:
             targets[0] = self.take(targets[0], now) or targets[0]
         return targets
@@ -117,7 +117,7 @@ class Router:
     def retry_after_s(self, route: Route, now: float) -> float:
         """How long until the first of the route's targets comes back."""
         found = [self._find(entry.target) for entry in route.targets]
-        return min((health.rest_s(now) if health is not None else 0.0 for health in found), default=0.0)
+        return min((health.remaining_s(now) if health is not None else 0.0 for health in found), default=0.0)
 
     def unavailable(self, route: Route, now: float) -> UpstreamError:
         """What to tell a caller when `order` is empty: that all limit their rate, or that none can be had."""
@@ -158,44 +158,44 @@ class Router:
 
     def known(self) -> Iterator[tuple[TargetId, Health, bool]]:
         """What is known of targets, and whether a route names it. Of any other a caller has made up the name."""
-        yield from ((target, health, True) for target, health in self._own.items())
-        yield from ((target, health, False) for target, health in self._others.items())
+        yield from ((target, health, True) for target, health in self._routed.items())
+        yield from ((target, health, False) for target, health in self._unrouted.items())
 
     def health_of(self, target: TargetId) -> Health | None:
         """For a look, which is no use of it. None: nothing is known, so it is well."""
-        return self._own.get(target) or self._others.get(target)
+        return self._routed.get(target) or self._unrouted.get(target)
 
     def is_unavailable(self, target: TargetId, now: float) -> bool:
-        return self._state(target, now) is State.AWAY
+        return self._state(target, now) is State.UNAVAILABLE
 
     def _state(self, target: TargetId, now: float) -> State:
         health = self._find(target)
-        return health.state(now) if health is not None else State.WELL
+        return health.state(now) if health is not None else State.HEALTHY
 
     def _find(self, target: TargetId) -> Health | None:
-        health = self._own.get(target)
+        health = self._routed.get(target)
         if health is None:
-            health = self._others.get(target)
+            health = self._unrouted.get(target)
             if health is not None:
-                self._others.move_to_end(target)
+                self._unrouted.move_to_end(target)
         return health
 
     def _keep(self, target: TargetId, health: Health) -> None:
-        self._others[target] = health
-        self._others.move_to_end(target)
-        if len(self._others) > self._most_others:
-            self._others.popitem(last=False)
+        self._unrouted[target] = health
+        self._unrouted.move_to_end(target)
+        if len(self._unrouted) > self._max_unrouted:
+            self._unrouted.popitem(last=False)
 
-    def _rank(self, there: list[WeightedTarget], chance: Callable[[], float]) -> list[WeightedTarget]:
+    def _rank(self, available: list[WeightedTarget], random: Callable[[], float]) -> list[WeightedTarget]:
         """The fastest first. One that was never measured is tried before all others, to learn how fast it is."""
 
         def time_of(entry: WeightedTarget) -> float:
             health = self._find(entry.target)
             return health.ttft_s if health is not None and health.ttft_s is not None else -1.0
 
-        ranked = sorted(there, key=time_of)
-        if chance() < EXPLORED_SHARE:
-            ranked.insert(0, ranked.pop(1 + int(chance() * (len(ranked) - 1))))
+        ranked = sorted(available, key=time_of)
+        if random() < EXPLORED_SHARE:
+            ranked.insert(0, ranked.pop(1 + int(random() * (len(ranked) - 1))))
         return ranked
 
 
@@ -225,14 +225,14 @@ def _matches_part(text: str, pattern: str) -> bool:
     return True
 
 
-def _shuffle(there: list[WeightedTarget], chance: Callable[[], float]) -> list[WeightedTarget]:
+def _shuffle(available: list[WeightedTarget], random: Callable[[], float]) -> list[WeightedTarget]:
     """Drawn one after the other, each with the share that its weight has of what is left."""
-    left, drawn = list(there), []
-    while len(left) > 1:
-        point = chance() * sum(entry.weight for entry in left)
+    remaining, shuffled = list(available), []
+    while len(remaining) > 1:
+        point = random() * sum(entry.weight for entry in remaining)
         index = 0
-        while index < len(left) - 1 and point >= left[index].weight:
-            point -= left[index].weight
+        while index < len(remaining) - 1 and point >= remaining[index].weight:
+            point -= remaining[index].weight
             index += 1
-        drawn.append(left.pop(index))
-    return drawn + left
+        shuffled.append(remaining.pop(index))
+    return shuffled + remaining

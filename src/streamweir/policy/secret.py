@@ -55,9 +55,9 @@ def make_id(kind: str, random_bytes: bytes) -> str:
     return f"{kind}_{_base62(int.from_bytes(random_bytes), _ID_CHARACTERS)}"
 
 
-def is_well_formed(secret: str, beginning: str = KEY) -> bool:
+def is_well_formed(secret: str, prefix: str = KEY) -> bool:
     """Could have been made here: with that beginning, of the right length, and with its own checksum."""
-    if not secret.startswith(beginning) or not _TAIL.fullmatch(secret, len(beginning)):
+    if not secret.startswith(prefix) or not _TAIL.fullmatch(secret, len(prefix)):
         return False
     body, checksum = secret[:-_CHECKSUM_CHARACTERS], secret[-_CHECKSUM_CHARACTERS:]
     return _checksum(body) == checksum
@@ -68,10 +68,10 @@ def last4(secret: str) -> str:
     return secret[-4:]
 
 
-def _make(beginning: str, random_bytes: bytes) -> str:
+def _make(prefix: str, random_bytes: bytes) -> str:
     if len(random_bytes) != RANDOM_BYTES:
         raise ValueError(f"a secret is made of {RANDOM_BYTES} random bytes, not of {len(random_bytes)}")
-    body = beginning + _base62(int.from_bytes(random_bytes), _RANDOM_CHARACTERS)
+    body = prefix + _base62(int.from_bytes(random_bytes), _RANDOM_CHARACTERS)
     return body + _checksum(body)
 
 

@@ -32,9 +32,9 @@ class Shares:
         self.total += 1
 
     def give_back(self, key: str) -> None:
-        left = self._held[key] - 1
+        remaining = self._held[key] - 1
         self.total -= 1
-        if left:
-            self._held[key] = left
+        if remaining:
+            self._held[key] = remaining
         else:
             del self._held[key]

@@ -1,8 +1,8 @@
-"""Which upstreams refuse to be asked for usage.
+"""Upstreams that refuse `stream_options`.
 
-Every streamed request asks for usage with `stream_options`. Servers of other makes, and older
-versions of known ones, refuse the member; then the request is sent once more without it, and the
-target is remembered. Only a refusal that names the member counts: any other 400 is the caller's.
+Every streamed request asks for usage with `stream_options`. Some servers, and older versions of others, refuse this
+member. Then the request is sent once more without it, and the target is remembered. Only a refusal that names the
+member counts: any other 400 goes to the caller.
 """
 
 import re
@@ -24,7 +24,7 @@ _REFUSAL = re.compile(
 
 
 def is_refusal_of_stream_options(error: StreamweirError) -> bool:
-    """The upstream refused the request (400, 422), and the reason is that member."""
+    """Whether the upstream refused the request (400, 422) because of that member."""
     if not isinstance(error, CallerError) or error.code != "invalid_value":
         return False
     if error.param is not None:
@@ -32,17 +32,17 @@ def is_refusal_of_stream_options(error: StreamweirError) -> bool:
     return _MEMBER.search(error.message) is not None and _REFUSAL.search(error.message) is not None
 
 
-class Refusals:
-    """`most` bounds the memory, for callers choose names of models: the oldest are forgotten, and found out again."""
+class StreamOptionsRefusals:
+    """At most `max_targets` are remembered, because callers choose model names. The oldest are dropped first."""
 
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+    def __init__(self, max_targets: int = 10_000) -> None:
+        self._max_targets = max_targets
         self._targets: OrderedDict[TargetId, None] = OrderedDict()
 
     def note(self, target: TargetId) -> None:
         self._targets[target] = None
         self._targets.move_to_end(target)
-        if len(self._targets) > self._most:
+        if len(self._targets) > self._max_targets:
             self._targets.popitem(last=False)
 
     def refuses(self, target: TargetId) -> bool:

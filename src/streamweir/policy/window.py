@@ -25,13 +25,13 @@ class SlidingCount:
         ticks = self._ticks
         if not ticks:  # then nothing depends on the time, not even on its being set back
             return 0
-        oldest = floor(self._steady(now) / self._tick_s) - self._span
+        oldest = floor(self._monotonic(now) / self._tick_s) - self._span
         while ticks and ticks[0][0] < oldest:
             self._total -= ticks.popleft()[1]
         return self._total
 
     def add(self, now: float) -> None:
-        tick = floor(self._steady(now) / self._tick_s)
+        tick = floor(self._monotonic(now) / self._tick_s)
         if self._ticks and self._ticks[-1][0] == tick:
             self._ticks[-1][1] += 1
         else:
@@ -39,17 +39,17 @@ class SlidingCount:
             self._ticks.append([tick, 1])
         self._total += 1
 
-    def until_fewer_s(self, now: float) -> float:
+    def next_expiry_in_s(self, now: float) -> float:
         """How long until the first of those counted now is out of the span; 0 where there are none."""
-        return self._until_out_s(self._ticks[0][0], now) if self.count(now) else 0.0
+        return self._expires_in_s(self._ticks[0][0], now) if self.count(now) else 0.0
 
-    def until_none_s(self, now: float) -> float:
-        return self._until_out_s(self._ticks[-1][0], now) if self.count(now) else 0.0
+    def empty_in_s(self, now: float) -> float:
+        return self._expires_in_s(self._ticks[-1][0], now) if self.count(now) else 0.0
 
-    def _until_out_s(self, tick: int, now: float) -> float:
-        return (tick + self._span + 1) * self._tick_s - self._steady(now)
+    def _expires_in_s(self, tick: int, now: float) -> float:
+        return (tick + self._span + 1) * self._tick_s - self._monotonic(now)
 
-    def _steady(self, now: float) -> float:
+    def _monotonic(self, now: float) -> float:
         """The time that only goes on: shifted by all that the clock was ever set back."""
         if now < self._last:
             self._shift += self._last - now
@@ -62,10 +62,10 @@ MINUTE_TICK_S = 0.5
 _MINUTE_TICKS = round(MINUTE_S / MINUTE_TICK_S)
 
 REQUESTS, TOKENS = 1, 2
-"""Where they stand in a tick of `MinuteUse`."""
+"""Where they stand in a tick of `MinuteUsage`."""
 
 
-class MinuteUse:
+class MinuteUsage:
     """Requests and tokens of the last minute, by the tick of the request that they belong to.
 
     By the same rule as `SlidingCount`, for someone who keeps the steady time himself and comes back
@@ -79,14 +79,14 @@ class MinuteUse:
         self._ticks: deque[list[int]] = deque()  # [tick, requests, tokens], oldest first
 
     def tick_at(self, at: float) -> list[int]:
-        """After `forget_before`. It is counted once something is added to it."""
+        """After `drop_before`. It is counted once something is added to it."""
         number = floor(at / MINUTE_TICK_S)
         ticks = self._ticks
         if not ticks or ticks[-1][0] != number:
             ticks.append([number, 0, 0])
         return ticks[-1]
 
-    def forget_before(self, at: float) -> None:
+    def drop_before(self, at: float) -> None:
         """To be called first: drops what is a minute old at `at`."""
         oldest = floor(at / MINUTE_TICK_S) - _MINUTE_TICKS
         ticks, totals = self._ticks, self.totals
@@ -103,21 +103,21 @@ class MinuteUse:
             self.totals[REQUESTS] += requests
             self.totals[TOKENS] += tokens
 
-    def until_gone_s(self, what: int, amount: int, at: float) -> float:
+    def freed_in_s(self, kind: int, amount: int, at: float) -> float:
         """How long until `amount` of what is counted now is out of the minute; a minute where there is not so much."""
         for tick in self._ticks:
-            amount -= tick[what]
+            amount -= tick[kind]
             if amount <= 0:
-                return until_out_s(tick, at)
+                return expires_in_s(tick, at)
         return MINUTE_S
 
-    def until_none_s(self, what: int, at: float) -> float:
+    def empty_in_s(self, kind: int, at: float) -> float:
         for tick in reversed(self._ticks):
-            if tick[what]:
-                return until_out_s(tick, at)
+            if tick[kind]:
+                return expires_in_s(tick, at)
         return 0.0
 
 
-def until_out_s(tick: list[int], at: float) -> float:
-    """How long until all of a tick of `MinuteUse` is out of the minute."""
+def expires_in_s(tick: list[int], at: float) -> float:
+    """How long until all of a tick of `MinuteUsage` is out of the minute."""
     return (tick[0] + _MINUTE_TICKS + 1) * MINUTE_TICK_S - at

@@ -14,7 +14,7 @@ from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.value import take_price
 from streamweir.config.litellm.variable import REFERENCE, Variables
 from streamweir.config.litellm.vendor import has_no_kind, is_for_chat, own_model, split_model
-from streamweir.policy.route import LONGEST_NAME
+from streamweir.policy.route import MAX_NAME_LENGTH
 
 
 class Deployments:
@@ -98,7 +98,7 @@ def _fault(name: str, model: str, vendor: str | None, own: str, mode: str | None
     if "*" in name and not own.endswith("*"):
         return "a model needs a name without *"
     for text in (name, own):
-        if len(text) > LONGEST_NAME or not text.isprintable() or text != text.strip():
+        if len(text) > MAX_NAME_LENGTH or not text.isprintable() or text != text.strip():
             return "its name is not allowed here"
     return has_no_kind(vendor, own)
 

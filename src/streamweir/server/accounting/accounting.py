@@ -302,7 +302,9 @@ class Accounting:
         if request.measure is not None:
             return request.measure.need(self._hold_tokens)
         most = request.output_tokens or self._hold_tokens
-        return Need(prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, most=most)
+        return Need(
+            prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, max_answer=most
+        )
 
     def _terms_of(self, request: ReservationRequest) -> AccountLimits:
         """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
@@ -320,7 +322,7 @@ class Accounting:
     ) -> Reservation:
         """`need` is None where nothing limits the money."""
         key, workspace, charges = request.key, account_limits.workspace, account_limits.charges
-        output_tokens = size.answer + (need.besides if need is not None else 0)
+        output_tokens = size.answer + (need.extra_output if need is not None else 0)
         amount = request.quote.hold(size.prompt, output_tokens, request.service_tier)
         if amount is None and charges:
             raise Refusal(CallerError("model_unpriced", _UNPRICED.format(request.model), param="model"))

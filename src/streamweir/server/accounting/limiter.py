@@ -151,7 +151,7 @@ class MemoryLimiter:
         self._limits.release(request_id, time.monotonic())
 
     def peek(self, key: Key) -> Decision | None:
-        return self._limits.refuses(key.id, key, time.monotonic())
+        return self._limits.find_refusal(key.id, key, time.monotonic())
 
     def renew(self, request_ids: Iterable[str]) -> None:
         self._limits.renew(request_ids, time.monotonic())

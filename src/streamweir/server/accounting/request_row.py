@@ -16,7 +16,7 @@ from streamweir.core.verdict import Verdict
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
-from streamweir.store.db.request_log import LONGEST_NAME, Row
+from streamweir.store.db.request_log import MAX_NAME_LENGTH, Row
 from streamweir.store.journal.entries import Hold, short
 from streamweir.store.requests.live import OpenRequest
 from streamweir.wire import jsonio
@@ -74,11 +74,13 @@ def row_of(record: RequestRecord, instance: str) -> Row:
         bytes_in=record.bytes_in,
         bytes_out=record.bytes_out,
         peer=short(record.peer) or None,
-        client=clean(record.client, LONGEST_NAME) if record.client is not None else None,
+        client=clean(record.client, MAX_NAME_LENGTH) if record.client is not None else None,
         client_id=clean_id(record.client_id) if record.client_id is not None else None,
-        dropped=_json([clean(name, LONGEST_NAME) for name in record.dropped[:_MAX_NAMES]]) if record.dropped else None,
+        dropped=_json([clean(name, MAX_NAME_LENGTH) for name in record.dropped[:_MAX_NAMES]])
+        if record.dropped
+        else None,
         has_content=record.has_content,
-        service_tier=clean(record.service_tier, LONGEST_NAME) if record.service_tier is not None else None,
+        service_tier=clean(record.service_tier, MAX_NAME_LENGTH) if record.service_tier is not None else None,
         rates=record.rates,
         admitted_ms=round(record.admitted_s * 1000) if record.admitted_s is not None else None,
         settled_ms=round(record.settled_s * 1000) if record.settled_s is not None else None,
@@ -95,7 +97,7 @@ def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> R
 def _model(record: RequestRecord) -> str | None:
     """One that nobody has may be anything, a key in the wrong place too."""
     if record.model is not None and record.error == "model_not_found":
-        return clean(record.model, LONGEST_NAME)
+        return clean(record.model, MAX_NAME_LENGTH)
     return short(record.model) if record.model is not None else None
 
 

@@ -10,7 +10,7 @@ from codecs import getincrementaldecoder
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.downstream import Downstream, Output
 from streamweir.server.relay.relay import AttemptParts, Relay
-from streamweir.store.requests.content import MOST_BYTES, Content
+from streamweir.store.requests.content import MAX_BYTES, Content
 
 _FRAME_BYTES = 100
 """Memory that a frame needs besides its bytes."""
@@ -46,7 +46,7 @@ class TimedBytes:
 
 
 class Capture:
-    def __init__(self, prompt: bytes, arrived_s: float, max_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, prompt: bytes, arrived_s: float, max_bytes: int = MAX_BYTES) -> None:
         """`prompt`: the request's body. `arrived_s`: its arrival by the loop's clock. `max_bytes`: per direction."""
         self._prompt = prompt
         self._arrived_s = arrived_s

@@ -32,7 +32,7 @@ from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
 from streamweir.policy.health import TargetId
-from streamweir.policy.retry import MOST_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
+from streamweir.policy.retry import MAX_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, WeightedTarget
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
@@ -85,7 +85,7 @@ class Candidates:
     def is_last(self) -> bool:
         """Nobody can be asked after this one."""
         now = time.monotonic()
-        if not self._untried or self._extra >= MOST_EXTRA_ATTEMPTS or not self._runtime.budget.has_room(now):
+        if not self._untried or self._extra >= MAX_EXTRA_ATTEMPTS or not self._runtime.budget.has_budget(now):
             return True
         return all(self._runtime.router.is_unavailable(target, now) for target in self._untried)
 
@@ -99,7 +99,7 @@ class Candidates:
         """To the next that may be tried after this error. Raises the error where there is none."""
         runtime, now = self._runtime, time.monotonic()
         may_move, may_repeat = bool(self._untried) and may_try_elsewhere(error), may_try_again(error)
-        if self._extra >= MOST_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not runtime.budget.may_retry(now):
+        if self._extra >= MAX_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not runtime.budget.may_retry(now):
             raise error
         self._extra += 1
         while may_move and self._untried:

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
-from streamweir.policy.prices import dearest, in_dollars
+from streamweir.policy.prices import highest_rates, in_dollars
 from streamweir.policy.route import Route, is_pattern
 from streamweir.server.http.answers import json_answer
 from streamweir.server.http.message import Answer
@@ -63,4 +63,4 @@ def _pricing(runtime: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any]
     known = [rates for rates in quote.rates.values() if rates is not None]
     if not known or len(known) < len(quote.rates):
         return None
-    return {"currency": "USD", "unit": "1M tokens", **in_dollars(dearest(known)), "version": quote.version}
+    return {"currency": "USD", "unit": "1M tokens", **in_dollars(highest_rates(known)), "version": quote.version}

@@ -58,9 +58,9 @@ class ReservationSize:
             prompt=bound.by_bytes(reach.widest, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
             default=hold_tokens + thinking_budget(chat),
-            most=max(1, min(reach.answer, _room(reach, bound, hold_tokens))),
+            max_answer=max(1, min(reach.answer, _room(reach, bound, hold_tokens))),
             choices=choices,
-            besides=0 if chat.prediction is None else predicted_tokens(chat),
+            extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
         )
 

@@ -36,7 +36,7 @@ from streamweir.policy.prices import Quote, Rates, encode_quote, rates_of_dollar
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, WeightedTarget
-from streamweir.policy.stream_options import Refusals
+from streamweir.policy.stream_options import StreamOptionsRefusals
 from streamweir.providers.base import Provider, Target
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.output_limits import documented_output_limit, output_limit
@@ -202,7 +202,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     keys: KeyRing
     router: Router
     budget: RetryBudget
-    refusals: Refusals
+    refusals: StreamOptionsRefusals
     quotes: RoutePrices
     reaches: ModelLimitsTable
     providers: Mapping[str, ProviderRuntime]
@@ -243,7 +243,7 @@ def build_runtime_config(
         keys=key_ring(config),
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
-        refusals=old.refusals if old is not None else Refusals(),
+        refusals=old.refusals if old is not None else StreamOptionsRefusals(),
         quotes=RoutePrices(
             book,
             kinds,

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from msgspec import UNSET, Struct, UnsetType
 
-LONGEST_NAME = 256
+MAX_NAME_LENGTH = 256
 """Characters of what callers and providers choose: names of models, ids. PostgreSQL takes no more than 2.7 kB for an
 entry of an index."""
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 """As long as none of our own words is: what is longer came from elsewhere."""
 
 
@@ -72,7 +72,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     completion_id: Annotated[
         str | None,
         LogColumn(
-            about="The id in the chunks of the answer.", log="completion_id", filters=("id",), longest=LONGEST_NAME
+            about="The id in the chunks of the answer.", log="completion_id", filters=("id",), longest=MAX_NAME_LENGTH
         ),
     ] = None
     at_ms: Annotated[int, LogColumn(about="When it arrived.", filters=("since_ms", "until_ms"))]
@@ -84,12 +84,12 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dialect: Annotated[
         str | None,
         LogColumn(
-            about="The dialect that it was answered in.", log="dialect", filters=("dialect",), longest=LONGEST_WORD
+            about="The dialect that it was answered in.", log="dialect", filters=("dialect",), longest=MAX_WORD_LENGTH
         ),
     ] = None
     model: Annotated[
         str | None,
-        LogColumn(about="The model that was asked for.", log="model", filters=("model",), longest=LONGEST_NAME),
+        LogColumn(about="The model that was asked for.", log="model", filters=("model",), longest=MAX_NAME_LENGTH),
     ] = None
     target: Annotated[
         str | None,
@@ -97,7 +97,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
             about="The target that was tried last: `{provider}/{model}`.",
             log="target",
             filters=("target", "provider"),
-            longest=LONGEST_NAME,
+            longest=MAX_NAME_LENGTH,
         ),
     ] = None
     attempts: Annotated[
@@ -115,11 +115,11 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     verdict: Annotated[
         str,
-        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), longest=LONGEST_WORD),
+        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), longest=MAX_WORD_LENGTH),
     ]
     error: Annotated[
         str | None,
-        LogColumn(about="The code of its error.", log="error", filters=("error", "failed"), longest=LONGEST_WORD),
+        LogColumn(about="The code of its error.", log="error", filters=("error", "failed"), longest=MAX_WORD_LENGTH),
     ] = None
     finish: Annotated[str | None, LogColumn(about="Why the model stopped.", log="finish")] = None
     prompt_tokens: Annotated[int | None, LogColumn(about="Tokens of the prompt.", log="usage")] = None

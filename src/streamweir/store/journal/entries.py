@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-from streamweir.store.db.request_log import LONGEST_NAME, Row
+from streamweir.store.db.request_log import MAX_NAME_LENGTH, Row
 
 _NOT_PLAIN = re.compile("[\x00\ud800-\udfff]")
 
@@ -21,9 +21,9 @@ def plain(text: str) -> str:
 
 def short(text: str) -> str:
     """As `plain`, cut to the length of a name."""
-    if len(text) <= LONGEST_NAME and text.isascii() and text.isprintable():
+    if len(text) <= MAX_NAME_LENGTH and text.isascii() and text.isprintable():
         return text  # nearly always
-    return plain(text[:LONGEST_NAME])
+    return plain(text[:MAX_NAME_LENGTH])
 
 
 class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):

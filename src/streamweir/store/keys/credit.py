@@ -16,9 +16,9 @@ from streamweir.store.keys import audit
 from streamweir.store.keys.workspaces import Workspace, find_workspace, list_workspaces
 from streamweir.store.ledger.accounts import Sums, balance_of, credit
 
-MOST_CREDIT_NANO = 10**18
+MAX_CREDIT_NANO = 10**18
 """At once: a thousand million dollars."""
-LONGEST_NOTE = 500
+MAX_NOTE_LENGTH = 500
 
 
 class Balance(Struct, frozen=True, kw_only=True):
@@ -45,10 +45,10 @@ def add_credit(
     conn: Connection, workspace_id: str, amount_nano: int, *, note: str = "", actor: str, at_ms: int
 ) -> Balance:
     """A negative amount corrects an earlier one. Raises `Invalid`, `NotFound` and `Conflict`."""
-    if not -MOST_CREDIT_NANO <= amount_nano <= MOST_CREDIT_NANO:
+    if not -MAX_CREDIT_NANO <= amount_nano <= MAX_CREDIT_NANO:
         raise Invalid("a credit can be at most $1,000,000,000", "amount_nano")
-    if len(note) > LONGEST_NOTE:
-        raise Invalid(f"a note can have at most {LONGEST_NOTE} characters", "note")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise Invalid(f"a note can have at most {MAX_NOTE_LENGTH} characters", "note")
     version = advance(conn, CHANGES)
     workspace = find_workspace(conn, workspace_id)
     sums = credit(conn, workspace.id, amount_nano, note, at_ms)

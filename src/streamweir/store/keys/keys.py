@@ -30,8 +30,8 @@ from streamweir.store.ledger.accounts import Sums, delete_accounts, lock, sums_o
 STORE = "store"
 FILE = "file"
 
-MOST_GRACE_MS = 90 * 86_400_000
-_MOST_NAMESAKES = 5
+MAX_GRACE_MS = 90 * 86_400_000
+_MAX_NAMED = 5
 """As many as are told."""
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -145,7 +145,7 @@ def find_key(conn: Connection, name_or_id: str, workspace_id: str | None = None)
     wanted = plain(name_or_id)
     statement = _within(workspace_id).where(or_(keys.c.id == wanted, keys.c.name == wanted))
     in_order = statement.order_by(keys.c.id != wanted, keys.c.revoked_ms.is_not(None), keys.c.id)
-    found = [read_key(row) for row in conn.execute(in_order.limit(_MOST_NAMESAKES)).mappings()]
+    found = [read_key(row) for row in conn.execute(in_order.limit(_MAX_NAMED)).mappings()]
     by_id = [key for key in found if key.id == wanted]
     in_force = [key for key in found if key.revoked_ms is None]
     candidates = by_id or in_force or found
@@ -191,7 +191,7 @@ def rotate_key(
     conn: Connection, key_id: str, *, grace_ms: int, workspace_id: str | None = None, actor: str, at_ms: int
 ) -> NewSecret:
     """A new secret. The one before it is good for `grace_ms` more, and one before that no longer."""
-    if not 0 <= grace_ms <= MOST_GRACE_MS:
+    if not 0 <= grace_ms <= MAX_GRACE_MS:
         raise Invalid("the grace time is between 0 and 90 days", "grace_ms")
     version = advance(conn, CHANGES)
     key = _changeable(conn, key_id, workspace_id)

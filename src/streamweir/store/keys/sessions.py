@@ -26,7 +26,7 @@ from streamweir.store.keys import audit
 IDLE_MS = 12 * 3_600_000
 TOUCH_MS = 60_000
 """A use is noted once a minute at the most: not every look at the console is a write."""
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 """Of the operator, and of each key: however many one opens, no other's end by it."""
 
 _ADMIN = "admin"
@@ -108,12 +108,12 @@ def replace_session(
 
 
 def create_session(conn: Connection, *, actor: str, at_ms: int, holder: Holder | None = None) -> str:
-    """Its token. Those that are over are removed on the way, and the longest unused beyond `MOST_SESSIONS`."""
+    """Its token. Those that are over are removed on the way, and the longest unused beyond `MAX_SESSIONS`."""
     conn.execute(delete(sessions).where(sessions.c.used_ms <= at_ms - IDLE_MS))
     is_own = sessions.c.key_id.is_(None) if holder is None else sessions.c.key_id == holder.key_id
-    if conn.execute(select(func.count()).select_from(sessions).where(is_own)).scalar_one() >= MOST_SESSIONS:
+    if conn.execute(select(func.count()).select_from(sessions).where(is_own)).scalar_one() >= MAX_SESSIONS:
         in_order = select(sessions.c.digest).where(is_own).order_by(sessions.c.used_ms.desc(), sessions.c.digest)
-        conn.execute(delete(sessions).where(is_own, sessions.c.digest.not_in(in_order.limit(MOST_SESSIONS - 1))))
+        conn.execute(delete(sessions).where(is_own, sessions.c.digest.not_in(in_order.limit(MAX_SESSIONS - 1))))
     token = make_session_token(token_bytes(RANDOM_BYTES))
     digest = digest_of(token)
     owner = {} if holder is None else {"key_id": holder.key_id, "key_digest": holder.key_digest}

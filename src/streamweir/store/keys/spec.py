@@ -14,15 +14,15 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.budget import PERIODS
 from streamweir.policy.key_limits import KINDS, KeyLimits, LimitChanges, with_limits
-from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
+from streamweir.policy.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
 from streamweir.store.db.errors import Invalid
 from streamweir.store.keys.workspaces import check_name
 
 SCOPES = ("chat", "models", "admin")
 
-MOST_BUDGET_NANO = 10**18
+MAX_BUDGET_NANO = 10**18
 """A thousand million dollars."""
-MOST_MODELS = 1000
+MAX_MODELS = 1000
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999, which is as far as dates go."""
 
@@ -82,8 +82,8 @@ def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
         raise Invalid(f"unknown dialect {dumps(spec.dialect[:40])}: expected {', '.join(names)}", "dialect")
     for kind in KINDS:
         value = getattr(spec, kind.name)
-        if value is not None and not 1 <= value <= kind.most:
-            raise Invalid(f"{kind.name} must be between 1 and {kind.most}", kind.name)
+        if value is not None and not 1 <= value <= kind.maximum:
+            raise Invalid(f"{kind.name} must be between 1 and {kind.maximum}", kind.name)
     _check_budget(spec)
     if spec.expires_ms is not None and (old is None or spec.expires_ms != old.expires_ms):
         if spec.expires_ms <= at_ms:
@@ -121,10 +121,10 @@ def _check_scopes(scopes: tuple[str, ...]) -> None:
 def _check_models(models: tuple[str, ...] | None) -> None:
     if models is None:
         return
-    if len(models) > MOST_MODELS:
-        raise Invalid(f"a key can list at most {MOST_MODELS} models", "models")
+    if len(models) > MAX_MODELS:
+        raise Invalid(f"a key can list at most {MAX_MODELS} models", "models")
     for pattern in models:
-        is_text = 1 <= len(pattern) <= LONGEST_MODEL and pattern.isprintable() and pattern == pattern.strip()
+        is_text = 1 <= len(pattern) <= MAX_MODEL_LENGTH and pattern.isprintable() and pattern == pattern.strip()
         if not is_text or "*" in pattern[:-1]:
             reason = f"expected a model id, or a prefix followed by *, got {dumps(pattern[:40])}"
             raise Invalid(reason, "models")
@@ -137,5 +137,5 @@ def _check_budget(spec: KeySpec) -> None:
     if spec.budget_nano is None:
         if spec.budget_period is not None:
             raise Invalid("a budget period has no effect without a budget", "budget_period")
-    elif not 0 <= spec.budget_nano <= MOST_BUDGET_NANO:
+    elif not 0 <= spec.budget_nano <= MAX_BUDGET_NANO:
         raise Invalid("a budget is between $0 and $1,000,000,000", "budget_nano")

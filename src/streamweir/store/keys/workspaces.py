@@ -19,7 +19,7 @@ from streamweir.store.db.tables import workspaces
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
@@ -105,8 +105,8 @@ def read_workspace(row: RowMapping) -> Workspace:
 
 def check_name(name: str) -> None:
     """Of a workspace or a key: what can be typed, and looks the same wherever it is shown."""
-    if not 1 <= len(name) <= LONGEST_NAME:
-        raise Invalid(f"a name must have 1 to {LONGEST_NAME} characters, got {len(name)}", "name")
+    if not 1 <= len(name) <= MAX_NAME_LENGTH:
+        raise Invalid(f"a name must have 1 to {MAX_NAME_LENGTH} characters, got {len(name)}", "name")
     if not name.isprintable() or name != name.strip():
         raise Invalid("a name must be plain text without spaces at the start or end", "name")
 

@@ -6,7 +6,7 @@ journal of another version perhaps. It changes nothing in an entry that is in or
 
 from msgspec import structs
 
-from streamweir.store.db.request_log import COLUMNS, LONGEST_NAME, Row
+from streamweir.store.db.request_log import COLUMNS, MAX_NAME_LENGTH, Row
 from streamweir.store.journal.entries import Entry, Progress, Refused, Settle, plain
 
 INDEXED = {column.name: column.about.longest for column in COLUMNS if column.about.longest is not None}
@@ -19,7 +19,7 @@ def with_plain_text(entry: Entry) -> Entry:
     if isinstance(entry, Refused):
         return structs.replace(entry, row=_row(entry.row))
     if isinstance(entry, Progress):
-        rows = [(plain(id), plain(target)[:LONGEST_NAME], tokens) for id, target, tokens in entry.rows]
+        rows = [(plain(id), plain(target)[:MAX_NAME_LENGTH], tokens) for id, target, tokens in entry.rows]
         return structs.replace(entry, rows=rows)
     return structs.replace(entry, **_texts(entry))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, decode_version, encode_list
 
 FILE = "prices.json"
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
 
 class PriceFileError(Exception):
@@ -29,7 +29,7 @@ def load_prices(data_dir: Path | None) -> tuple[PriceList, Path | None]:
             price_list = _decoded(data, file)
             if price_list.version[:10] >= decode_version(own)[:10]:
                 return price_list, file
-    return decode_list(own, is_our_own=True), None
+    return decode_list(own, is_trusted=True), None
 
 
 def builtin_version() -> str:
@@ -80,13 +80,13 @@ def _builtin() -> bytes:
 def _read(file: Path) -> bytes | None:
     try:
         with file.open("rb") as source:
-            data = source.read(MOST_BYTES + 1)
+            data = source.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as reason:
         raise PriceFileError(f"{file}: cannot be read: {reason.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise PriceFileError(f"{file}: is larger than {MOST_BYTES >> 20} MiB")
+    if len(data) > MAX_BYTES:
+        raise PriceFileError(f"{file}: is larger than {MAX_BYTES >> 20} MiB")
     return data
 
 

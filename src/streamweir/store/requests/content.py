@@ -19,7 +19,7 @@ from streamweir.store.db.sql import upsert
 from streamweir.store.db.tables import contents, counters, keys, requests
 from streamweir.store.journal.entries import plain
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of each body, before it is compressed."""
 _FRAME_BYTES = 16
 """What a frame takes besides its text."""
@@ -161,15 +161,15 @@ def _plain(text: str) -> str:
 
 def _bounded(text: str) -> tuple[bytes, bool]:
     data = text.encode()
-    if len(data) <= MOST_BYTES:
+    if len(data) <= MAX_BYTES:
         return data, False
-    return data[:MOST_BYTES].decode(errors="ignore").encode(), True
+    return data[:MAX_BYTES].decode(errors="ignore").encode(), True
 
 
 def _bounded_frames(frames: Sequence[Frame]) -> tuple[list[Frame], bool]:
     """The first of them, and of the one that does not fit its beginning."""
     kept: list[Frame] = []
-    left = MOST_BYTES
+    left = MAX_BYTES
     for at_ms, text in frames:
         data = text.encode()
         left -= _FRAME_BYTES

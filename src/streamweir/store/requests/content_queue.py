@@ -18,7 +18,7 @@ from streamweir.policy.redact import Redactor
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.requests.content import Content, PackedContent, pack, write_contents
 
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 _BATCH_BYTES = 4 << 20
 _BATCH_ROWS = 32
 
@@ -35,7 +35,7 @@ class ContentQueue:
         redactor: Redactor,
         fault: Callable[[BaseException], None],
         *,
-        max_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         timeout_s: float = 5.0,
         pause_s: float = 1.0,
     ) -> None:

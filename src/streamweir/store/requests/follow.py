@@ -18,9 +18,9 @@ from streamweir.store.requests.requests import RequestFilter, RequestRow, condit
 
 PATIENCE_MS = 15_000
 """For a missing number: longer than a transaction may take."""
-MOST_NEW = 500
+MAX_NEW = 500
 """Rows in one reading."""
-_MOST_MISSING = 5000
+_MAX_MISSING = 5000
 
 
 class FollowPosition(Struct, frozen=True):
@@ -46,7 +46,7 @@ class NewRequests(Struct, frozen=True):
 def mark_now(conn: Connection, now_ms: int) -> FollowPosition:
     """Behind every row that is seen now."""
     top: int = conn.execute(select(func.max(requests.c.seq))).scalar_one() or 0
-    first = max(0, top - MOST_NEW)
+    first = max(0, top - MAX_NEW)
     return FollowPosition(top, _missing(first, _after(conn, first), now_ms))
 
 
@@ -57,36 +57,36 @@ def newer_than(conn: Connection, mark: FollowPosition, wanted: RequestFilter, no
         seq: since_ms for seq, since_ms in mark.missing.items() if seq not in late and now_ms - since_ms <= PATIENCE_MS
     }
     missing = still | _missing(mark.top, new, now_ms)
-    if len(missing) > _MOST_MISSING:
-        missing = dict(islice(missing.items(), len(missing) - _MOST_MISSING, None))
+    if len(missing) > _MAX_MISSING:
+        missing = dict(islice(missing.items(), len(missing) - _MAX_MISSING, None))
     next_mark = FollowPosition(new[-1] if new else mark.top, missing)
-    return NewRequests(_fetch(conn, [*sorted(late), *new], wanted), next_mark, len(new) < MOST_NEW)
+    return NewRequests(_fetch(conn, [*sorted(late), *new], wanted), next_mark, len(new) < MAX_NEW)
 
 
 def _missing(after: int, numbers: Sequence[int], now_ms: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for seq in numbers:
-        found |= dict.fromkeys(range(max(after + 1, seq - _MOST_MISSING), seq), now_ms)
+        found |= dict.fromkeys(range(max(after + 1, seq - _MAX_MISSING), seq), now_ms)
         after = seq
     return found
 
 
 def _after(conn: Connection, seq: int) -> list[int]:
-    statement = select(requests.c.seq).where(requests.c.seq > seq).order_by(requests.c.seq).limit(MOST_NEW)
+    statement = select(requests.c.seq).where(requests.c.seq > seq).order_by(requests.c.seq).limit(MAX_NEW)
     return list(conn.execute(statement).scalars())
 
 
 def _present(conn: Connection, numbers: Sequence[int]) -> set[int]:
     found: set[int] = set()
-    for first in range(0, len(numbers), MOST_NEW):
-        chosen = requests.c.seq.in_(numbers[first : first + MOST_NEW])
+    for first in range(0, len(numbers), MAX_NEW):
+        chosen = requests.c.seq.in_(numbers[first : first + MAX_NEW])
         found.update(conn.execute(select(requests.c.seq).where(chosen)).scalars())
     return found
 
 
 def _fetch(conn: Connection, numbers: Sequence[int], wanted: RequestFilter) -> list[RequestRow]:
     found: list[RequestRow] = []
-    for first in range(0, len(numbers), MOST_NEW):
-        chosen = requests.c.seq.in_(numbers[first : first + MOST_NEW])
+    for first in range(0, len(numbers), MAX_NEW):
+        chosen = requests.c.seq.in_(numbers[first : first + MAX_NEW])
         found += read_rows(conn, select(requests).where(chosen, *conditions(wanted)).order_by(requests.c.seq))
     return found

@@ -21,13 +21,13 @@ from streamweir.store.db.tables import open_requests, requests
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import names_of
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """On a page."""
-FIRST_LOOKED_AT = 5_000
+FIRST_SCANNED = 5_000
 """Rows, before it is asked where the next ones end: most filters have filled their page by then."""
-MOST_LOOKED_AT = 200_000
+MAX_SCANNED = 200_000
 """Rows, for a page: a twentieth of a second."""
-SHORTEST_BEGINNING = 12
+MIN_ID_PREFIX = 12
 """Of a request id: what it says is the minute."""
 _LARGEST = 2**63 - 1
 _LISTS = tuple(column.name for column in COLUMNS if column.about.json == "list")
@@ -90,7 +90,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     until_ms: int | None = None
     """The first moment that is too late."""
     id: str | None = None
-    """A request id or its beginning, of `SHORTEST_BEGINNING` characters or more, or a completion id."""
+    """A request id or its beginning, of `MIN_ID_PREFIX` characters or more, or a completion id."""
 
 
 class Page(Struct, frozen=True):
@@ -121,13 +121,13 @@ def is_running(conn: Connection, request_id: str, workspace_id: str | None = Non
 def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
     """Raises `CallerError` for a cursor that no page gave.
 
-    A page may hold fewer rows than were asked for, or none, and have a next one: it has looked at `MOST_LOOKED_AT`.
+    A page may hold fewer rows than were asked for, or none, and have a next one: it has looked at `MAX_SCANNED`.
     """
-    limit = max(1, min(limit, MOST_ROWS))
+    limit = max(1, min(limit, MAX_ROWS))
     after = None if cursor is None else _decode_cursor(cursor)
     rows: list[RequestRow] = []
     is_bounded = wanted.id is None and bool(_other_conditions(wanted))
-    for count in (FIRST_LOOKED_AT, MOST_LOOKED_AT - FIRST_LOOKED_AT) if is_bounded else (None,):
+    for count in (FIRST_SCANNED, MAX_SCANNED - FIRST_SCANNED) if is_bounded else (None,):
         last = None if count is None else _place_after(conn, wanted, after, count)
         statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
         rows += read_rows(conn, statement.limit(limit + 1 - len(rows)))
@@ -142,8 +142,8 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
 
 def _place_after(conn: Connection, wanted: RequestFilter, after: _Place | None, count: int) -> _Place | None:
     """Of so many rows from there on the last, if there are as many: where the filters without an index stop."""
-    looked_at = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
-    found = conn.execute(looked_at.order_by(*_newest_first).offset(count - 1).limit(1)).first()
+    scanned = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
+    found = conn.execute(scanned.order_by(*_newest_first).offset(count - 1).limit(1)).first()
     return None if found is None else (found.at_ms, found.seq)
 
 
@@ -215,7 +215,7 @@ def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElemen
 
 def _of_id(id: str) -> ColumnElement[bool]:
     found = or_(_columns.request_id == id, _columns.completion_id == id)
-    if len(id) >= SHORTEST_BEGINNING:
+    if len(id) >= MIN_ID_PREFIX:
         # Request ids go on in hexadecimal digits, which sort before `z` in every collation: the range is what an
         # index answers, and the comparison what holds.
         within = _columns.request_id.between(id, id + "zz")

@@ -36,8 +36,8 @@ DAY_MS = 86_400_000
 FINE_MS = 50 * 3_600_000
 """How long usage is kept by the minute and the quarter: a day, the day before it for comparison, and what lies between
 two purges."""
-MOST_ROWS = 500
-MOST_CONTENT_BYTES = 4 << 20
+MAX_ROWS = 500
+MAX_CONTENT_BYTES = 4 << 20
 """In one transaction; at least one content is."""
 LEASE = "purge"
 _LEASE_MS = 60_000
@@ -118,10 +118,10 @@ def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tup
     statement = select(requests.c.at_ms, requests.c.seq).where(
         requests.c.key_id == plain(key_id), place > tuple_(*after)
     )
-    found = conn.execute(statement.order_by(requests.c.at_ms, requests.c.seq).limit(MOST_ROWS)).all()
+    found = conn.execute(statement.order_by(requests.c.at_ms, requests.c.seq).limit(MAX_ROWS)).all()
     cleared = {"peer": None, "client": None, "client_id": None, "dropped": None, "has_content": False}
     conn.execute(update(requests).where(requests.c.seq.in_([seq for _, seq in found])).values(**cleared))
-    return len(found), (found[-1] if len(found) == MOST_ROWS else None)
+    return len(found), (found[-1] if len(found) == MAX_ROWS else None)
 
 
 def _purge_some(step: "_Step", holder: str, now_ms: int, before_ms: int, conn: Connection) -> int | None:
@@ -131,7 +131,7 @@ def _purge_some(step: "_Step", holder: str, now_ms: int, before_ms: int, conn: C
 
 
 def _purge_requests(conn: Connection, _now_ms: int, before_ms: int) -> int:
-    oldest = select(requests.c.seq).where(requests.c.at_ms < before_ms).order_by(requests.c.at_ms).limit(MOST_ROWS)
+    oldest = select(requests.c.seq).where(requests.c.at_ms < before_ms).order_by(requests.c.at_ms).limit(MAX_ROWS)
     return conn.execute(delete(requests).where(requests.c.seq.in_(oldest))).rowcount
 
 
@@ -140,13 +140,13 @@ def _purge_contents(conn: Connection, _now_ms: int, before_ms: int) -> int:
 
 
 def _purge_idempotency(conn: Connection, now_ms: int, _before_ms: int) -> int:
-    over = select(idempotency.c.key_id, idempotency.c.digest).where(idempotency.c.until_ms <= now_ms).limit(MOST_ROWS)
+    over = select(idempotency.c.key_id, idempotency.c.digest).where(idempotency.c.until_ms <= now_ms).limit(MAX_ROWS)
     key = tuple_(idempotency.c.key_id, idempotency.c.digest)
     return conn.execute(delete(idempotency).where(key.in_(over))).rowcount
 
 
 def _purge_sessions(conn: Connection, _now_ms: int, before_ms: int) -> int:
-    unused = select(sessions.c.digest).where(sessions.c.used_ms < before_ms).limit(MOST_ROWS)
+    unused = select(sessions.c.digest).where(sessions.c.used_ms < before_ms).limit(MAX_ROWS)
     return conn.execute(delete(sessions).where(sessions.c.digest.in_(unused))).rowcount
 
 
@@ -154,14 +154,14 @@ def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
     """One that still has an open request has not been cleared up after."""
     is_gone = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
     has_none = ~exists().where(open_requests.c.instance == instances.c.id)
-    gone = select(instances.c.id).where(is_gone, has_none).limit(MOST_ROWS)
+    gone = select(instances.c.id).where(is_gone, has_none).limit(MAX_ROWS)
     return conn.execute(delete(instances).where(instances.c.id.in_(gone))).rowcount
 
 
 def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[int], unit_ms: int) -> int:
     """Whole units, so that none is left in part: the last of them may make it more rows than usual."""
     is_old = unit < (now_ms - FINE_MS) // unit_ms
-    last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MOST_ROWS - 1).limit(1))
+    last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MAX_ROWS - 1).limit(1))
     return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
 
 
@@ -181,7 +181,7 @@ def _delete_contents(conn: Connection, which: ColumnElement[bool]) -> int:
     """The oldest of them, as many as go quickly."""
     bodies = (contents.c.prompt, contents.c.answer, contents.c.upstream_frames, contents.c.caller_frames)
     size = sum((func.length(body) for body in bodies[1:]), start=func.length(bodies[0]))
-    statement = select(contents.c.request_id, size).where(which).order_by(contents.c.at_ms).limit(MOST_ROWS)
+    statement = select(contents.c.request_id, size).where(which).order_by(contents.c.at_ms).limit(MAX_ROWS)
     found = conn.execute(statement).all()
     chosen = _within([size for _, size in found])
     ids = [request_id for request_id, _ in found[:chosen]]
@@ -192,4 +192,4 @@ def _delete_contents(conn: Connection, which: ColumnElement[bool]) -> int:
 
 
 def _within(sizes: Sequence[int]) -> int:
-    return max(1, sum(total <= MOST_CONTENT_BYTES for total in accumulate(sizes)))
+    return max(1, sum(total <= MAX_CONTENT_BYTES for total in accumulate(sizes)))

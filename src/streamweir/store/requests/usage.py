@@ -26,9 +26,9 @@ MINUTE_MS = 60_000
 QUARTER_MS = 15 * MINUTE_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-MOST_STEPS = 4000
+MAX_STEPS = 4000
 """In one series: nearly three days by the minute, five months by the hour, ten years by the day."""
-MOST_GROUPS = 50
+MAX_GROUPS = 50
 _COLUMNS: dict[Grouping, str] = {"key": "key_id", "model": "model", "provider": "provider"}
 _Counts = Sequence[int]
 """Of `SUMS`, then of `TTFT`."""
@@ -113,8 +113,8 @@ def sum_usage(conn: Connection, wanted: UsageFilter, step: Step) -> UsageSum:
 
 def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping = "total", *, groups: int = 20) -> Usage:
     """Read once, and added up here. Raises `CallerError` for a period of too many steps."""
-    if (wanted.until_ms - wanted.since_ms) // step_ms(step) > MOST_STEPS:
-        raise CallerError("invalid_value", f"A series has at most {MOST_STEPS} steps.", param="since_ms")
+    if (wanted.until_ms - wanted.since_ms) // step_ms(step) > MAX_STEPS:
+        raise CallerError("invalid_value", f"A series has at most {MAX_STEPS} steps.", param="since_ms")
     plan = _PLANS[step]
     inner = select(
         (plan.unit // plan.units).label("at"),
@@ -153,7 +153,7 @@ def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, mos
     columns = plan.table.c
     column: ColumnElement[str] = columns[_COLUMNS[by]]
     order = (func.sum(columns.cost).desc(), func.sum(columns.requests).desc(), column)
-    most = max(1, min(most, MOST_GROUPS))
+    most = max(1, min(most, MAX_GROUPS))
     largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(most + 1)
     found = list(conn.scalars(largest))
     return column if len(found) <= most else case((column.in_(found[:most]), column), else_=None)

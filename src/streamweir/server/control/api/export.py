@@ -22,9 +22,9 @@ from streamweir.server.control.api.request import RequestMembers, filter_of
 from streamweir.server.control.api.view import RequestView, view_request
 from streamweir.server.control.routing import Access
 from streamweir.server.telemetry.sanitize import clean
-from streamweir.store.db.request_log import LONGEST_NAME
+from streamweir.store.db.request_log import MAX_NAME_LENGTH
 from streamweir.store.keys import audit
-from streamweir.store.requests.requests import MOST_ROWS, Page, RequestFilter, RequestRow, list_requests
+from streamweir.store.requests.requests import MAX_ROWS, Page, RequestFilter, RequestRow, list_requests
 from streamweir.wire import jsonio
 
 MOST_EXPORTED = 1_000_000
@@ -80,13 +80,15 @@ async def pieces_of(
 
 
 async def _page(context: Context, wanted: RequestFilter, cursor: str | None) -> Page:
-    return await context.read(lambda conn: list_requests(conn, wanted, cursor=cursor, limit=MOST_ROWS))
+    return await context.read(lambda conn: list_requests(conn, wanted, cursor=cursor, limit=MAX_ROWS))
 
 
 def _told(query: ExportQuery) -> dict[str, Any]:
     """What was asked for. Somebody may look for a key by its secret."""
     sent = {name: value for name, value in structs.asdict(query).items() if value is not None}
-    return {name: value if isinstance(value, int) else clean(str(value), LONGEST_NAME) for name, value in sent.items()}
+    return {
+        name: value if isinstance(value, int) else clean(str(value), MAX_NAME_LENGTH) for name, value in sent.items()
+    }
 
 
 def _jsonl(rows: Sequence[RequestRow]) -> bytes:

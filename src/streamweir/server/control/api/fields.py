@@ -11,20 +11,20 @@ from msgspec import Meta
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.budget import nano_of
-from streamweir.policy.route import LONGEST_NAME as LONGEST_MODEL
-from streamweir.store.keys.credit import LONGEST_NOTE
-from streamweir.store.keys.spec import LAST_MS, MOST_MODELS
-from streamweir.store.keys.workspaces import LONGEST_NAME
+from streamweir.policy.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
+from streamweir.store.keys.credit import MAX_NOTE_LENGTH
+from streamweir.store.keys.spec import LAST_MS, MAX_MODELS
+from streamweir.store.keys.workspaces import MAX_NAME_LENGTH
 
-Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-Note = Annotated[str, Meta(max_length=LONGEST_NOTE)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+Note = Annotated[str, Meta(max_length=MAX_NOTE_LENGTH)]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of rows per page.")]
 Seq = Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the previous page.")]
 Cursor = Annotated[str, Meta(max_length=256, description="`next` of the previous page.")]
 Moment = Annotated[int, Meta(ge=0, le=LAST_MS, description="Unix milliseconds.")]
 Dollars = Annotated[Decimal, Meta(description="Exact US dollars, as text or as a number.")]
 Models = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=LONGEST_MODEL)], ...], Meta(max_length=MOST_MODELS)
+    tuple[Annotated[str, Meta(min_length=1, max_length=MAX_MODEL_LENGTH)], ...], Meta(max_length=MAX_MODELS)
 ]
 Scope = Literal["chat", "models", "admin"]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]

@@ -33,7 +33,7 @@ from streamweir.server.control.api.workspace import check_limits_are_kept
 from streamweir.server.control.routing import Access
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
-from streamweir.store.keys.keys import MOST_GRACE_MS, KeyRecord, NewSecret
+from streamweir.store.keys.keys import MAX_GRACE_MS, KeyRecord, NewSecret
 from streamweir.store.keys.spec import KeyChange, KeySpec
 from streamweir.store.ledger.accounts import Sums
 from streamweir.store.requests import retention
@@ -77,7 +77,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Rotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    grace_s: Annotated[int, Meta(ge=0, le=MOST_GRACE_MS // 1000)] = 3600
+    grace_s: Annotated[int, Meta(ge=0, le=MAX_GRACE_MS // 1000)] = 3600
     """How long the old secret lasts."""
 
 

@@ -69,7 +69,7 @@ def _target(entry: WeightedTarget, health: Health, is_weighted: bool, now: float
         model=entry.target.model,
         weight=entry.weight if is_weighted else None,
         state=WORDS[health.state(now)],
-        away_for_s=round(health.rest_s(now), 3),
+        away_for_s=round(health.remaining_s(now), 3),
         ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
     )
 

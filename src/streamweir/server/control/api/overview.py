@@ -33,7 +33,7 @@ from streamweir.store.requests.usage import (
 Period = Literal["hour", "day", "week", "month"]
 By = Literal["model", "key", "provider"]
 
-MOST_GROUPS = 20
+MAX_GROUPS = 20
 _PERIODS: dict[Period, tuple[int, Step]] = {
     "hour": (HOUR_MS, "minute"),
     "day": (DAY_MS, "quarter"),
@@ -102,7 +102,7 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
                 provider=query.provider,
             )
 
-        found = read_usage(conn, ending(until_ms), step, query.by, groups=MOST_GROUPS)
+        found = read_usage(conn, ending(until_ms), step, query.by, groups=MAX_GROUPS)
         return Overview(
             period=query.period,
             since_ms=until_ms - length_ms,

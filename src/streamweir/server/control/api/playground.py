@@ -27,7 +27,7 @@ from streamweir.server.request.models import model_ids
 from streamweir.server.request.playground import PlaygroundChat
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.errors import quoted
-from streamweir.store.db.request_log import LONGEST_NAME
+from streamweir.store.db.request_log import MAX_NAME_LENGTH
 from streamweir.store.keys import audit
 from streamweir.wire.jsonio import decode_body
 
@@ -113,7 +113,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
         return Handover(take=playground.refuse(played, refusal))
     model = _model_of(body) or admission.runtime.default_model
     # It may be anything, a key in the wrong place too, and what the audit log has it keeps.
-    detail = {"request_id": request.id, "model": clean(model, LONGEST_NAME) if model is not None else None}
+    detail = {"request_id": request.id, "model": clean(model, MAX_NAME_LENGTH) if model is not None else None}
     workspace_id = context.accounting.directory.workspace_of(key).id
     await context.write(
         lambda conn: audit.append(conn, call.actor.name, "key.use", key.id, detail, workspace_id, call.at_ms)

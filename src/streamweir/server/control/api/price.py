@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from streamweir.policy.prices import Rates, dearest
+from streamweir.policy.prices import Rates, highest_rates
 from streamweir.policy.pricetable import PROVIDER_IDS, Row
 from streamweir.policy.route import Route
 from streamweir.server.control.api.fields import Limit
@@ -115,7 +115,7 @@ def price_of(runtime: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, 
     quote, _ = runtime.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]
     is_known = known and len(known) == len(quote.rates)
-    return _source(quote.version), view_rates(dearest(known)) if is_known else None
+    return _source(quote.version), view_rates(highest_rates(known)) if is_known else None
 
 
 def _source(version: str) -> Source:

@@ -18,7 +18,7 @@ _MOST_OTHERS = 200
 
 
 Word = Literal["well", "probation", "away"]
-WORDS: dict[State, Word] = {State.WELL: "well", State.PROBATION: "probation", State.AWAY: "away"}
+WORDS: dict[State, Word] = {State.HEALTHY: "well", State.PROBING: "probation", State.UNAVAILABLE: "away"}
 
 
 class TargetView(Struct, kw_only=True):
@@ -61,7 +61,7 @@ def _view(target: TargetId, health: Health, now: float, is_own: bool) -> TargetV
         is_in_alias=is_own,
         state=WORDS[health.state(now)],
         is_limited=health.is_limited(now),
-        away_for_s=round(health.rest_s(now), 3),
+        away_for_s=round(health.remaining_s(now), 3),
         ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
         ejections=health.times_ejected,
     )

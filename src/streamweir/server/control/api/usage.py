@@ -15,7 +15,7 @@ from streamweir.server.control.routing import Access
 from streamweir.store.requests.usage import (
     DAY_MS,
     HOUR_MS,
-    MOST_GROUPS,
+    MAX_GROUPS,
     Grouping,
     Step,
     UsageFilter,
@@ -41,7 +41,7 @@ class UsageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     step: Step = "hour"
     by: Grouping = "total"
     groups: Annotated[
-        int, Meta(ge=1, le=MOST_GROUPS, description="Maximum number of groups; the rest are combined.")
+        int, Meta(ge=1, le=MAX_GROUPS, description="Maximum number of groups; the rest are combined.")
     ] = 20
     workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
