@@ -24,10 +24,10 @@ def steps(model: object, most: int = 100_000, **more: Any) -> list[Step]:
 
 def blocks_of(model: str, **more: Any) -> tuple[list[bytes], Any]:
     """The body of an answer that began with status 200, block by block, and what came last; None: silence."""
-    head, *others = [step.what for step in steps(model, **more)]
+    head, *others = [step.action for step in steps(model, **more)]
     assert isinstance(head, Head)
     assert head.status == 200
-    blocks = [what for what in others if isinstance(what, bytes)]
+    blocks = [action for action in others if isinstance(action, bytes)]
     assert blocks == others[: len(blocks)]
     assert len(others) - len(blocks) <= 1
     return blocks, others[-1] if len(others) > len(blocks) else None
@@ -69,7 +69,7 @@ def finish_of(model: str, **more: Any) -> str:
 
 def error_of(model: object, **more: Any) -> tuple[Head, dict[str, Any]]:
     """A failed response."""
-    head, body, end = [step.what for step in steps(model, **more)]
+    head, body, end = [step.action for step in steps(model, **more)]
     assert isinstance(head, Head)
     assert isinstance(body, bytes)
     assert end == END

@@ -143,7 +143,7 @@ class Recorder:
     """A receiver that writes down what it is told, and does what `on` says at that moment."""
 
     def __init__(self, on: Mapping[str, Callable[[], object]] | None = None) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.status: int | None = None
         self.headers: Mapping[str, str] = {}
         self.reads: list[bytes] = []
@@ -161,18 +161,18 @@ class Recorder:
 
     def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
         self.status, self.headers = status, headers
-        self._tell("head")
+        self._record("head")
 
     def body_received(self, data: bytes, /) -> None:
         self.reads.append(data)
-        self._tell("body")
+        self._record("body")
 
     def body_ended(self) -> None:
-        self._tell("ended")
+        self._record("ended")
 
     def call_failed(self, error: StreamweirError, /) -> None:
         self.error = error
-        self._tell("failed")
+        self._record("failed")
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT_TIMEOUT_S):
@@ -182,12 +182,12 @@ class Recorder:
                 await waiter
 
     async def over(self) -> "Recorder":
-        await self.until(lambda: self.told[-1:] in (["ended"], ["failed"]))
-        assert self.told.count("ended") + self.told.count("failed") == 1
+        await self.until(lambda: self.calls[-1:] in (["ended"], ["failed"]))
+        assert self.calls.count("ended") + self.calls.count("failed") == 1
         return self
 
-    def _tell(self, what: str) -> None:
-        self.told.append(what)
+    def _record(self, what: str) -> None:
+        self.calls.append(what)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -42,12 +42,12 @@ async def opening_fails(endpoint: Endpoint) -> StreamweirError:
         with pytest.raises(StreamweirError) as raised:
             async with asyncio.timeout(WAIT_TIMEOUT_S):
                 await upstream.open(REQUEST, recorder)
-        assert recorder.told == []
+        assert recorder.calls == []
         assert upstream.in_use == 0
         return raised.value
 
 
-def resolving(monkeypatch: pytest.MonkeyPatch, *places: tuple[Any, ...]) -> list[str]:
+def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[Any, ...]) -> list[str]:
     """The resolver, which is beyond our reach, answers with these. What it was asked is given back."""
     asked: list[str] = []
 
@@ -55,8 +55,8 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *places: tuple[Any, ...]) -> list
         assert (host, port) == ("provider.example", 80)
         asked.append(host)
         await turns()
-        families = [socket.AF_INET6 if ":" in place[0] else socket.AF_INET for place in places]
-        return [(family, 1, 6, "", place) for family, place in zip(families, places, strict=True)]
+        families = [socket.AF_INET6 if ":" in address[0] else socket.AF_INET for address in addresses]
+        return [(family, 1, 6, "", address) for family, address in zip(families, addresses, strict=True)]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     return asked
@@ -163,7 +163,7 @@ async def test_the_next_address_where_one_refuses(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_the_next_address_where_one_swallows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dial, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(dial, "ATTEMPT_DELAY_S", 0.001)
     async with UpstreamServer() as server, using(Endpoint(base_url="http://provider.example")) as upstream:
         with swallowing() as dead:
             resolving(monkeypatch, ("127.0.0.1", dead), ("127.0.0.1", server.port))
@@ -176,7 +176,7 @@ async def test_the_next_address_where_one_swallows(monkeypatch: pytest.MonkeyPat
 
 
 async def test_attempts_that_all_succeed_leave_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dial, "HEAD_START_S", 0)
+    monkeypatch.setattr(dial, "ATTEMPT_DELAY_S", 0)
     endpoint = Endpoint(base_url="http://provider.example")
     async with UpstreamServer() as one, UpstreamServer() as other, using(endpoint) as upstream:
         resolving(monkeypatch, ("127.0.0.1", one.port), ("127.0.0.1", other.port))
@@ -203,7 +203,7 @@ async def test_the_deadline_holds_for_all_addresses_together(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("found", "places"),
+    ("found", "addresses"),
     [
         ([("10.0.0.1", 1)], [("10.0.0.1", 1)]),
         (
@@ -215,9 +215,9 @@ async def test_the_deadline_holds_for_all_addresses_together(monkeypatch: pytest
         ([(f"10.0.0.{n}", 1) for n in range(50)], [(f"10.0.0.{n}", 1) for n in range(8)]),
     ],
 )
-def test_the_order_of_addresses(found: list[tuple[Any, ...]], places: list[tuple[str, int]]) -> None:
+def test_the_order_of_addresses(found: list[tuple[Any, ...]], addresses: list[tuple[str, int]]) -> None:
     infos = [(10 if ":" in name[0] else 2, 1, 6, "", name) for name in found]
-    assert dial.in_turn(infos) == places
+    assert dial.interleave_families(infos) == addresses
 
 
 @pytest.mark.parametrize("kind", ["http", "https"])
@@ -250,12 +250,12 @@ async def test_cancelled_at_every_step(kind: str, steps: int, certificate: Certi
             await asyncio.gather(opening, return_exceptions=True)
             assert upstream.in_use == 0
             await turns()
-            assert recorder.told == []
+            assert recorder.calls == []
 
 
 @pytest.mark.parametrize("steps", range(20))
 async def test_cancelled_at_every_step_of_a_race(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dial, "HEAD_START_S", 0)
+    monkeypatch.setattr(dial, "ATTEMPT_DELAY_S", 0)
     endpoint = Endpoint(base_url="http://provider.example")
     async with UpstreamServer() as one, UpstreamServer() as other, using(endpoint) as upstream:
         resolving(monkeypatch, ("127.0.0.1", one.port), ("127.0.0.1", other.port))
@@ -312,7 +312,7 @@ async def test_out_of_file_descriptors_is_our_own_trouble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_securing", "code"),
+    ("error", "is_in_tls", "code"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, ""), False, "upstream_connect_failed"),
         (OSError(errno.EHOSTUNREACH, ""), False, "upstream_connect_failed"),
@@ -323,5 +323,5 @@ async def test_out_of_file_descriptors_is_our_own_trouble() -> None:
         (ConnectionResetError(), True, "upstream_tls_failed"),
     ],
 )
-def test_whose_fault_it_is(error: OSError, is_securing: bool, code: str) -> None:
-    assert dial.told(error, is_securing).code == code
+def test_whose_fault_it_is(error: OSError, is_in_tls: bool, code: str) -> None:
+    assert dial.connect_error(error, is_in_tls).code == code

@@ -70,14 +70,14 @@ async def test_what_is_sent_and_told() -> None:
     async with UpstreamServer() as server, using(server.endpoint(headers=(("x-team", "a"),))) as upstream:
         recorder = Recorder()
         call: Call = await upstream.open(REQUEST, recorder)
-        assert recorder.told == []
+        assert recorder.calls == []
         peer = await server.accept()
         request = await peer.answer(WHOLE)
         assert request.startswith(b"POST /v1/chat HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n" % server.port)
         assert b"\r\nx-team: a\r\n" in request
         assert request.endswith(b'\r\ncontent-length: 7\r\n\r\n{"n":1}')
         await recorder.over()
-        assert recorder.told == ["head", "body", "ended"]
+        assert recorder.calls == ["head", "body", "ended"]
         assert (recorder.status, recorder.headers, recorder.body) == (200, {"content-length": "2"}, b"hi")
         assert call.resends == 0
         assert (upstream.in_use, upstream.idle) == (0, 1)
@@ -130,22 +130,26 @@ async def test_one_read_is_one_callback() -> None:
         peer.send(chunk(b"four") + LAST_CHUNK)
         await recorder.over()
         assert recorder.reads == [b"onetwothree", b"four"]
-        assert recorder.told == ["head", "body", "body", "ended"]
+        assert recorder.calls == ["head", "body", "body", "ended"]
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 307, 401, 429, 500, 503])
 async def test_any_status_is_handed_up(status: int) -> None:
     fields = b"content-length: 0\r\nlocation: http://127.0.0.1:1/\r\ncontent-encoding: gzip\r\n\r\n"
-    told = await exchange(b"HTTP/1.1 %d Any\r\n" % status + fields)
-    assert (told.status, told.told) == (status, ["head", "ended"])
-    assert told.headers["location"] == "http://127.0.0.1:1/"
-    assert told.headers["content-encoding"] == "gzip"
+    recorder = await exchange(b"HTTP/1.1 %d Any\r\n" % status + fields)
+    assert (recorder.status, recorder.calls) == (status, ["head", "ended"])
+    assert recorder.headers["location"] == "http://127.0.0.1:1/"
+    assert recorder.headers["content-encoding"] == "gzip"
 
 
 async def test_interim_heads_are_skipped() -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
-    told = await exchange(interim + WHOLE)
-    assert (told.status, told.headers, told.told) == (200, {"content-length": "2"}, ["head", "body", "ended"])
+    recorder = await exchange(interim + WHOLE)
+    assert (recorder.status, recorder.headers, recorder.calls) == (
+        200,
+        {"content-length": "2"},
+        ["head", "body", "ended"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ async def test_split_at_every_byte(data: bytes, body: bytes) -> None:
             await turns()
             peer.send(data[at:])
             await recorder.over()
-            assert (recorder.body, recorder.told[0], recorder.error) == (body, "head", None)
+            assert (recorder.body, recorder.calls[0], recorder.error) == (body, "head", None)
         assert len(server.peers) == 1
 
 
@@ -181,8 +185,8 @@ async def test_split_at_every_byte(data: bytes, body: bytes) -> None:
     ids=["chunked", "length"],
 )
 async def test_a_whole_body_whatever_follows(data: bytes, how: str | None) -> None:
-    told = await exchange(data, how)
-    assert (told.body, told.told) == (b"hello", ["head", "body", "ended"])
+    recorder = await exchange(data, how)
+    assert (recorder.body, recorder.calls) == (b"hello", ["head", "body", "ended"])
 
 
 @pytest.mark.parametrize(("how", "code"), [("fin", "upstream_stream_truncated"), ("rst", "upstream_stream_reset")])
@@ -198,36 +202,36 @@ async def test_a_whole_body_whatever_follows(data: bytes, how: str | None) -> No
     ],
 )
 async def test_a_body_cut_short(data: bytes, how: str, code: str) -> None:
-    told = await exchange(data, how)
-    assert (told.status, told.body, told.code) == (200, b"hello", code)
-    assert told.told == ["head", "body", "failed"]
+    recorder = await exchange(data, how)
+    assert (recorder.status, recorder.body, recorder.code) == (200, b"hello", code)
+    assert recorder.calls == ["head", "body", "failed"]
 
 
 async def test_a_body_until_the_close_ends_with_it() -> None:
-    told = await exchange(UNTIL_CLOSE + b"hello", "fin")
-    assert (told.body, told.told) == (b"hello", ["head", "body", "ended"])
+    recorder = await exchange(UNTIL_CLOSE + b"hello", "fin")
+    assert (recorder.body, recorder.calls) == (b"hello", ["head", "body", "ended"])
 
 
 async def test_an_empty_body_until_the_close() -> None:
-    assert (await exchange(UNTIL_CLOSE, "fin")).told == ["head", "ended"]
+    assert (await exchange(UNTIL_CLOSE, "fin")).calls == ["head", "ended"]
 
 
 async def test_a_body_until_the_close_does_not_end_with_a_reset() -> None:
-    told = await exchange(UNTIL_CLOSE + b"hello", "rst")
-    assert (told.body, told.code) == (b"hello", "upstream_stream_reset")
+    recorder = await exchange(UNTIL_CLOSE + b"hello", "rst")
+    assert (recorder.body, recorder.code) == (b"hello", "upstream_stream_reset")
 
 
 @pytest.mark.parametrize(("how", "code"), [("fin", "upstream_empty_response"), ("rst", "upstream_stream_reset")])
 async def test_no_answer_at_all(how: str, code: str) -> None:
-    told = await exchange(b"", how)
-    assert (told.code, told.told) == (code, ["failed"])
+    recorder = await exchange(b"", how)
+    assert (recorder.code, recorder.calls) == (code, ["failed"])
 
 
 @pytest.mark.parametrize(("how", "code"), [("fin", "upstream_stream_truncated"), ("rst", "upstream_stream_reset")])
 @pytest.mark.parametrize("data", [b"H", OK, OK + b"content-length: 1", b"HTTP/1.1 100 Continue\r\n\r\n"])
 async def test_a_head_cut_short(data: bytes, how: str, code: str) -> None:
-    told = await exchange(data, how)
-    assert (told.code, told.told) == (code, ["failed"])
+    recorder = await exchange(data, how)
+    assert (recorder.code, recorder.calls) == (code, ["failed"])
 
 
 @pytest.mark.parametrize(
@@ -235,13 +239,17 @@ async def test_a_head_cut_short(data: bytes, how: str, code: str) -> None:
     [b"SSH-2.0-OpenSSH_9\r\n", b"\x15\x03\x03\x00\x02\x02\x0a", b"<html>no</html>", b"HTTP/1.1 101 Up\r\n\r\n"],
 )
 async def test_something_else_than_http(data: bytes) -> None:
-    told = await exchange(data)
-    assert (told.code, told.told) == ("upstream_bad_response", ["failed"])
+    recorder = await exchange(data)
+    assert (recorder.code, recorder.calls) == ("upstream_bad_response", ["failed"])
 
 
 async def test_broken_framing_after_a_part_of_the_body() -> None:
-    told = await exchange(CHUNKED + chunk(b"hello") + b"zz\r\n")
-    assert (told.body, told.code, told.told) == (b"hello", "upstream_bad_response", ["head", "body", "failed"])
+    recorder = await exchange(CHUNKED + chunk(b"hello") + b"zz\r\n")
+    assert (recorder.body, recorder.code, recorder.calls) == (
+        b"hello",
+        "upstream_bad_response",
+        ["head", "body", "failed"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,8 +265,8 @@ async def test_broken_framing_after_a_part_of_the_body() -> None:
     ids=["fields", "bytes", "endless_field", "endless_reason", "interim", "blank_lines"],
 )
 async def test_a_head_that_is_too_large(head: bytes) -> None:
-    told = await exchange(head)
-    assert (told.code, told.told) == ("upstream_bad_response", ["failed"])
+    recorder = await exchange(head)
+    assert (recorder.code, recorder.calls) == ("upstream_bad_response", ["failed"])
 
 
 @pytest.mark.parametrize(
@@ -296,14 +304,14 @@ async def test_sizes_of_chunks_sent_apart_from_them_add_up_to_nothing() -> None:
             await recorder.until(lambda count=count: len(recorder.body) == count + 1)  # type: ignore[misc]
         peer.send(LAST_CHUNK)
         await recorder.over()
-        assert recorder.told[-1] == "ended"
+        assert recorder.calls[-1] == "ended"
 
 
 async def test_a_large_answer_arrives_whole() -> None:
     data = bytes(range(256)) * 20_000
-    told = await exchange(OK + b"content-length: %d\r\n\r\n" % len(data) + data)
-    assert told.body == data
-    assert max(map(len, told.reads)) <= 256_000
+    recorder = await exchange(OK + b"content-length: %d\r\n\r\n" % len(data) + data)
+    assert recorder.body == data
+    assert max(map(len, recorder.reads)) <= 256_000
 
 
 async def test_the_socket_is_tuned() -> None:

@@ -117,7 +117,7 @@ async def test_a_reset_while_paused_is_told_when_reading_goes_on() -> None:
         await turns()
         peer.reset()
         await turns()
-        assert recorder.told == ["head", "body"]
+        assert recorder.calls == ["head", "body"]
         call.resume()
         await recorder.over()
         assert (recorder.body, recorder.code) == (b"hellomore", "upstream_stream_reset")
@@ -127,7 +127,7 @@ async def test_a_reset_while_paused_is_told_when_reading_goes_on() -> None:
 async def test_abort(data: bytes) -> None:
     async with scene(data) as (upstream, call, recorder, peer):
         await turns()
-        told = list(recorder.told)
+        calls = list(recorder.calls)
         call.abort()
         assert upstream.in_use == 0
         call.abort()
@@ -137,7 +137,7 @@ async def test_abort(data: bytes) -> None:
         peer.send(chunk(b"more"))
         await peer.gone()
         await turns()
-        assert recorder.told == told
+        assert recorder.calls == calls
         assert (upstream.in_use, upstream.idle) == (0, 0)
 
 
@@ -148,11 +148,11 @@ async def test_abort_from_inside_a_callback(moment: str, data: bytes) -> None:
     async with scene(on={moment: lambda: calls[0].abort()}) as (upstream, call, recorder, peer):
         calls.append(call)
         peer.send(data)
-        await recorder.until(lambda: moment in recorder.told)
+        await recorder.until(lambda: moment in recorder.calls)
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
         await turns()
-        assert recorder.told == ["head", "body"][: 1 + (moment == "body")]
+        assert recorder.calls == ["head", "body"][: 1 + (moment == "body")]
 
 
 async def test_abort_with_much_unread() -> None:
@@ -177,7 +177,7 @@ async def test_let_go_of_a_whole_answer_keeps_the_connection() -> None:
         await upstream.open(REQUEST, again)
         await peer.answer(WHOLE)
         await again.over()
-        assert recorder.told == ["head", "body"]
+        assert recorder.calls == ["head", "body"]
 
 
 @pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.release])
@@ -198,7 +198,7 @@ async def test_let_go_at_the_head_of_a_whole_answer() -> None:
         await recorder.until(lambda: recorder.status == 200)
         assert (upstream.in_use, upstream.idle) == (0, 1)
         await turns()
-        assert recorder.told == ["head"]
+        assert recorder.calls == ["head"]
 
 
 @pytest.mark.parametrize("pieces", [[LAST_CHUNK], [b"0", b"\r\n", b"\r", b"\n"], [b"0\r\nx-t: y\r\n", b"\r\n"]])
@@ -218,7 +218,7 @@ async def test_let_go_and_then_the_end(pieces: list[bytes]) -> None:
         call.abort()
         await peer.answer(WHOLE)
         assert (await again.over()).body == b"hi"
-        assert recorder.told == ["head", "body"]
+        assert recorder.calls == ["head", "body"]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_let_go_and_then_something_else_than_the_end(then: Callable[[Peer]
         await settled(lambda: upstream.in_use == 0)
         assert upstream.idle == 0
         await peer.gone()
-        assert recorder.told == ["head", "body"]
+        assert recorder.calls == ["head", "body"]
 
 
 async def test_let_go_and_then_the_end_in_good_time() -> None:
@@ -291,7 +291,7 @@ async def test_let_go_at_the_head_with_a_part_of_the_body_unheard() -> None:
         await recorder.until(lambda: recorder.status == 200)
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
-        assert recorder.told == ["head"]
+        assert recorder.calls == ["head"]
 
 
 async def test_close_does_not_wait_for_one_that_was_let_go() -> None:
@@ -334,14 +334,14 @@ async def test_a_receiver_that_fails(moment: str, data: bytes, how: str | None) 
             peer.finish()
         elif how == "rst":
             peer.reset()
-        await recorder.until(lambda: moment in recorder.told)
+        await recorder.until(lambda: moment in recorder.calls)
         await settled(lambda: seen != [])
         assert isinstance(seen[0]["exception"], Mishap)
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
         call.abort()
         await turns()
-        assert recorder.told[-1] == moment
+        assert recorder.calls[-1] == moment
         assert len(seen) == 1
 
 

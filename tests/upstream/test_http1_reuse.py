@@ -50,7 +50,7 @@ async def test_calls_follow_each_other_on_one_connection() -> None:
             assert upstream.in_use == 1
             await peer.answer(data)
             await recorder.over()
-            assert (recorder.told[-1], call.resends) == ("ended", 0)
+            assert (recorder.calls[-1], call.resends) == ("ended", 0)
             assert "t" not in recorder.headers
             assert (upstream.in_use, upstream.idle) == (0, 1)
         assert len(server.peers) == 1
@@ -97,7 +97,7 @@ async def test_a_connection_whose_request_is_not_sent_to_the_end_is_not_kept() -
         peer = await server.accept()
         peer.send(OK.replace(b"200", b"413") + b"content-length: 0\r\n\r\n")
         await recorder.over()
-        assert (recorder.status, recorder.told) == (413, ["head", "ended"])
+        assert (recorder.status, recorder.calls) == (413, ["head", "ended"])
         assert (upstream.in_use, upstream.idle) == (0, 0)
 
 
@@ -110,7 +110,7 @@ async def test_an_answer_is_heard_though_the_request_was_cut_off() -> None:
         peer.send(OK.replace(b"200", b"413") + b"content-length: 2\r\n\r\nno")
         peer.reset()
         await recorder.over()
-        assert (recorder.status, recorder.body, recorder.told) == (413, b"no", ["head", "body", "ended"])
+        assert (recorder.status, recorder.body, recorder.calls) == (413, b"no", ["head", "body", "ended"])
 
 
 @pytest.mark.parametrize("how", ["fin", "rst", "data", "blank_line"])
@@ -155,7 +155,7 @@ async def test_a_stale_connection_is_replaced_and_the_request_sent_again(how: st
         assert upstream.in_use == 1
         assert await second.answer(WHOLE) == request
         await recorder.over()
-        assert recorder.told == ["head", "body", "ended"]
+        assert recorder.calls == ["head", "body", "ended"]
         assert call.resends == 1
         assert (upstream.in_use, upstream.idle) == (0, 1)
 
@@ -175,7 +175,7 @@ async def test_it_is_never_sent_a_third_time(how: str) -> None:
             if peer is server.peers[0]:
                 peer = await server.accept()
         await recorder.over()
-        assert recorder.told == ["failed"]
+        assert recorder.calls == ["failed"]
         assert recorder.code == ("upstream_empty_response" if how == "fin" else "upstream_stream_reset")
         assert call.resends == 1
         assert len(server.peers) == 2
@@ -203,7 +203,7 @@ async def test_sending_again_fails_where_nobody_listens_any_more() -> None:
         server.stop_listening()
         peer.finish()
         await recorder.over()
-        assert recorder.told == ["failed"]
+        assert recorder.calls == ["failed"]
         assert recorder.code == "upstream_connect_failed"
         assert call.resends == 1
         assert upstream.in_use == 0
@@ -223,7 +223,7 @@ async def test_a_call_ended_while_it_is_sent_again(end: Callable[[Http1Call], No
         end(call)
         assert upstream.in_use == 0
         await turns()
-        assert recorder.told == []
+        assert recorder.calls == []
         assert len(asyncio.all_tasks()) == 1
 
 
@@ -238,7 +238,7 @@ async def test_a_call_paused_while_it_is_sent_again_stays_paused() -> None:
         call.pause()
         await (await server.accept()).answer(WHOLE)
         await turns()
-        assert recorder.told == []
+        assert recorder.calls == []
         call.resume()
         assert (await recorder.over()).body == b"hi"
 

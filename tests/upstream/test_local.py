@@ -229,7 +229,7 @@ class TestKeeping:
     async def test_one_that_cannot_start_is_tried_ever_later_and_requests_are_refused(self) -> None:
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()
         command = python("import sys; sys.exit('no luck at 10.0.0.1')")
-        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, max_restart_s=0.004, command=command)
         upstream = LocalUpstream(model)
         async with asyncio.timeout(60):  # an end that is not noticed is a failure, not a pause
             with pytest.raises(UpstreamError, match="cannot be started") as refused:
@@ -238,19 +238,19 @@ class TestKeeping:
             await model.stop()
         assert refused.value.code == "upstream_connect_failed"
         assert [end.restart_s for end in seen] == [0.001, 0.002, 0.004, 0.004, 0.004]
-        assert {(end.status, end.was_ready, end.last_words) for end in seen} == {(1, False, "no luck at ***")}
+        assert {(end.status, end.was_ready, end.stderr_tail) for end in seen} == {(1, False, "no luck at ***")}
 
     @pytest.mark.parametrize(
-        ("most_restart_s", "pauses_s"),
+        ("max_restart_s", "pauses_s"),
         [
             pytest.param(0.002, [0.001, 0.001, 0.001], id="it was well for longer than the longest pause: soon"),
             pytest.param(60.0, [0.001, 0.002, 0.004], id="it was well for a moment: ever later"),
         ],
     )
-    async def test_one_that_was_ready_and_dies(self, most_restart_s: float, pauses_s: list[float]) -> None:
+    async def test_one_that_was_ready_and_dies(self, max_restart_s: float, pauses_s: list[float]) -> None:
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()
         model = LocalModel(
-            NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=most_restart_s, command=python(IDLE)
+            NOWHERE, exited=exits.put_nowait, restart_s=0.001, max_restart_s=max_restart_s, command=python(IDLE)
         )
         seen = []
         for _ in pauses_s:
@@ -296,12 +296,12 @@ class TestKeeping:
         end = await exits.get()
         await model.stop()
         assert (end.status, end.was_ready) == (None, False)
-        assert "No such file" in end.last_words
+        assert "No such file" in end.stderr_tail
 
     async def test_a_program_that_ends_before_it_could_be_given_anything(self) -> None:
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()
         command = ["/bin/sh", "-c", "exec <&-; exit 3"]
-        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, max_restart_s=0.004, command=command)
         async with asyncio.timeout(60):
             with pytest.raises(UpstreamError, match="cannot be started"):
                 await model.ready()
@@ -316,7 +316,7 @@ class TestKeeping:
         lives = os.open(lifeline, os.O_RDONLY | os.O_NONBLOCK)
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()
         command = ["/bin/sh", "-c", 'exec 3>"$0"; exit 4', str(lifeline)]
-        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, most_restart_s=0.004, command=command)
+        model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, max_restart_s=0.004, command=command)
         try:
             model.start()
             await asyncio.sleep(0)  # the keeper starts it
@@ -368,7 +368,7 @@ class TestKeeping:
         command = python("import os, sys; sys.exit(' '.join(sorted(os.environ)))")
         model = LocalModel(NOWHERE, exited=exits.put_nowait, command=command)
         model.start()
-        names = (await exits.get()).last_words.split(" ")
+        names = (await exits.get()).stderr_tail.split(" ")
         await model.stop()
         assert "PATH" in names
         assert "EXAMPLE_API_KEY" not in names

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.upstream.script import MODELS, SCRIPTS, play
-from streamweir.upstream.script.deltas import MOST_TOKENS, count_tokens, tokens_of
+from streamweir.upstream.script.deltas import MAX_TOKENS, count_tokens, split_tokens
 from support.script_player import CREATED, USER, body_of, deltas, finish_of, frames, said, steps, whole
 
 HELLO = "Hello! I am the simulator of Streamweir: every word of mine is scripted."
@@ -52,7 +52,7 @@ def test_lorem_has_the_words_that_were_asked_for_and_depends_on_the_seed() -> No
 
 @pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in ("error", "empty", "html", "redirect")])
 def test_text_takes_the_place_of_what_is_said(name: str) -> None:
-    blocks = [step.what for step in steps(f"{name}?text=Gr%C3%BC%C3%9Fe+%E2%9C%93&chunk=100", most=100)]
+    blocks = [step.action for step in steps(f"{name}?text=Gr%C3%BC%C3%9Fe+%E2%9C%93&chunk=100", most=100)]
     found = [block for block in blocks if isinstance(block, bytes) and "Grüße ✓".encode() in block]
     assert len(found) == 1 or name == "endless"
 
@@ -68,7 +68,7 @@ def test_a_token_is_a_delta_unless_a_length_is_given() -> None:
 
 @given(st.text())
 def test_tokens_make_up_the_text_and_are_short(text: str) -> None:
-    tokens = list(tokens_of(text))
+    tokens = list(split_tokens(text))
     assert "".join(tokens) == text
     assert count_tokens(text) == len(tokens)
     assert all(1 <= len(token) <= 17 for token in tokens)
@@ -92,10 +92,10 @@ def test_the_limit_cuts_calls_as_well() -> None:
 
 
 def test_an_answer_has_a_limit_of_its_own() -> None:
-    long = [{"role": "user", "content": "a " * MOST_TOKENS * 2}]
-    assert frames("echo", messages=long)[-1]["usage"]["completion_tokens"] == MOST_TOKENS
+    long = [{"role": "user", "content": "a " * MAX_TOKENS * 2}]
+    assert frames("echo", messages=long)[-1]["usage"]["completion_tokens"] == MAX_TOKENS
     assert finish_of("echo", messages=long) == "length"
-    assert frames("echo", messages=long, n=4)[-1]["usage"]["completion_tokens"] == MOST_TOKENS
+    assert frames("echo", messages=long, n=4)[-1]["usage"]["completion_tokens"] == MAX_TOKENS
 
 
 @pytest.mark.parametrize("word", ["stop", "length", "content_filter"])
@@ -193,17 +193,17 @@ def usages(model: str, asked: bool) -> list[Any]:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_where_the_usage_stands(asked: bool) -> None:
-    def told(word: str) -> list[Any]:
+    def recorder(word: str) -> list[Any]:
         return usages(f"hello?text=a b&usage={word}", asked)
 
     nothing = ["absent"] * 4  # role, a, b, finish
-    assert told("own") == ([None] * 4 + [(5, 2)] if asked else nothing)
-    assert told("zero") == ([None] * 4 + [(0, 0)] if asked else nothing)
-    assert told("absurd") == ([None] * 4 + [(-1, 10**18)] if asked else nothing)
-    assert told("none") == nothing
-    assert told("finish") == ["absent"] * 3 + [(5, 2)]
-    assert told("twice") == ["absent"] * 3 + [(5, 2), (5, 2)]
-    assert told("every") == [(5, 0), (5, 1), (5, 2), (5, 2)]
+    assert recorder("own") == ([None] * 4 + [(5, 2)] if asked else nothing)
+    assert recorder("zero") == ([None] * 4 + [(0, 0)] if asked else nothing)
+    assert recorder("absurd") == ([None] * 4 + [(-1, 10**18)] if asked else nothing)
+    assert recorder("none") == nothing
+    assert recorder("finish") == ["absent"] * 3 + [(5, 2)]
+    assert recorder("twice") == ["absent"] * 3 + [(5, 2), (5, 2)]
+    assert recorder("every") == [(5, 0), (5, 1), (5, 2), (5, 2)]
 
 
 def test_usage_of_a_whole_answer() -> None:
@@ -249,7 +249,7 @@ def test_ids_come_from_what_is_handed_in() -> None:
 
 
 def _bytes(body: bytes, entropy: bytes) -> list[bytes]:
-    return [step.what for step in play(body, created=1, entropy=entropy) if isinstance(step.what, bytes)]
+    return [step.action for step in play(body, created=1, entropy=entropy) if isinstance(step.action, bytes)]
 
 
 def test_waits() -> None:

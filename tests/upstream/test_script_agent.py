@@ -8,7 +8,7 @@ import pytest
 from streamweir.core.message import Message, TextPart
 from streamweir.core.request import Function
 from streamweir.upstream.script.agent import STEM
-from streamweir.upstream.script.conversation import files_asked_for, working_directory
+from streamweir.upstream.script.conversation import requested_files, working_directory
 from streamweir.upstream.script.deltas import count_tokens
 from streamweir.upstream.script.file_tool import find_file_tool
 from support.script_player import finish_of, frames, said, whole
@@ -134,7 +134,7 @@ def test_two_files_are_written_one_after_the_other_where_calls_are_not_parallel(
     ],
 )
 def test_how_many_files_a_task_asks_for(task: str, count: int | None) -> None:
-    assert files_asked_for(task) == count
+    assert requested_files(task) == count
 
 
 def test_the_number_is_bounded_and_a_parameter_says_it_where_the_task_does_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.providers.failure import read_error
 from streamweir.upstream.script import END, MODELS, SCRIPTS, Head, play
-from streamweir.upstream.script.parameter import COMMON, TAKES, Options
+from streamweir.upstream.script.parameter import COMMON, PARAMETER_VALUES, Options
 from support.script_player import DONE, blocks_of, error_of, said, steps, whole
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
@@ -74,7 +74,7 @@ def test_cuts(at: int) -> None:
     assert (len(blocks), silence) == (len(kept), None)
 
 
-@pytest.mark.parametrize("model", [*(f"cut?how={how}" for how in TAKES["how"] or ()), "stall", "garbage"])
+@pytest.mark.parametrize("model", [*(f"cut?how={how}" for how in PARAMETER_VALUES["how"] or ()), "stall", "garbage"])
 def test_a_whole_answer_is_cut_in_its_middle(model: str) -> None:
     blocks, _ = blocks_of(model, stream=False)
     if model == "cut?how=no-done":
@@ -92,8 +92,8 @@ def test_an_error_in_place_of_a_whole_answer_that_began_well() -> None:
 
 def test_other_ways_to_fail() -> None:
     assert blocks_of("empty") == ([], END)
-    assert steps("html")[0].what == Head(200, {"content-type": "text/html; charset=utf-8"})
-    head = steps("redirect")[0].what
+    assert steps("html")[0].action == Head(200, {"content-type": "text/html; charset=utf-8"})
+    head = steps("redirect")[0].action
     assert isinstance(head, Head)
     assert (head.status, "location" in head.headers) == (307, True)
     blocks, end = blocks_of("garbage?at=1")
@@ -120,15 +120,15 @@ def test_a_huge_frame_has_its_size_and_comes_in_blocks(size: int, stream: bool) 
 def test_endless_goes_on_whatever_the_limit() -> None:
     played = steps("endless", most=5000, max_tokens=5)
     assert len(played) == 5000
-    assert not any(isinstance(step.what, bytes) and b'"finish_reason":"' in step.what for step in played)
+    assert not any(isinstance(step.action, bytes) and b'"finish_reason":"' in step.action for step in played)
     assert {step.after_s for step in played} == {0.0, 0.01}
-    last = steps("endless?text=ha", most=50)[-1].what
+    last = steps("endless?text=ha", most=50)[-1].action
     assert isinstance(last, bytes)
     assert json.loads(last[6:])["choices"][0]["delta"]["content"] in ("ha", " ")
 
 
 def test_an_endless_whole_answer_is_one_text() -> None:
-    blocks = [step.what for step in steps("endless?text=a%22b", most=500, stream=False)]
+    blocks = [step.action for step in steps("endless?text=a%22b", most=500, stream=False)]
     begun = b"".join([block for block in blocks if isinstance(block, bytes)])
     content = json.loads(begun + b'"}}]}')["choices"][0]["message"]["content"]
     assert content.startswith('a"b a"b')
@@ -174,7 +174,7 @@ def test_a_bad_parameter_is_refused_with_what_is_good(model: str, reason: str) -
     [b"", b"{", b"[]", b'"hello"', b"\xff", b'{"model":"hello"}', b'{"model":"hello","messages":7}'],
 )
 def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
-    head, error, end = [step.what for step in play(body, created=1, entropy=b"")]
+    head, error, end = [step.action for step in play(body, created=1, entropy=b"")]
     assert isinstance(head, Head)
     assert isinstance(error, bytes)
     assert (head.status, json.loads(error)["error"]["type"], end) == (400, "invalid_request_error", END)
@@ -185,9 +185,9 @@ def test_the_name_of_a_script_may_be_longer_than_a_caller_can_send() -> None:
 
 
 def test_every_parameter_has_a_default_and_a_taker() -> None:
-    takers = {name for script in SCRIPTS.values() for name in script.takes}
-    assert set(TAKES) == set(Options.__struct_fields__) == takers | set(COMMON)
-    assert not takers & set(COMMON)
+    parameters = {name for script in SCRIPTS.values() for name in script.parameters}
+    assert set(PARAMETER_VALUES) == set(Options.__struct_fields__) == parameters | set(COMMON)
+    assert not parameters & set(COMMON)
 
 
 def rows_of(title: str) -> list[list[str]]:
@@ -203,24 +203,24 @@ def test_the_document_names_every_script_and_its_parameters() -> None:
     assert list(rows) == list(SCRIPTS)
     assert tuple(rows)[: len(MODELS)] == MODELS
     for name, row in rows.items():
-        assert re.findall(r"`(\w+)`", row[1]) == list(SCRIPTS[name].takes)
+        assert re.findall(r"`(\w+)`", row[1]) == list(SCRIPTS[name].parameters)
 
 
 def test_the_document_names_every_parameter_with_what_it_takes() -> None:
     rows = {row[0].strip("`"): row[1] for row in rows_of("Parameters")}
-    assert list(rows) == list(TAKES)
+    assert list(rows) == list(PARAMETER_VALUES)
     assert tuple(rows)[: len(COMMON)] == COMMON
-    for name, told in rows.items():
-        takes = TAKES[name]
-        if isinstance(takes, range):
-            assert told == f"{takes[0]} to {takes[-1]}"
+    for name, recorder in rows.items():
+        values = PARAMETER_VALUES[name]
+        if isinstance(values, range):
+            assert recorder == f"{values[0]} to {values[-1]}"
         else:
-            assert told == ("text" if takes is None else ", ".join(f"`{word}`" for word in takes))
+            assert recorder == ("text" if values is None else ", ".join(f"`{word}`" for word in values))
 
 
 @pytest.mark.parametrize("model", sorted(set(re.findall(r"[`\"]sim/([^`\"]+)[`\"]", DOCUMENT))))
 def test_the_documents_examples_can_be_played(model: str) -> None:
-    head = steps(model, most=1)[0].what
+    head = steps(model, most=1)[0].action
     assert isinstance(head, Head)
     is_error = model.startswith("error") and "at=" not in model
     assert (head.status >= 400) == is_error

@@ -46,46 +46,46 @@ class Listener:
     """A receiver that takes down what it is told, and holds the order of calls to the law."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def heard(self, count: int) -> None:
         """Until so many calls have come."""
-        if len(self.told) < count:
+        if len(self.calls) < count:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting.append((count, future))
             await future
 
-    def _note(self, what: Any) -> None:
+    def _record(self, call: Any) -> None:
         assert not self.over.done(), "nothing follows the end"
-        self.told.append(what)
+        self.calls.append(call)
         for count, future in self.waiting:
-            if len(self.told) >= count and not future.done():
+            if len(self.calls) >= count and not future.done():
                 future.set_result(None)
 
     def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
-        assert self.told == [], "one head, first"
+        assert self.calls == [], "one head, first"
         assert all(name == name.lower() for name in headers)
-        self._note((status, headers))
+        self._record((status, headers))
 
     def body_received(self, data: bytes, /) -> None:
-        assert self.told, "a head comes first"
+        assert self.calls, "a head comes first"
         assert data
-        self._note(data)
+        self._record(data)
 
     def body_ended(self) -> None:
-        assert self.told
-        self._note("end")
+        assert self.calls
+        self._record("end")
         self.over.set_result(None)
 
     def call_failed(self, error: StreamweirError, /) -> None:
-        self._note(error)
+        self._record(error)
         self.over.set_result(None)
 
     @property
     def body(self) -> bytes:
-        return b"".join([what for what in self.told if isinstance(what, bytes)])
+        return b"".join([call for call in self.calls if isinstance(call, bytes)])
 
 
 async def turns(count: int = 20) -> None:
@@ -102,12 +102,12 @@ def test_the_listed_models() -> None:
 async def test_nothing_is_told_inside_open() -> None:
     listener = Listener()
     call: Call = await simulator().open(request_for("hello"), listener)
-    assert listener.told == []
+    assert listener.calls == []
     assert call.resends == 0
     await listener.over
-    assert listener.told[0][0] == 200
+    assert listener.calls[0][0] == 200
     assert listener.body.endswith(b"data: [DONE]\n\n")
-    assert listener.told[-1] == "end"
+    assert listener.calls[-1] == "end"
 
 
 async def test_the_same_request_has_the_same_bytes_and_the_time_that_was_handed_in() -> None:
@@ -156,18 +156,18 @@ async def test_a_paused_call_delivers_nothing_and_goes_on_where_it_was() -> None
     await simulator().open(request_for("hello"), straight)
     await straight.over
     call = await simulator().open(request_for("hello"), listener)
-    for count in range(1, len(straight.told)):
+    for count in range(1, len(straight.calls)):
         await listener.heard(count)
         call.pause()
         call.pause()
-        before = len(listener.told)
+        before = len(listener.calls)
         await turns()
-        assert len(listener.told) == before
+        assert len(listener.calls) == before
         call.resume()
         call.resume()
-        assert len(listener.told) == before, "never from inside a method of the call"
+        assert len(listener.calls) == before, "never from inside a method of the call"
     await listener.over
-    assert listener.told == straight.told
+    assert listener.calls == straight.calls
 
 
 async def test_pausing_and_resuming_from_inside_a_callback() -> None:
@@ -177,7 +177,7 @@ async def test_pausing_and_resuming_from_inside_a_callback() -> None:
         def body_received(self, data: bytes, /) -> None:
             super().body_received(data)
             self.call.pause()
-            if len(self.told) % 2:
+            if len(self.calls) % 2:
                 self.call.resume()
             else:
                 asyncio.get_running_loop().call_soon(self.call.resume)
@@ -196,7 +196,7 @@ async def test_a_step_that_comes_due_while_paused_waits() -> None:
     other = Listener()
     await simulator().open(request_for("hello?pace_ms=1"), other)
     await other.over
-    assert len(listener.told) == 2
+    assert len(listener.calls) == 2
     call.resume()
     await listener.over
 
@@ -214,7 +214,7 @@ async def test_no_more_than_one_step_is_made_ahead() -> None:
     await listener.heard(100)
     call.pause()
     await turns()
-    assert len(made) <= len(listener.told) + 1
+    assert len(made) <= len(listener.calls) + 1
     call.abort()
 
 
@@ -226,12 +226,12 @@ async def test_after_leaving_nothing_is_told_and_nothing_is_left_on_the_loop(mod
     listener = Listener()
     call = await simulator().open(request_for(model), listener)
     await turns()
-    count = len(listener.told)
+    count = len(listener.calls)
     getattr(call, leave)()
     getattr(call, leave)()
     call.resume()
     await turns()
-    assert len(listener.told) == count
+    assert len(listener.calls) == count
     kept = weakref.ref(listener)
     del listener, call
     gc.collect()
@@ -243,15 +243,15 @@ async def test_leaving_from_inside_a_callback(moment: int) -> None:
     class Leaving(Listener):
         call: Call
 
-        def _note(self, what: Any) -> None:
-            super()._note(what)
-            if len(self.told) > moment:
+        def _record(self, call: Any) -> None:
+            super()._record(call)
+            if len(self.calls) > moment:
                 self.call.abort()
 
     listener = Leaving()
     listener.call = await simulator().open(request_for("hello"), listener)
     await turns(40)
-    assert len(listener.told) == moment + 1 or listener.over.done()
+    assert len(listener.calls) == moment + 1 or listener.over.done()
 
 
 @pytest.mark.parametrize("model", ["hello", "cut", "error", "empty"])
@@ -290,7 +290,7 @@ async def test_opening_a_large_request_may_be_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await turns()
-    assert listener.told == []
+    assert listener.calls == []
 
 
 async def test_closing_leaves_running_calls_alone() -> None:
@@ -298,7 +298,7 @@ async def test_closing_leaves_running_calls_alone() -> None:
     await upstream.open(request_for("hello"), listener)
     await upstream.close()
     await listener.over
-    assert listener.told[-1] == "end"
+    assert listener.calls[-1] == "end"
 
 
 class Caller(Listener):
@@ -312,7 +312,7 @@ class Caller(Listener):
 
     @property
     def status(self) -> int:
-        return int(self.told[0][0])
+        return int(self.calls[0][0])
 
     def body_received(self, data: bytes, /) -> None:
         super().body_received(data)
@@ -325,7 +325,7 @@ class Caller(Listener):
             self.out += self.exchange.finish()
             self.failure = self.exchange.failure
         else:
-            status, headers = self.told[0]
+            status, headers = self.calls[0]
             self.failure = PROVIDER.read_error(status, headers, self.body)
 
     def call_failed(self, error: StreamweirError, /) -> None:
@@ -449,7 +449,7 @@ async def test_a_failure_before_the_commit_writes_nothing(model: str, dialect: s
 async def test_a_page_of_html_never_goes_out() -> None:
     caller = await ask("html")
     assert (caller.out, caller.failure is None) == (b"", False)
-    assert caller.told[0][1]["content-type"].startswith("text/html")
+    assert caller.calls[0][1]["content-type"].startswith("text/html")
 
 
 async def test_retry_after_is_read() -> None:

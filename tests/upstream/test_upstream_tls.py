@@ -71,7 +71,7 @@ async def test_a_call_and_another_on_the_same_connection(server: UpstreamServer,
         request = await peer.answer(CHUNKED + chunk(b"hello") + LAST_CHUNK)
         assert request.startswith(b"POST /v1/chat HTTP/1.1\r\nhost: 127.0.0.1:")
         await recorder.over()
-        assert recorder.told == ["head", "body", "ended"]
+        assert recorder.calls == ["head", "body", "ended"]
         again = Recorder()
         call = await upstream.open(REQUEST, again)
         await peer.answer(WHOLE)
@@ -347,7 +347,7 @@ async def test_what_was_sent_before_a_close_is_not_lost_on_a_paused_call(
         await turns()
         peer.writer.transport.abort()
         await turns()
-        assert recorder.told == ["head", "body"]
+        assert recorder.calls == ["head", "body"]
         call.resume()
         assert (await recorder.over()).body == b"hellomore"
-        assert recorder.told[-1] == "ended"
+        assert recorder.calls[-1] == "ended"

@@ -1,8 +1,7 @@
-"""Where an upstream is: a base URL and a proxy's URL, read once when an upstream is made.
+"""Parses the base URL of an upstream and the URL of its proxy, once, when the upstream is created.
 
-Pure: text in, values out, no look-up of names. What a URL may hold is a short list, and all else
-is a `ValueError` at the start rather than a surprise in a request. The messages do not repeat the
-URL, for a password may stand in it.
+Pure: no name is resolved. Only a few URL components are allowed; anything else raises `ValueError` at the start, not
+during a request. The messages do not contain the URL, because it may contain a password.
 """
 
 import re
@@ -25,17 +24,17 @@ class Address(Struct, frozen=True, kw_only=True):
     port: int
     is_tls: bool = False
     prefix: str = ""
-    """The path that stands before that of each request, without a slash at its end."""
+    """The path before the path of each request, without a trailing slash."""
 
     @property
     def full_authority(self) -> str:
-        """With the port, as CONNECT wants it."""
+        """With the port, as required by CONNECT."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def authority(self) -> str:
-        """As `host` wants it: the port only where it is not the scheme's own."""
+        """For the `host` header: without the port if it is the default of the scheme."""
         own = _DEFAULT_PORTS["https" if self.is_tls else "http"]
         return self.full_authority.removesuffix(f":{own}") if self.port == own else self.full_authority
 
@@ -74,7 +73,7 @@ def read_proxy(text: str) -> Proxy:
 
 
 def _split(text: str, what: str) -> SplitResult:
-    if _NOT_IN_A_URL.search(text):  # before urlsplit, which drops line ends and tabs in silence
+    if _NOT_IN_A_URL.search(text):  # before urlsplit, which drops line ends and tabs silently
         raise ValueError(f"{what} contains a character that is not allowed in a URL")
     try:
         return urlsplit(text)
@@ -83,7 +82,7 @@ def _split(text: str, what: str) -> SplitResult:
 
 
 def _host_and_port(parts: SplitResult, what: str) -> tuple[str, int]:
-    # Not by the members of `parts`, which overlook what stands around the brackets of an IPv6 address.
+    # Not by the members of `parts`, which ignore characters around the brackets of an IPv6 address.
     found = _HOST_AND_PORT.fullmatch(parts.netloc.rpartition("@")[2])
     if found is None:
         raise ValueError(f"{what} has no readable host and port")

@@ -1,9 +1,8 @@
-"""How a connection is made: the name, TCP, the proxy and TLS, all within one deadline.
+"""Opens a connection: name resolution, TCP, proxy and TLS, within one deadline.
 
-The addresses of a name are tried as RFC 8305 says, both families in turn and the next one after a
-quarter of a second, so that an address that swallows packets does not use up the whole deadline.
-TLS is always verified. Every way this can fail is put into our own terms in one place (`told`);
-whatever fails or is cancelled leaves no socket behind.
+The addresses of a name are tried as in RFC 8305: the families alternate, and the next attempt starts after a quarter of
+a second, so that an address that does not answer does not use up the deadline. TLS certificates are always verified.
+`connect_error` maps every failure to an error of the gateway. A failed or cancelled attempt leaves no socket open.
 """
 
 import asyncio
@@ -20,10 +19,10 @@ from streamweir.upstream.connection import Connection
 from streamweir.upstream.pool import Pool
 from streamweir.upstream.tunnel import open_tunnel
 
-HEAD_START_S = 0.25
-_MOST_ADDRESSES = 8
-# Left to itself the kernel's buffer grows with the speed of the sender: 1.9 MB stood in it, unread, when a call was
-# paused in a fast answer; with this at most 260 KB do (it is doubled), which is window enough for one far away.
+ATTEMPT_DELAY_S = 0.25
+_MAX_ADDRESSES = 8
+# Without a limit the kernel's receive buffer grows with the speed of the sender: it held 1.9 MB when a call was paused
+# in a fast answer. With this limit it holds at most 260 KB (the kernel doubles it), enough for a distant provider.
 _RECEIVE_BYTES = 128 * 1024
 _KEEPALIVE_S = 60
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
@@ -38,11 +37,11 @@ _CERTIFICATE_FAULTS = {
     64: "is for another address",
 }
 
-Place = tuple[str, int]
+SocketAddress = tuple[str, int]
 
 
-class Line(NamedTuple):
-    """TCP, and who will be told of what comes over it."""
+class ConnectedTransport(NamedTuple):
+    """A TCP transport and the protocol that is connected to it."""
 
     connection: Connection
     transport: asyncio.Transport
@@ -64,65 +63,65 @@ class Dialler:
         self._proxy = proxy
         self._ca_file = ca_file
         self._context: asyncio.Future[ssl.SSLContext] | None = None
-        self._lookup: asyncio.Task[list[Place]] | None = None
-        self._lookers = 0
+        self._lookup: asyncio.Task[list[SocketAddress]] | None = None
+        self._lookup_waiters = 0
 
     async def dial(self) -> Connection:
-        """Raises `UpstreamError`, or `GatewayFault` where this machine has run out of something."""
-        is_securing = False
+        """Raises `UpstreamError`, or `GatewayFault` if this machine has no resources left."""
+        is_in_tls = False
         try:
             async with asyncio.timeout(self._connect_s):
                 context = await self._load_context() if self._address.is_tls else None
-                connection, transport = await self._reach()
+                connection, transport = await self._connect_any()
                 try:
                     if context is not None:
                         if self._proxy is not None:
                             await open_tunnel(transport, self._proxy, self._address)
-                        is_securing = True
-                        await self._secure(connection, transport, context)
+                        is_in_tls = True
+                        await self._start_tls(connection, transport, context)
                 except BaseException:
                     transport.abort()
                     raise
         except OSError as error:
-            raise told(error, is_securing) from error
+            raise connect_error(error, is_in_tls) from error
         if connection.early_error is not None:
             raise connection.early_error
         return connection
 
-    async def _reach(self) -> Line:
-        places = await self._look_up()
-        return await (self._connect(places[0]) if len(places) == 1 else self._race(places))
+    async def _connect_any(self) -> ConnectedTransport:
+        addresses = await self._lookup_addresses()
+        return await (self._connect(addresses[0]) if len(addresses) == 1 else self._race(addresses))
 
-    async def _look_up(self) -> list[Place]:
-        # One look-up for all who need it at this moment: the resolver's few threads would make a crowd of cold
-        # requests wait beyond their deadline. Nothing is remembered; whoever is last to leave ends it.
+    async def _lookup_addresses(self) -> list[SocketAddress]:
+        # Concurrent requests share one lookup, because the resolver has few threads: with many requests the last ones
+        # would miss their deadline. The result is not cached; the last waiter cancels the lookup.
         if self._lookup is None:
-            end = self._proxy or self._address
+            peer = self._proxy or self._address
             loop = asyncio.get_running_loop()
-            self._lookup = loop.create_task(_resolve(end.host, end.port))
+            self._lookup = loop.create_task(_resolve(peer.host, peer.port))
         lookup = self._lookup
-        self._lookers += 1
+        self._lookup_waiters += 1
         try:
             return list(await asyncio.shield(lookup))
         finally:
-            self._lookers -= 1
-            if not self._lookers:
+            self._lookup_waiters -= 1
+            if not self._lookup_waiters:
                 lookup.cancel()
                 self._lookup = None
 
-    async def _race(self, places: list[Place]) -> Line:
+    async def _race(self, addresses: list[SocketAddress]) -> ConnectedTransport:
         loop = asyncio.get_running_loop()
-        attempts: list[asyncio.Task[Line]] = []
-        pending: set[asyncio.Task[Line]] = set()
-        first: asyncio.Task[Line] | None = None
+        attempts: list[asyncio.Task[ConnectedTransport]] = []
+        pending: set[asyncio.Task[ConnectedTransport]] = set()
+        first: asyncio.Task[ConnectedTransport] | None = None
         failure: BaseException = OSError("there is no address")
         try:
-            while places or pending:
-                if places:
-                    attempts.append(loop.create_task(self._connect(places.pop(0))))
+            while addresses or pending:
+                if addresses:
+                    attempts.append(loop.create_task(self._connect(addresses.pop(0))))
                     pending.add(attempts[-1])
-                head_start_s = HEAD_START_S if places else None
-                done, pending = await asyncio.wait(pending, timeout=head_start_s, return_when=asyncio.FIRST_COMPLETED)
+                delay_s = ATTEMPT_DELAY_S if addresses else None
+                done, pending = await asyncio.wait(pending, timeout=delay_s, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     error = task.exception()
                     if error is None:
@@ -134,28 +133,28 @@ class Dialler:
             for task in attempts:
                 if task is not first:
                     task.cancel()
-                    task.add_done_callback(_abandon)
+                    task.add_done_callback(_abort_attempt)
 
-    async def _connect(self, place: Place) -> Line:
+    async def _connect(self, address: SocketAddress) -> ConnectedTransport:
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(lambda: Connection(self._pool), *place)
+        transport, connection = await loop.create_connection(lambda: Connection(self._pool), *address)
         try:
-            _tune(transport.get_extra_info("socket"))
+            _set_socket_options(transport.get_extra_info("socket"))
         except BaseException:
             transport.abort()
             raise
-        return Line(connection, transport)
+        return ConnectedTransport(connection, transport)
 
-    async def _secure(self, connection: Connection, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+    async def _start_tls(self, connection: Connection, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         if transport.is_closing():
             raise ConnectionResetError
         loop = asyncio.get_running_loop()
         name = self._address.host.removesuffix(".")
-        secured = await loop.start_tls(transport, connection, context, server_hostname=name)
-        connection.secure(cast(asyncio.Transport, secured))
+        tls_transport = await loop.start_tls(transport, connection, context, server_hostname=name)
+        connection.secure(cast(asyncio.Transport, tls_transport))
 
     async def _load_context(self) -> ssl.SSLContext:
-        # Reading the authorities' certificates takes 20 ms: once, and not on the event loop.
+        # Loading the CA certificates takes 20 ms, so it is done once, in a thread.
         if self._context is None:
             loop = asyncio.get_running_loop()
             self._context = loop.run_in_executor(None, _make_context, self._ca_file)
@@ -166,9 +165,9 @@ class Dialler:
             raise UpstreamError("upstream_tls_failed", "The CA certificates of the provider cannot be read.") from error
 
 
-async def _resolve(host: str, port: int) -> list[Place]:
+async def _resolve(host: str, port: int) -> list[SocketAddress]:
     loop = asyncio.get_running_loop()
-    return in_turn(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    return interleave_families(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
 def _make_context(ca_file: str | None) -> ssl.SSLContext:
@@ -178,7 +177,7 @@ def _make_context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-def _tune(sock: socket.socket) -> None:
+def _set_socket_options(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
@@ -186,25 +185,25 @@ def _tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
 
 
-def in_turn(found: Iterable[tuple[Any, ...]]) -> list[Place]:
-    """The addresses in the resolver's order, but one of each family after the other."""
-    families: dict[int, list[Place]] = {}
+def interleave_families(found: Iterable[tuple[Any, ...]]) -> list[SocketAddress]:
+    """The addresses in the resolver's order, with the families alternating."""
+    families: dict[int, list[SocketAddress]] = {}
     for family, *_, sockaddr in found:
         host, port, *scope = sockaddr
         if len(scope) == 2 and scope[1]:
             host = f"{host}%{scope[1]}"
         families.setdefault(family, []).append((host, port))
     rounds = zip_longest(*families.values())
-    return list(dict.fromkeys(place for turn in rounds for place in turn if place is not None))[:_MOST_ADDRESSES]
+    return list(dict.fromkeys(address for turn in rounds for address in turn if address is not None))[:_MAX_ADDRESSES]
 
 
-def _abandon(task: asyncio.Task[Line]) -> None:
-    """An attempt that lost the race, perhaps by a hair."""
+def _abort_attempt(task: asyncio.Task[ConnectedTransport]) -> None:
+    """Closes the connection of an attempt that succeeded after another one."""
     if not task.cancelled() and task.exception() is None:
         task.result().transport.abort()
 
 
-def told(error: OSError, is_securing: bool) -> StreamweirError:
+def connect_error(error: OSError, is_in_tls: bool) -> StreamweirError:
     if isinstance(error, TimeoutError):
         return UpstreamError("upstream_timeout", "The provider could not be reached in time.")
     if isinstance(error, socket.gaierror):
@@ -212,7 +211,7 @@ def told(error: OSError, is_securing: bool) -> StreamweirError:
     if isinstance(error, ssl.SSLCertVerificationError):
         fault = _CERTIFICATE_FAULTS.get(error.verify_code, "cannot be trusted")
         return UpstreamError("upstream_tls_failed", f"The provider's certificate {fault}.")
-    if is_securing:
+    if is_in_tls:
         return UpstreamError("upstream_tls_failed", "No secure connection to the provider could be made.")
     if error.errno in _EXHAUSTED:
         return GatewayFault("overloaded", "The gateway has no open file left for another connection.")

@@ -1,8 +1,7 @@
-"""The head of a request: all that is the same each time is put together once.
+"""Encodes the head of a request. The part that is the same for every request is encoded once.
 
-Pure: values in, bytes out. Nothing that could end a line early enters it: a name, a value or a
-path with CR, LF or NUL is refused. The operator's headers go before the request's; how a message
-is framed and coded is up to neither of them.
+Pure. A name, a value or a path with CR, LF or NUL is refused, so that no line can end early. The operator's headers
+override those of the request. Neither can set the headers that determine framing and encoding.
 """
 
 import re
@@ -14,7 +13,7 @@ from streamweir.upstream.address import Address, Proxy
 
 Fields = tuple[tuple[str, str], ...]
 
-# How a message is framed, coded and passed on is settled here, once for all requests.
+# The gateway itself determines framing, encoding and connection handling.
 _OURS = frozenset(
     {
         "accept-encoding",
@@ -32,12 +31,12 @@ _OURS = frozenset(
 )
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_PATH = re.compile(r"/[\x21\x24-\x7e]*")  # neither blanks, quotes nor a fragment
+_PATH = re.compile(r"/[\x21\x24-\x7e]*")  # no spaces, quotes or fragment
 
 
 class RequestHead:
     def __init__(self, address: Address, headers: Fields = (), proxy: Proxy | None = None) -> None:
-        """`proxy` only where the request itself is sent to it, not through a tunnel."""
+        """`proxy`: only if the request itself is sent to the proxy, not through a tunnel."""
         for name, value in headers:
             if (reason := _fault(name, value)) is not None:
                 raise ValueError(reason)
@@ -53,12 +52,12 @@ class RequestHead:
         self._known: tuple[Fields, bytes] = ((), b"")
 
     def encode(self, request: UpstreamRequest) -> bytes:
-        """Raises `GatewayFault`: what is sent upstream was written by us, so a fault in it is ours."""
+        """Raises `GatewayFault` for an invalid path or header: the gateway itself wrote them."""
         if _PATH.fullmatch(request.path) is None:
             raise GatewayFault("internal_error", "The path of a request to the provider cannot be sent.")
         known, fields = self._known
         if request.headers != known:
-            # One target's headers hardly ever change from one request to the next.
+            # The headers for a target rarely change between requests.
             fields = self._encode_own(request.headers)
             self._known = request.headers, fields
         start, fixed, path = self._start, self._fixed, request.path.encode("ascii")

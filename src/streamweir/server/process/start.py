@@ -423,5 +423,5 @@ def _tell_exit(exit_: LocalExit) -> None:
         "embedded model exited, restarting it",
         status=exit_.status,
         in_s=exit_.restart_s,
-        last_words=exit_.last_words,
+        last_words=exit_.stderr_tail,
     )

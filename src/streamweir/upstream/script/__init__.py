@@ -1,10 +1,10 @@
-"""What the simulator plays, without a loop or a clock: a request's bytes in, timed steps out.
+"""The scripts of the simulator, without an event loop or a clock: a request's bytes in, timed steps out.
 
-`table` finds the script that the model's name asks for (`parameter` reads what follows the `?`) and
-plays it; `answer` is what a script says, with `sample` for arguments and JSON, and `agent` what the
-script for coding agents does, with `conversation` and `file_tool`; `deltas` cuts that into deltas and
-counts it; `chunk` writes it as OpenAI does; `delivery` is what then goes right or wrong on the wire; a
-`step` is one thing that is done, and when. `upstream.sim` carries it out.
+`table` finds the script by the model's name (`parameter` parses the part after `?`). `answer` defines the content of an
+answer, with `sample` for arguments and JSON; `agent` is the script for coding agents, with `conversation` and
+`file_tool`. `deltas` splits the content into deltas and counts tokens; `chunk` encodes
+it as OpenAI does. `delivery` defines the bytes and failures on the wire, as a sequence of steps (`step`), which
+`upstream.sim` executes.
 """
 
 from streamweir.upstream.script.step import END as END

@@ -1,7 +1,7 @@
-"""What each script says: the parts of one choice, from the request and the parameters alone.
+"""The content of each script's answer: the parts of one choice, made from the request and the parameters.
 
-Always the same for the same request, so that a test can rely on every word. Knows nothing of how
-it is cut, counted and sent.
+The same request always gets the same answer, so that tests can rely on it. This module does not know how the answer is
+split, counted and sent.
 """
 
 import itertools
@@ -13,13 +13,13 @@ from streamweir.core.message import Message
 from streamweir.core.request import ChatRequest, Function
 from streamweir.frontends.chat.dialect import call_id
 from streamweir.upstream.script.conversation import text_of
-from streamweir.upstream.script.deltas import Call, Part, tokens_of
+from streamweir.upstream.script.deltas import Call, Part, split_tokens
 from streamweir.upstream.script.parameter import Options
 from streamweir.upstream.script.sample import sample
 from streamweir.wire import jsonio
 
 _HELLO = "Hello! I am the simulator of Streamweir: every word of mine is scripted."
-_THOUGHTS = "The caller wants to see how reasoning arrives. First I think it over, then I answer."
+_REASONING = "The caller wants to see how reasoning arrives. First I think it over, then I answer."
 _CONCLUSION = "I have thought about it: reasoning comes first, then the answer."
 _REFUSAL = "I'm sorry, but I was scripted to refuse this."
 _WEATHER = Function(
@@ -30,7 +30,7 @@ _WEATHER = Function(
         "required": ["city", "unit"],
     },
 )
-"""What is called where the caller has brought no function."""
+"""The function that is called if the request defines none."""
 
 _LATIN = (
     "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore "
@@ -40,7 +40,7 @@ _LATIN_WORDS = _LATIN.lower().split()
 
 
 class ChoiceInput(Struct, frozen=True):
-    """What a choice is made from."""
+    """The input from which a choice is made."""
 
     chat: ChatRequest
     options: Options
@@ -51,74 +51,88 @@ class ChoiceInput(Struct, frozen=True):
 Answer = Callable[[ChoiceInput], list[Part]]
 
 
-def hello(cue: ChoiceInput) -> list[Part]:
-    return [said(cue, _HELLO)]
+def hello(choice_input: ChoiceInput) -> list[Part]:
+    return [text_part(choice_input, _HELLO)]
 
 
-def echo(cue: ChoiceInput) -> list[Part]:
-    asked = [message for message in cue.chat.messages if message.role == "user"]
-    return [said(cue, text_of(asked[-1]) if asked else "")]
+def echo(choice_input: ChoiceInput) -> list[Part]:
+    user_messages = [message for message in choice_input.chat.messages if message.role == "user"]
+    return [text_part(choice_input, text_of(user_messages[-1]) if user_messages else "")]
 
 
-def lorem(cue: ChoiceInput) -> list[Part]:
-    options = cue.options
+def lorem(choice_input: ChoiceInput) -> list[Part]:
+    options = choice_input.options
     if options.text is not None:
-        return [Part(tokens_of(options.text))]
-    return [Part(_latin(options.seed + cue.choice, options.words))]
+        return [Part(split_tokens(options.text))]
+    return [Part(_latin_text(options.seed + choice_input.choice, options.words))]
 
 
-def endless(cue: ChoiceInput) -> list[Part]:
-    """A text that is given is said over and over."""
-    text = cue.options.text
-    return [Part(itertools.cycle(tokens_of(f"{text} ")) if text else _latin(cue.options.seed + cue.choice, None))]
+def endless(choice_input: ChoiceInput) -> list[Part]:
+    """Repeats the parameter `text`, if it is given."""
+    text = choice_input.options.text
+    return [
+        Part(
+            itertools.cycle(split_tokens(f"{text} "))
+            if text
+            else _latin_text(choice_input.options.seed + choice_input.choice, None)
+        )
+    ]
 
 
-def reasoning(cue: ChoiceInput) -> list[Part]:
-    return [Part(tokens_of(_THOUGHTS), "reasoning_content"), said(cue, _CONCLUSION)]
+def reasoning(choice_input: ChoiceInput) -> list[Part]:
+    return [Part(split_tokens(_REASONING), "reasoning_content"), text_part(choice_input, _CONCLUSION)]
 
 
-def refusal(cue: ChoiceInput) -> list[Part]:
-    text = cue.options.text
-    return [Part(tokens_of(_REFUSAL if text is None else text), "refusal")]
+def refusal(choice_input: ChoiceInput) -> list[Part]:
+    text = choice_input.options.text
+    return [Part(split_tokens(_REFUSAL if text is None else text), "refusal")]
 
 
-def json(cue: ChoiceInput) -> list[Part]:
-    """By the caller's schema, if there is one."""
-    form = cue.chat.response_format
+def json(choice_input: ChoiceInput) -> list[Part]:
+    """A value for the caller's schema, if there is one."""
+    form = choice_input.chat.response_format
     schema = form.json_schema.schema if form is not None and form.json_schema is not None else None
-    value = {"answer": "example", "items": [1, 2, 3]} if schema is None else sample(schema, cue.choice, cue.chat.n)
-    return [said(cue, jsonio.encode(value).decode())]
+    value = (
+        {"answer": "example", "items": [1, 2, 3]}
+        if schema is None
+        else sample(schema, choice_input.choice, choice_input.chat.n)
+    )
+    return [text_part(choice_input, jsonio.encode(value).decode())]
 
 
-def tools(cue: ChoiceInput) -> list[Part]:
-    """Calls; once their results have come back, a text with these in it, so that a loop of calls ends."""
-    if _is_result(cue.chat.messages[-1]):
-        results = [text_of(message) for message in itertools.takewhile(_is_result, reversed(cue.chat.messages))]
-        return [said(cue, f"The tools say: {'; '.join(reversed(results))}")]
-    calls = _calls(cue)
+def tools(choice_input: ChoiceInput) -> list[Part]:
+    """Tool calls; or, if the last message is a tool's result, a text with the results, so that a loop of calls ends."""
+    if _is_result(choice_input.chat.messages[-1]):
+        results = [
+            text_of(message) for message in itertools.takewhile(_is_result, reversed(choice_input.chat.messages))
+        ]
+        return [text_part(choice_input, f"The tools say: {'; '.join(reversed(results))}")]
+    calls = _calls(choice_input)
     if not calls:
-        return [said(cue, "There is no tool that I may call.")]
-    return [said(cue, ""), *calls] if cue.options.text else calls
+        return [text_part(choice_input, "There is no tool that I may call.")]
+    return [text_part(choice_input, ""), *calls] if choice_input.options.text else calls
 
 
 def _is_result(message: Message) -> bool:
     return message.role in ("tool", "function")
 
 
-def _calls(cue: ChoiceInput) -> list[Part]:
-    chat = cue.chat
-    offered = permitted(chat, [tool.function for tool in chat.tools if tool.function] if chat.tools else [_WEATHER])
-    count = (1 if has_one_call(chat) else cue.options.calls) if offered else 0
+def _calls(choice_input: ChoiceInput) -> list[Part]:
+    chat = choice_input.chat
+    offered = allowed_functions(
+        chat, [tool.function for tool in chat.tools if tool.function] if chat.tools else [_WEATHER]
+    )
+    count = (1 if has_one_call(chat) else choice_input.options.calls) if offered else 0
     parts = []
     for ordinal in range(count):
         function = offered[ordinal % len(offered)]
         value = sample({"type": "object", **(function.parameters or {})}, ordinal, count * chat.n)
-        parts.append(called(cue, ordinal, function.name, jsonio.encode(value).decode()))
+        parts.append(call_part(choice_input, ordinal, function.name, jsonio.encode(value).decode()))
     return parts
 
 
-def permitted(chat: ChatRequest, functions: list[Function]) -> list[Function]:
-    """Those that the caller lets be called."""
+def allowed_functions(chat: ChatRequest, functions: list[Function]) -> list[Function]:
+    """The functions that `tool_choice` allows."""
     wanted = chat.tool_choice
     if wanted is not None and wanted.mode == "none":
         return []
@@ -128,23 +142,23 @@ def permitted(chat: ChatRequest, functions: list[Function]) -> list[Function]:
 
 
 def has_one_call(chat: ChatRequest) -> bool:
-    """Whether an answer may have no more than one."""
+    """Whether an answer may have only one call."""
     is_named = chat.tool_choice is not None and chat.tool_choice.mode == "function"
     return is_named or chat.uses_legacy_functions or chat.parallel_tool_calls is False
 
 
-def called(cue: ChoiceInput, ordinal: int, name: str, arguments: str) -> Part:
-    key = call_id(cue.completion_id, cue.choice, ordinal)
-    return Part(tokens_of(arguments), call=Call(ordinal, key, name, cue.chat.uses_legacy_functions))
+def call_part(choice_input: ChoiceInput, ordinal: int, name: str, arguments: str) -> Part:
+    key = call_id(choice_input.completion_id, choice_input.choice, ordinal)
+    return Part(split_tokens(arguments), call=Call(ordinal, key, name, choice_input.chat.uses_legacy_functions))
 
 
-def said(cue: ChoiceInput, text: str) -> Part:
-    """The script's own text, or the one that the caller has chosen in its place."""
-    return Part(tokens_of(text if cue.options.text is None else cue.options.text))
+def text_part(choice_input: ChoiceInput, text: str) -> Part:
+    """The script's own text, or the parameter `text` if it is given."""
+    return Part(split_tokens(text if choice_input.options.text is None else choice_input.options.text))
 
 
-def _latin(seed: int, words: int | None) -> Iterator[str]:
-    """So many words, or words without end, in sentences of four to eleven."""
+def _latin_text(seed: int, words: int | None) -> Iterator[str]:
+    """This many words, or an endless sequence of words, in sentences of four to eleven words."""
     state, ends_at = seed, -1
     for number in itertools.count() if words is None else range(words):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -153,4 +167,4 @@ def _latin(seed: int, words: int | None) -> Iterator[str]:
             word = word.capitalize()
             ends_at = number + 3 + (state >> 50) % 8
         is_last = number in (ends_at, None if words is None else words - 1)
-        yield from tokens_of(f"{' ' if number else ''}{word}{'.' if is_last else ''}")
+        yield from split_tokens(f"{' ' if number else ''}{word}{'.' if is_last else ''}")

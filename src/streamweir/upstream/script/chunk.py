@@ -1,8 +1,8 @@
-"""The simulated provider's wire: frames and whole answers as OpenAI itself writes them.
+"""The wire format of the simulated provider: frames and whole answers as OpenAI writes them.
 
-The members, their order and the nulls are those of the real service (fixture openai/text_and_usage),
-so that the frames may be passed on to an `openai` caller as they are. Where the usage stands is a
-parameter: by it the writer also does what other vendors do. Knows nothing of what is said.
+The members, their order and the nulls are those of the real service (fixture openai/text_and_usage), so that the frames
+can be passed on unchanged to an `openai` caller. The position of the usage is a parameter, so that other vendors can be
+simulated too. This module does not know the content of an answer.
 """
 
 from typing import Any
@@ -11,12 +11,12 @@ from streamweir.upstream.script.deltas import TokenTally
 from streamweir.wire import jsonio
 from streamweir.wire.sse import write_frame
 
-_OWN_FRAME = ("own", "zero", "absurd")
-"""With these the usage has a frame of its own, where it was asked for, and is null on the frames before it."""
+_SEPARATE_FRAME = ("own", "zero", "absurd")
+"""The usage has its own frame, if it was requested, and is null on the frames before it."""
 
 _ABSURD = {"prompt_tokens": -1, "completion_tokens": 10**18, "total_tokens": "plenty"}
 
-_WORDS_OF_STATUS: dict[int, tuple[str, str | None]] = {
+_ERROR_OF_STATUS: dict[int, tuple[str, str | None]] = {
     # type and code
     400: ("invalid_request_error", "invalid_value"),
     401: ("invalid_request_error", "invalid_api_key"),
@@ -34,30 +34,32 @@ _WORDS_OF_STATUS: dict[int, tuple[str, str | None]] = {
 
 
 class ChunkWriter:
-    """Of one answer."""
+    """Encodes one answer."""
 
-    def __init__(self, *, id: str, created: int, model: str, usage: str, is_asked: bool, tally: TokenTally) -> None:
+    def __init__(
+        self, *, id: str, created: int, model: str, usage: str, include_usage: bool, tally: TokenTally
+    ) -> None:
         self._id = id
         self._source = {"created": created, "model": model}
         self._labels = {"service_tier": "default", "system_fingerprint": "fp_simulator"}
         self._usage = usage
-        self._has_own_frame = usage == "twice" or (is_asked and usage in _OWN_FRAME)
+        self._has_own_frame = usage == "twice" or (include_usage and usage in _SEPARATE_FRAME)
         self._has_nulls = self._has_own_frame and usage != "twice"
         self._tally = tally
 
     def chunk(self, index: int, delta: dict[str, Any], finish: str | None, *, is_last: bool) -> bytes:
-        """The frame of one delta. `is_last`: with this one, every choice has finished."""
+        """The frame of one delta. `is_last`: every choice has finished with this one."""
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
         if self._usage == "every" or (is_last and self._usage in ("finish", "twice")):
             return self._frame([choice], {"usage": self._report()})
         return self._frame([choice], {"usage": None} if self._has_nulls else {})
 
     def usage_chunk(self) -> bytes:
-        """The frame that holds nothing but the usage; empty where there is none."""
+        """The frame with the usage only; empty if there is none."""
         return self._frame([], {"usage": self._report()}) if self._has_own_frame else b""
 
     def whole(self, choices: list[tuple[dict[str, Any], str | None]]) -> bytes:
-        """An answer that is not streamed, from each choice's message and finish."""
+        """An answer that is not streamed, from each choice's message and finish reason."""
         listed = [
             {"index": index, "message": message, "logprobs": None, "finish_reason": finish}
             for index, (message, finish) in enumerate(choices)
@@ -91,7 +93,7 @@ class ChunkWriter:
 
 
 def write_error(status: int, message: str, code: str | None = None, param: str | None = None) -> bytes:
-    """The body of a failed response. The same document inside a stream is an error frame."""
+    """The body of a failed response. In a stream, the same document is an error frame."""
     otherwise = ("server_error" if status >= 500 else "invalid_request_error", str(status))
-    kind, word = _WORDS_OF_STATUS.get(status, otherwise)
+    kind, word = _ERROR_OF_STATUS.get(status, otherwise)
     return jsonio.encode({"error": {"message": message, "type": kind, "param": param, "code": code or word}})

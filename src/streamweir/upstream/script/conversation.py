@@ -1,7 +1,7 @@
-"""What a conversation with a coding agent states: the task, the working directory, the calls so far.
+"""Reads the conversation with a coding agent: the task, the working directory, the previous calls.
 
-Clients state these in texts of their own, so they are looked for by words. The text may be many megabytes,
-and is searched on the event loop: only with searches for fixed words, and the patterns see short pieces of it.
+Each client writes these in its own text, so they are found by certain words. The text may have many megabytes and is
+searched on the event loop: so it is searched for fixed words only, and patterns are applied to short pieces of it.
 """
 
 import re
@@ -13,23 +13,23 @@ from streamweir.core.message import FunctionCall, Message, TextPart
 from streamweir.wire import jsonio
 
 _REMINDERS = ("system-reminder", "environment_context", "environment_details", "user_instructions")
-"""What a client puts into a user's message in these tags, the user has not said."""
+"""Tags of texts that clients add to a user's message."""
 
-_LONGEST_TASK = 16_384
-_LONGEST_PATH = 1024
-_LONGEST_ARGUMENTS = 65_536
-_MOST_LOOKS = 16
+_MAX_TASK_LENGTH = 16_384
+_MAX_PATH_LENGTH = 1024
+_MAX_ARGUMENTS_LENGTH = 65_536
+_MAX_SEARCHES = 16
 
-_MARKS = ("orking directory", "orking Directory", "<cwd>")
-_STATED = re.compile(
+_DIRECTORY_MARKERS = ("orking directory", "orking Directory", "<cwd>")
+_DIRECTORY = re.compile(
     r"(?:<cwd>|orking [Dd]irectory(?:\*\*)?(?: is|:| =)?)[ \t*`'\"]*"  # as Claude Code, opencode and Codex write it
     r"((?:/|~/|[A-Za-z]:[\\/]|\\\\)[^\x00-\x1f<>`'\"]*)"
 )
 _END_OF_PATH = re.compile(r"[.,;:)]*(?:[.,;:)]\s|$)")
-"""Where a sentence goes on behind the path, or ends with it."""
+"""The end of a path inside a sentence."""
 
 _NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_SO_MANY_FILES = re.compile(rf"\b({'|'.join(_NUMBERS)}|\d{{1,2}})(?:\s+[\w-]{{1,32}}){{0,2}}\s+files\b", re.IGNORECASE)
+_FILE_COUNT = re.compile(rf"\b({'|'.join(_NUMBERS)}|\d{{1,2}})(?:\s+[\w-]{{1,32}}){{0,2}}\s+files\b", re.IGNORECASE)
 _FILE = re.compile(r"\b[\w-]{1,64}\.(?:txt|md|json|ya?ml|toml|csv|html|css|py|js|ts|go|rs|sh)\b")
 
 _FAILURE = re.compile(
@@ -38,32 +38,32 @@ _FAILURE = re.compile(
     r"|traceback)\b",
     re.IGNORECASE,
 )
-_IS_TAKEN = re.compile(r"\b(?:exists?|read)\b", re.IGNORECASE)
+_FILE_EXISTS = re.compile(r"\b(?:exists?|read)\b", re.IGNORECASE)
 
 
-class CallMade(Struct, frozen=True):
-    """A call of an earlier answer, with what came of it."""
+class PreviousCall(Struct, frozen=True):
+    """A call of an earlier answer, with its result."""
 
     tool: str
     arguments: dict[str, object]
     result: str | None = None
-    """None: it has not come."""
+    """None if there is none."""
     is_error: bool = False
 
     @property
     def has_failed(self) -> bool:
-        """Said so by the client, or by the words of the result's first line: on most wires there is nothing else."""
+        """Reported by the client, or by words in the first line of the result: most APIs have no error flag."""
         return self.is_error or bool(_FAILURE.search(self._first_line))
 
     @property
-    def found_it_taken(self) -> bool:
-        """It has failed because there is such a file: this tool would have it read before it is written."""
-        return self.has_failed and bool(_IS_TAKEN.search(self._first_line))
+    def failed_because_file_exists(self) -> bool:
+        """It has failed because the file exists, or must be read before it is written."""
+        return self.has_failed and bool(_FILE_EXISTS.search(self._first_line))
 
     @property
     def _first_line(self) -> str:
-        """Without the values of the arguments, whose words say nothing of what came of the call."""
-        line = (self.result or "").lstrip()[:_LONGEST_PATH].partition("\n")[0]
+        """Without the values of the arguments, which say nothing about the result."""
+        line = (self.result or "").lstrip()[:_MAX_PATH_LENGTH].partition("\n")[0]
         for value in self.arguments.values():
             if isinstance(value, str) and value:
                 line = line.replace(value, "")
@@ -71,10 +71,10 @@ class CallMade(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """The last thing that a user has said, and the calls since."""
+    """The last message of the user, and the calls since then."""
 
     task: str
-    calls: tuple[CallMade, ...]
+    calls: tuple[PreviousCall, ...]
 
 
 def text_of(message: Message) -> str:
@@ -84,12 +84,12 @@ def text_of(message: Message) -> str:
 def read_turn(messages: Sequence[Message]) -> Turn:
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "user" and (task := _without_reminders(text_of(messages[at])).strip()):
-            return Turn(task[:_LONGEST_TASK], tuple(calls_of(messages[at:])))
-    return Turn("", tuple(calls_of(messages)))
+            return Turn(task[:_MAX_TASK_LENGTH], tuple(previous_calls(messages[at:])))
+    return Turn("", tuple(previous_calls(messages)))
 
 
-def calls_of(messages: Sequence[Message]) -> Iterator[CallMade]:
-    """In their order; their results by id, or, of legacy functions, by the order."""
+def previous_calls(messages: Sequence[Message]) -> Iterator[PreviousCall]:
+    """In order. Results are matched by id, those of legacy functions by their order."""
     made: list[tuple[str, FunctionCall]] = []
     results: dict[str, Message] = {}
     for message in messages:
@@ -104,21 +104,21 @@ def calls_of(messages: Sequence[Message]) -> Iterator[CallMade]:
         result = results.get(key)
         arguments = _read_arguments(call.arguments)
         if result is None:
-            yield CallMade(call.name, arguments)
+            yield PreviousCall(call.name, arguments)
         else:
-            yield CallMade(call.name, arguments, text_of(result), result.is_error)
+            yield PreviousCall(call.name, arguments, text_of(result), result.is_error)
 
 
 def count_calls_with(messages: Sequence[Message], word: str) -> int:
-    """How many calls have it in their arguments."""
+    """The number of calls that have the word in their arguments."""
     calls = [call.function for message in messages for call in message.tool_calls]
     calls += [message.function_call for message in messages]
     return sum(call is not None and word in call.arguments for call in calls)
 
 
-def files_asked_for(task: str) -> int | None:
-    """By a number ("two files") or by their names, where there is more than one."""
-    found = _SO_MANY_FILES.search(task)
+def requested_files(task: str) -> int | None:
+    """The number of files in the task: a number ("two files"), or the number of file names, if more than one."""
+    found = _FILE_COUNT.search(task)
     if found is not None:
         word = found[1].lower()
         return int(word) if word.isdecimal() else _NUMBERS.index(word) + 2
@@ -127,22 +127,22 @@ def files_asked_for(task: str) -> int | None:
 
 
 def working_directory(messages: Sequence[Message]) -> str | None:
-    """The newest that the client has stated, in a system message if in any."""
+    """The last working directory that the client has written, preferably in a system message."""
     for roles in (("system", "developer"), ("user",)):
         for message in reversed(messages):
-            if message.role in roles and (found := _stated_in(text_of(message))):
+            if message.role in roles and (found := _find_directory(text_of(message))):
                 return found
     return None
 
 
-def _stated_in(text: str) -> str | None:
-    for mark in _MARKS:
+def _find_directory(text: str) -> str | None:
+    for marker in _DIRECTORY_MARKERS:
         at = len(text)
-        for _ in range(_MOST_LOOKS):
-            at = text.rfind(mark, 0, at)
+        for _ in range(_MAX_SEARCHES):
+            at = text.rfind(marker, 0, at)
             if at < 0:
                 break
-            found = _STATED.match(text, at, at + _LONGEST_PATH)
+            found = _DIRECTORY.match(text, at, at + _MAX_PATH_LENGTH)
             if found is not None:
                 return _END_OF_PATH.split(found[1].rstrip(), maxsplit=1)[0].rstrip()
     return None
@@ -160,8 +160,8 @@ def _without_reminders(text: str) -> str:
 
 
 def _read_arguments(text: str) -> dict[str, object]:
-    """Empty where they are none of ours."""
-    if len(text) > _LONGEST_ARGUMENTS:
+    """Empty if they are too long or not a JSON object."""
+    if len(text) > _MAX_ARGUMENTS_LENGTH:
         return {}
     try:
         value = jsonio.decode(text.encode("utf-8", "replace"))

@@ -1,11 +1,11 @@
-"""What a simulated model says, cut into deltas and counted.
+"""Splits the content of a simulated answer into deltas, and counts its tokens.
 
-A choice is a sequence of parts: text, reasoning, a refusal, calls. `say` gives its deltas as they
-stand in OpenAI's chunks, one per token or in pieces of a chosen length, and breaks off where the
-caller's limit is reached; `fold` puts them together again for an answer that is not streamed.
+A choice is a sequence of parts: text, reasoning, a refusal, calls. `generate_deltas` yields its deltas in OpenAI's
+format, one per token or in pieces of a given length, and stops at the caller's token limit. `fold` joins them for an
+answer that is not streamed.
 
-A token here is a word of at most 16 characters or one other sign, with the blank before it; a
-longer run of blanks is a token by itself. So is the name of a function that is called.
+A token is a word of at most 16 characters or one other character, with the whitespace character before it. A longer run
+of whitespace is a token of its own, and so is the name of a called function.
 """
 
 import re
@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-MOST_TOKENS = 16_384
-"""Of one answer, over all its choices: the simulated model's own limit."""
+MAX_TOKENS = 16_384
+"""The simulated model's own limit for all choices of an answer."""
 
 _TOKEN = re.compile(r"\s?\w{1,16}|\s?[^\w\s]|\s{1,16}")
 
 
-def tokens_of(text: str) -> Iterator[str]:
+def split_tokens(text: str) -> Iterator[str]:
     return (found[0] for found in _TOKEN.finditer(text))
 
 
@@ -29,16 +29,16 @@ def count_tokens(text: str) -> int:
 
 
 class TokenTally(Struct):
-    """The tokens of one answer so far."""
+    """The token counts of one answer so far."""
 
     prompt: int = 0
     completion: int = 0
-    """With the reasoning in it."""
+    """Including the reasoning."""
     reasoning: int = 0
 
 
 class Call(Struct, frozen=True):
-    """Which function is called. `is_legacy`: as OpenAI's deprecated `function_call`."""
+    """A call of a function. `is_legacy`: as OpenAI's deprecated `function_call`."""
 
     ordinal: int
     id: str
@@ -54,7 +54,7 @@ class Call(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """One stretch of a choice. With a `call`, the tokens are its arguments."""
+    """One part of a choice. With a `call`, the tokens are its arguments."""
 
     tokens: Iterable[str]
     member: Literal["content", "refusal", "reasoning_content"] = "content"
@@ -69,54 +69,54 @@ class Part(Struct, frozen=True):
 
 
 class ChunkContent(NamedTuple):
-    """What one chunk says of one choice."""
+    """The content of one chunk for one choice."""
 
     delta: dict[str, Any]
     finish: str | None = None
 
 
 class _Budget:
-    """How many tokens a choice may still have."""
+    """The remaining tokens of a choice."""
 
-    def __init__(self, most: float, tally: TokenTally) -> None:
-        self.is_overdrawn = False
-        self._left = most
+    def __init__(self, max_tokens: float, tally: TokenTally) -> None:
+        self.is_exceeded = False
+        self._remaining = max_tokens
         self._tally = tally
 
-    def takes(self, part: Part) -> bool:
-        """Pays for one token of the part. False: there is none left."""
-        if not self._left:
-            self.is_overdrawn = True
+    def spend(self, part: Part) -> bool:
+        """Counts one token of the part. False if no token is left."""
+        if not self._remaining:
+            self.is_exceeded = True
             return False
-        self._left -= 1
+        self._remaining -= 1
         self._tally.completion += 1
         self._tally.reasoning += part.member == "reasoning_content"
         return True
 
     def tokens(self, part: Part) -> Iterator[str]:
-        """The part's, as far as they can be paid for."""
+        """The tokens of the part, up to the limit."""
         for token in part.tokens:
-            if not self.takes(part):
+            if not self.spend(part):
                 return
             yield token
 
 
-def say(
-    parts: Sequence[Part], tally: TokenTally, *, most: float, chunk: int | None, finish: str | None
+def generate_deltas(
+    parts: Sequence[Part], tally: TokenTally, *, max_tokens: float, chunk: int | None, finish: str | None
 ) -> Iterator[ChunkContent]:
-    """A choice, delta by delta. It finishes with `finish`, or with `length` where it has more than `most` tokens."""
+    """The deltas of a choice. Its finish reason is `finish`, or `length` if it exceeds `max_tokens`."""
     calls = [part.call for part in parts if part.call is not None]
-    is_silent = bool(calls) and parts[0].call is not None
-    yield ChunkContent({"role": "assistant", "content": None if is_silent else "", "refusal": None})
-    budget = _Budget(most, tally)
+    has_only_calls = bool(calls) and parts[0].call is not None
+    yield ChunkContent({"role": "assistant", "content": None if has_only_calls else "", "refusal": None})
+    budget = _Budget(max_tokens, tally)
     for part in parts:
-        if part.call is not None and budget.takes(part):
+        if part.call is not None and budget.spend(part):
             yield ChunkContent(part.call.opener)
-        if not budget.is_overdrawn:
+        if not budget.is_exceeded:
             tokens = budget.tokens(part)
             for text in tokens if chunk is None else _pieces(tokens, chunk):
                 yield ChunkContent(part.delta(text))
-        if budget.is_overdrawn:
+        if budget.is_exceeded:
             finish = "length"
             break
     if finish is None and calls:
@@ -124,12 +124,12 @@ def say(
     yield ChunkContent({}, finish or "stop")
 
 
-def fold(turns: Iterable[ChunkContent]) -> tuple[dict[str, Any], str | None]:
-    """A choice's deltas as one message, and the word that it finished with."""
+def fold(contents: Iterable[ChunkContent]) -> tuple[dict[str, Any], str | None]:
+    """Joins the deltas of a choice into one message; also returns its finish reason."""
     texts: dict[str, list[str]] = {}
     calls: list[dict[str, Any]] = []
     word = None
-    for delta, finish in turns:
+    for delta, finish in contents:
         word = finish or word
         for name, value in delta.items():
             if isinstance(value, str):
@@ -138,10 +138,10 @@ def fold(turns: Iterable[ChunkContent]) -> tuple[dict[str, Any], str | None]:
                 _add_call(calls, value[0])
             elif name == "function_call":
                 _add_call(calls, {"index": 0, "function": value})
-    told = {name: "".join(pieces) for name, pieces in texts.items()}
-    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": [], **told}
-    if "refusal" in told:
-        message["content"] = told["content"] or None
+    joined = {name: "".join(pieces) for name, pieces in texts.items()}
+    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": [], **joined}
+    if "refusal" in joined:
+        message["content"] = joined["content"] or None
     if calls and "id" in calls[0]:
         message["tool_calls"] = calls
     elif calls:
@@ -158,12 +158,12 @@ def _add_call(calls: list[dict[str, Any]], piece: dict[str, Any]) -> None:
 
 
 def _pieces(texts: Iterable[str], length: int) -> Iterator[str]:
-    """The same text in pieces of `length` characters."""
-    held = ""
+    """Splits the text into pieces of `length` characters."""
+    pending = ""
     for text in texts:
-        held += text
-        while len(held) >= length:
-            yield held[:length]
-            held = held[length:]
-    if held:
-        yield held
+        pending += text
+        while len(pending) >= length:
+            yield pending[:length]
+            pending = pending[length:]
+    if pending:
+        yield pending

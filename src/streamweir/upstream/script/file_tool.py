@@ -1,8 +1,8 @@
-"""Which of a request's functions writes a file, and the arguments of a call to it.
+"""Finds the function of a request that writes a file, and builds the arguments of a call.
 
-Decided by the schema: one member that is a path, one that is a content, both of any text, and nothing
-else that would have to be made up. So it is the same for clients that name the function and its members
-differently. A function that requires more than this does more than write a file, and is not called.
+The schema decides: it must have one member for a path and one for the content, both for any text, and no other required
+member without an obvious value. So the names of the function and of its members may differ between clients. A function
+that requires more does more than write a file, and is not called.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,35 +15,35 @@ from streamweir.wire import jsonio
 
 _PATHS = ("filepath", "absolutepath", "path", "targetfile", "filename", "file")
 _CONTENTS = ("content", "contents", "filetext", "filecontent", "filecontents")
-"""Without case, hyphens and underscores; the first that is there is taken."""
+"""Compared without case, hyphens and underscores; the first match is used."""
 
-_NAMED_AFTER_IT = ("write", "create", "save", "file", "edit")
+_NAME_WORDS = ("write", "create", "save", "file", "edit")
 _COMMANDS = ("create", "write")
-"""Where one function does several things, the word for this one."""
+"""The command for writing, if a function has several commands."""
 
-_MOST_FUNCTIONS = 1024
-_MOST_MEMBERS = 64
-"""More are not looked at: the schemas are the caller's, and no tool that writes a file has as many."""
+_MAX_FUNCTIONS = 1024
+_MAX_MEMBERS = 64
+"""Further ones are ignored: the schemas come from the caller, and no tool that writes a file has as many."""
 
 
 class FileTool(Struct, frozen=True):
     name: str
     path: str
-    """The member that takes the path."""
+    """The member for the path."""
     content: str
     others: dict[str, Any]
-    """The members that it requires besides, with their values."""
+    """Its other required members, with their values."""
 
     def arguments(self, path: str, content: str) -> str:
         return jsonio.encode({**self.others, self.path: path, self.content: content}).decode()
 
 
 def find_file_tool(functions: Iterable[Function]) -> FileTool | None:
-    """The first that is named after what it does, else the first that can do it."""
+    """The first suitable function with a fitting name, else the first suitable one."""
     usable: FileTool | None = None
-    for function, _ in zip(functions, range(_MOST_FUNCTIONS), strict=False):
+    for function, _ in zip(functions, range(_MAX_FUNCTIONS), strict=False):
         tool = _read(function)
-        if tool is not None and any(word in tool.name.lower() for word in _NAMED_AFTER_IT):
+        if tool is not None and any(word in tool.name.lower() for word in _NAME_WORDS):
             return tool
         usable = usable or tool
     return usable
@@ -54,7 +54,7 @@ def _read(function: Function) -> FileTool | None:
     members, required = schema.get("properties"), schema.get("required", [])
     if not isinstance(members, Mapping) or not isinstance(required, list):
         return None
-    if max(len(members), len(required)) > _MOST_MEMBERS:
+    if max(len(members), len(required)) > _MAX_MEMBERS:
         return None
     path, content = _member(members, _PATHS), _member(members, _CONTENTS)
     if path is None or content is None:
@@ -74,17 +74,17 @@ def _member(members: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
     plain = {name.lower().replace("_", "").replace("-", ""): name for name in members}
     for word in known:
         name = plain.get(word)
-        if name is not None and _takes_any_text(members[name]):
+        if name is not None and _accepts_any_text(members[name]):
             return name
     return None
 
 
-def _takes_any_text(schema: object) -> bool:
+def _accepts_any_text(schema: object) -> bool:
     return isinstance(schema, Mapping) and "string" in _types(schema) and not {"enum", "const"} & schema.keys()
 
 
 def _values(schema: object) -> tuple[Any, ...]:
-    """What may be said for a member without knowing what it is for: nothing, no, or the command itself."""
+    """Safe values for a member of unknown meaning: null, false, or the command."""
     if not isinstance(schema, Mapping):
         return ()
     listed = schema.get("enum")
@@ -96,7 +96,7 @@ def _values(schema: object) -> tuple[Any, ...]:
 
 
 def _types(schema: Mapping[str, Any]) -> list[Any]:
-    """The names of the types that it allows."""
+    """The allowed types."""
     kind, either = schema.get("type"), schema.get("anyOf")
     if isinstance(kind, list):
         return kind

@@ -1,9 +1,9 @@
-"""The name of a simulated model: a script, and its parameters as in the query of an address.
+"""Parses the name of a simulated model: a script, and its parameters as in the query of a URL.
 
     lorem?words=200&pace_ms=20
 
-What each parameter takes stands in one table, which reading, its complaints and the documentation
-share. What is wrong is told to the caller, for it was the caller who chose the name.
+One table defines the allowed values of each parameter, for parsing, error messages and documentation. Errors are
+reported to the caller, because the caller chose the name.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,14 +17,14 @@ from streamweir.core.errors import CallerError
 USAGES = ("own", "finish", "every", "twice", "none", "zero", "absurd")
 CUTS = ("fin", "rst", "end", "half-frame", "no-done", "no-finish")
 
-_LONGEST_WAIT_MS = 600_000
+_MAX_WAIT_MS = 600_000
 
-TAKES: dict[str, range | tuple[str, ...] | None] = {
-    # A whole number of the range, one of the words, or (None) any text.
+PARAMETER_VALUES: dict[str, range | tuple[str, ...] | None] = {
+    # An integer of the range, one of the words, or any text (None).
     "text": None,
     "chunk": range(1, 65_537),
-    "pace_ms": range(_LONGEST_WAIT_MS + 1),
-    "first_ms": range(_LONGEST_WAIT_MS + 1),
+    "pace_ms": range(_MAX_WAIT_MS + 1),
+    "first_ms": range(_MAX_WAIT_MS + 1),
     "usage": USAGES,
     "finish": ("stop", "length", "content_filter"),
     "seed": range(1_000_001),
@@ -38,14 +38,14 @@ TAKES: dict[str, range | tuple[str, ...] | None] = {
     "bytes": range(1, 64 * 1024 * 1024 + 1),
 }
 COMMON = ("text", "chunk", "pace_ms", "first_ms", "usage", "finish", "seed")
-"""What every script takes; the others are named by the scripts that take them."""
+"""The parameters of every script; each script lists its further ones."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
     text: str | None = None
-    """Said in place of the script's own text."""
+    """Replaces the script's own text."""
     chunk: int | None = None
-    """Characters per delta; None: a token per delta."""
+    """Characters per delta; None: one token per delta."""
     pace_ms: int = 0
     first_ms: int = 0
     usage: str = "own"
@@ -57,7 +57,7 @@ class Options(Struct, frozen=True, kw_only=True):
     code: str | None = None
     retry_after: int | None = None
     at: int | None = None
-    """How many frames go out before the fault; None: it takes the place of the whole answer."""
+    """The number of frames before the failure; None: the failure replaces the answer."""
     how: str = "fin"
     bytes: int = 2 * 1024 * 1024
 
@@ -67,7 +67,7 @@ def refused(message: str) -> CallerError:
 
 
 def read_options(query: str, script: str, own: Collection[str], defaults: Mapping[str, Any]) -> Options:
-    """The parameters of a script, which takes the common ones and its `own`; or a `CallerError`."""
+    """Parses the parameters of a script, the common ones and its `own`. Raises `CallerError`."""
     values: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in COMMON and name not in own:
@@ -80,19 +80,19 @@ def read_options(query: str, script: str, own: Collection[str], defaults: Mappin
 
 
 def shown(text: str) -> str:
-    """A caller's word as it stands in a complaint."""
+    """A value of the caller for an error message."""
     return repr(text[:40])
 
 
 def _read(name: str, value: str) -> int | str:
-    takes = TAKES[name]
-    if takes is None:
+    allowed = PARAMETER_VALUES[name]
+    if allowed is None:
         return value
-    if isinstance(takes, range):
+    if isinstance(allowed, range):
         is_number = value.isascii() and value.isdecimal() and len(value) < 10
-        if is_number and int(value) in takes:
+        if is_number and int(value) in allowed:
             return int(value)
-        raise refused(f"The simulator's parameter {name} is a whole number from {takes[0]} to {takes[-1]}.")
-    if value in takes:
+        raise refused(f"The simulator's parameter {name} is a whole number from {allowed[0]} to {allowed[-1]}.")
+    if value in allowed:
         return value
-    raise refused(f"The simulator's parameter {name} is one of {', '.join(takes)}.")
+    raise refused(f"The simulator's parameter {name} is one of {', '.join(allowed)}.")

@@ -1,9 +1,8 @@
 """A plausible value for a JSON schema: the arguments of a simulated call, a simulated JSON answer.
 
-The schema is the caller's, so nothing in it is relied on: what is not understood is ignored, and
-both the work and the size of the value are bounded, however large the schema is and however it
-refers to itself. The same schema and ordinal always give the same value; another ordinal gives
-another, where there is a choice.
+The schema comes from the caller and may be invalid: what is not supported is ignored, and the work and the size of the
+value are limited, also for a very large or recursive schema. The same schema and ordinal always give the same value;
+another ordinal gives another value, if the schema allows several.
 """
 
 import re
@@ -13,14 +12,14 @@ from typing import Any
 
 from streamweir.wire import jsonio
 
-DEEPEST = 8
-MOST_WORK = 2000
-"""In values, of which eight members that are looked at, or 64 bytes that are given out, count as one."""
-_LEAST_WORK = 50
-_MOST_ITEMS = 16
-_LONGEST_TEXT = 1000
+MAX_DEPTH = 8
+MAX_WORK = 2000
+"""In values; eight members that are read, or 64 bytes that are written, count as one value."""
+_MIN_WORK = 50
+_MAX_ITEMS = 16
+_MAX_TEXT_LENGTH = 1000
 _DEPTH_OF_OPTIONAL = 3
-"""Members that are not required are left out below this depth."""
+"""Optional members are left out below this depth."""
 
 _WORDS_OF_NAME = {
     "city": ("Paris", "Oslo", "Nairobi", "Lima"),
@@ -53,16 +52,16 @@ _NAME_PART = re.compile(r"[A-Z]?[a-z]+")
 Schema = Mapping[str, Any]
 
 
-def sample(schema: object, ordinal: int = 0, among: int = 1) -> Any:
-    """The value. `among` how many of one answer it is made: they share the work."""
-    return _Sampler(schema, ordinal, max(_LEAST_WORK, MOST_WORK // among)).value(schema, "", 0)
+def sample(schema: object, ordinal: int = 0, count: int = 1) -> Any:
+    """The value. `count`: the number of values in one answer, which share the limit of work."""
+    return _Sampler(schema, ordinal, max(_MIN_WORK, MAX_WORK // count)).value(schema, "", 0)
 
 
 class _Sampler:
-    def __init__(self, root: object, ordinal: int, most_work: int) -> None:
+    def __init__(self, root: object, ordinal: int, max_work: int) -> None:
         self._root = root
         self._ordinal = ordinal
-        self._left = most_work
+        self._remaining = max_work
         self._makers: dict[str, Callable[[Schema, str, int], Any]] = {
             "object": self._object,
             "array": self._array,
@@ -74,51 +73,51 @@ class _Sampler:
 
     def value(self, schema: object, name: str, depth: int) -> Any:
         schema = self._resolved(schema)
-        if self._left < 0 or depth > DEEPEST:
+        if self._remaining < 0 or depth > MAX_DEPTH:
             return None
         if "const" in schema:
-            return self._given(schema["const"])
+            return self._schema_value(schema["const"])
         for member in ("enum", "examples"):
             listed = schema.get(member)
             if isinstance(listed, list) and listed:
-                return self._given(listed[self._ordinal % len(listed)])
+                return self._schema_value(listed[self._ordinal % len(listed)])
         maker = self._makers.get(_type_of(schema))
         return maker(schema, name, depth) if maker is not None else None
 
-    def _given(self, value: Any) -> Any:
-        """A value of the schema's own. It may be large, and referred to from many places."""
-        self._left -= len(jsonio.encode(value)) // 64
+    def _schema_value(self, value: Any) -> Any:
+        """A value that the schema contains. It may be large, and used many times."""
+        self._remaining -= len(jsonio.encode(value)) // 64
         return value
 
-    def _spend(self, schema: Schema) -> None:
-        looked_at = len(schema) + sum(len(value) for value in schema.values() if isinstance(value, list | Mapping))
-        self._left -= 1 + looked_at // 8
+    def _count_work(self, schema: Schema) -> None:
+        size = len(schema) + sum(len(value) for value in schema.values() if isinstance(value, list | Mapping))
+        self._remaining -= 1 + size // 8
 
     def _resolved(self, schema: object) -> Schema:
-        """The schema with references followed, alternatives chosen and parts put together."""
-        for _ in range(DEEPEST):
-            if not isinstance(schema, Mapping) or self._left < 0:
+        """The schema with references followed, alternatives chosen and `allOf` merged."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(schema, Mapping) or self._remaining < 0:
                 break
-            self._spend(schema)
+            self._count_work(schema)
             if "$ref" in schema:
-                schema = self._referred(schema["$ref"])
+                schema = self._follow_reference(schema["$ref"])
             elif alternatives := _objects(schema.get("anyOf")) or _objects(schema.get("oneOf")):
                 chosen = next((inner for inner in alternatives if inner.get("type") != "null"), alternatives[0])
                 schema = {**{name: schema[name] for name in schema.keys() - {"anyOf", "oneOf"}}, **chosen}
             elif parts := _objects(schema.get("allOf")):
                 merged = {name: schema[name] for name in schema.keys() - {"allOf"}}
-                for part in parts[:_MOST_ITEMS]:
-                    self._merge(merged, self._referred(part["$ref"]) if "$ref" in part else part)
+                for part in parts[:_MAX_ITEMS]:
+                    self._merge(merged, self._follow_reference(part["$ref"]) if "$ref" in part else part)
                 schema = merged
             else:
                 return schema
         return {}
 
     def _merge(self, merged: dict[str, Any], part: object) -> None:
-        """A schema that holds as well."""
-        if not isinstance(part, Mapping) or self._left < 0:
+        """Merges a further schema of `allOf`."""
+        if not isinstance(part, Mapping) or self._remaining < 0:
             return
-        self._spend(part)
+        self._count_work(part)
         for name, value in part.items():
             before = merged.get(name)
             if name == "properties" and isinstance(before, Mapping) and isinstance(value, Mapping):
@@ -127,11 +126,11 @@ class _Sampler:
                 value = before + value
             merged[name] = value
 
-    def _referred(self, reference: object) -> object:
+    def _follow_reference(self, reference: object) -> object:
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         found = self._root
-        for name in reference.removeprefix("#").split("/", DEEPEST)[1:]:
+        for name in reference.removeprefix("#").split("/", MAX_DEPTH)[1:]:
             found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
         return found
 
@@ -142,18 +141,18 @@ class _Sampler:
             return members
         is_needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
         for name, inner in properties.items():
-            if self._left < 0:
+            if self._remaining < 0:
                 break
             if name in is_needed or depth < _DEPTH_OF_OPTIONAL:
-                self._left -= len(name) // 64
+                self._remaining -= len(name) // 64
                 members[name] = self.value(inner, name, depth + 1)
         return members
 
     def _array(self, schema: Schema, name: str, depth: int) -> list[Any]:
         fixed = schema.get("prefixItems")
         if isinstance(fixed, list) and fixed:
-            return [self.value(inner, name, depth + 1) for inner in fixed[:_MOST_ITEMS]]
-        count = min(max(1, ceil(_bound(schema, "minItems") or 1)), _MOST_ITEMS)
+            return [self.value(inner, name, depth + 1) for inner in fixed[:_MAX_ITEMS]]
+        count = min(max(1, ceil(_bound(schema, "minItems") or 1)), _MAX_ITEMS)
         if _bound(schema, "maxItems") == 0:
             return []
         return [self.value(schema.get("items"), name.removesuffix("s"), depth + 1) for _ in range(count)]
@@ -163,15 +162,15 @@ class _Sampler:
         words = _WORDS_OF_FORMAT.get(str(schema.get("format"))) or (known[0] if known else _WORDS)
         text = words[self._ordinal % len(words)]
         least, most = _bound(schema, "minLength") or 0, _bound(schema, "maxLength")
-        text = text.ljust(min(ceil(least), _LONGEST_TEXT), "x")
-        return str(self._given(text if most is None or most < 0 else text[: ceil(most)]))
+        text = text.ljust(min(ceil(least), _MAX_TEXT_LENGTH), "x")
+        return str(self._schema_value(text if most is None or most < 0 else text[: ceil(most)]))
 
     def _integer(self, schema: Schema, name: str, depth: int) -> int:
         value, most = self._number(schema, name, depth), _bound(schema, "maximum")
         return ceil(value) if most is None or ceil(value) <= most else floor(value)
 
     def _number(self, schema: Schema, _name: str, _depth: int) -> float:
-        """The smallest that is allowed, but 1 and more where it may be: counted up by the ordinal."""
+        """The smallest allowed number, at least 1 if allowed, plus the ordinal."""
         least, above = _bound(schema, "minimum"), _bound(schema, "exclusiveMinimum")
         most, below = _bound(schema, "maximum"), _bound(schema, "exclusiveMaximum")
         lowest = least if above is None else above + 1
@@ -199,7 +198,7 @@ def _objects(value: object) -> list[Schema]:
 
 
 def _bound(schema: Schema, name: str) -> int | float | None:
-    """A number that a schema gives as a bound, where it is one."""
+    """The numeric value of a keyword such as `minimum`. None if it is absent or invalid."""
     value = schema.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
         return None

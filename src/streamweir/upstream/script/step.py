@@ -1,7 +1,7 @@
-"""One thing that a provider does on the wire, and how long it waits before it does it.
+"""One step of a simulated answer: an action on the wire, and the delay before it.
 
-The order of steps is the order of calls of `upstream.base.Receiver`: a head, any number of blocks of
-the body, then `END` or a failure. Steps that stop before either are a provider that has gone silent.
+The order of steps is the order of the calls of `upstream.base.Receiver`: a head, any number of blocks of the body, then
+`END` or a failure. If the steps end before that, the provider has stalled.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,28 +19,28 @@ class Head(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """The body is whole by the rules of HTTP."""
+    """The body is complete by the rules of HTTP."""
 
 
 END = End()
 
-What = Head | bytes | UpstreamError | End
+Action = Head | bytes | UpstreamError | End
 
 
 class Step(NamedTuple):
-    what: What
+    action: Action
     after_s: float = 0.0
-    """Since the step before."""
+    """Delay after the previous step."""
 
 
-def timed(sequence: Iterable[What], first_s: float, pace_s: float) -> Iterator[Step]:
-    """`first_s` goes by before the head, `pace_s` between two blocks, and before a failure."""
+def timed(sequence: Iterable[Action], first_s: float, pace_s: float) -> Iterator[Step]:
+    """Adds the delays: `first_s` before the head, `pace_s` between two blocks and before a failure."""
     wait_s = 0.0
-    for what in sequence:
-        if isinstance(what, Head):
-            yield Step(what, first_s)
-        elif isinstance(what, End):
-            yield Step(what)
+    for action in sequence:
+        if isinstance(action, Head):
+            yield Step(action, first_s)
+        elif isinstance(action, End):
+            yield Step(action)
         else:
-            yield Step(what, wait_s)
+            yield Step(action, wait_s)
             wait_s = pace_s
