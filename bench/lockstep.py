@@ -173,17 +173,17 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
     file = folder / "streamweir.toml"
 
     async def may_answer() -> None:
-        assert room.accounting.writer is not None
-        assert await room.accounting.writer.flush(TIMEOUT_S), "the books do not answer"
+        assert storage.accounting.writer is not None
+        assert await storage.accounting.writer.flush(TIMEOUT_S), "the books do not answer"
 
     provider = Provider(may_answer)
     mock = await loop.create_server(lambda: ProviderConnection(provider), "127.0.0.1", 0)
     file.write_text(_configuration(listener.getsockname()[1], mock.sockets[0].getsockname()[1]))
     config = load_config(file, {})
     await prepare_accounting(config, folder)
-    room = await open_accounting(config, folder)
+    storage = await open_accounting(config, folder)
     steps = Lockstep(provider, listener.getsockname())
-    gateway = Gateway(config, _no_local, steps.tell, room=room)
+    gateway = Gateway(config, _no_local, steps.tell, storage=storage)
     with open(os.devnull, "w") as nowhere:
         configure_log("json", nowhere)
         await gateway.open()

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from streamweir.store.db.clock import now_ms
 from support.console_server import Console
-from support.console_session import room_of
+from support.console_session import storage_of
 from support.request_rows import insert_rows, request_row
 
 MINUTE_MS = 60_000
@@ -70,7 +70,7 @@ def fill(console: Console, alike: int) -> int:
         for number, (age_ms, more) in enumerate((each.pop("age_ms"), each) for each in map(dict, ODD.values()))
     ]
     rows += [request_row(100 + number, at_ms=now - 20 * DAY_MS - number, model="many") for number in range(alike)]
-    console.call(room_of(console.gate).store.write(lambda conn: insert_rows(conn, rows)))
+    console.call(storage_of(console.gate).store.write(lambda conn: insert_rows(conn, rows)))
     return now
 
 

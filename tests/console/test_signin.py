@@ -11,7 +11,7 @@ from streamweir.store.keys.sessions import IDLE_MS
 from support.answers import TEXTS
 from support.axe import obstacles
 from support.console_server import Console
-from support.console_session import room_of
+from support.console_session import storage_of
 from support.gateway import KEY
 from support.page_elements import column, visit
 from support.page_monitor import PageWatch
@@ -28,7 +28,7 @@ def enter(page: Page, secret: str) -> None:
 def expire(console: Console) -> None:
     """Every session, as if nobody had used it for its time."""
     unused = update(sessions).values(used_ms=now_ms() - IDLE_MS)
-    console.call(room_of(console.gate).store.write(lambda conn: conn.execute(unused).rowcount))
+    console.call(storage_of(console.gate).store.write(lambda conn: conn.execute(unused).rowcount))
 
 
 @needs_web

@@ -27,7 +27,7 @@ QUESTION = [{"role": "user", "content": f"What is a {CANARY}?"}]
 async def kept(desk: Desk, request_id: str | None) -> Content | None:
     """What is kept of a request, when nothing waits to be written any more."""
     await desk.gate.gateway._settlements.over()
-    queue = desk.room.contents
+    queue = desk.storage.contents
     await until(lambda: not queue._waiting)
     assert queue.dropped == 0
     found = await desk.read(lambda conn: find_content(conn, request_id or ""))

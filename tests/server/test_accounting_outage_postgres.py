@@ -130,7 +130,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
     async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as ships:
         (desk,) = ships.desks
         gate = desk.gate
-        desk.room.journal._max_bytes = 20_000
+        desk.storage.journal._max_bytes = 20_000
         async with await gate.connect() as client:
             running = await begin(client, model="m", max_tokens=TOKENS)
             await asyncio.to_thread(server.stop)

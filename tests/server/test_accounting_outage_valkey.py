@@ -115,7 +115,7 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
             async with await dying.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
                 await ships.up.seen(1)
-                (request_id,) = dying.room.accounting._open
+                (request_id,) = dying.storage.accounting._open
                 first = lease_of(valkey, request_id)
                 await until(lambda: lease_of(valkey, request_id) > first)  # by its upkeep
                 await dying.maintenance.stop()
@@ -146,7 +146,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
                 assert error_of(await ask(living.gate, secret))["code"] == "concurrency_limit_exceeded"
                 await dying.maintenance.stop()
                 if is_known:
-                    living.room.accounting.instance_ended(dying.room.node.instance)
+                    living.storage.accounting.instance_ended(dying.storage.node.instance)
                 # Its place is free then; the database still holds its money.
                 async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                     while error_of(await ask(living.gate, secret))["code"] != "budget_exceeded":
@@ -251,7 +251,7 @@ async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: s
                 await gate.vacated()
             await ships.assert_sound()
             for desk in ships.desks:
-                await desk.room.accounting.correct()
+                await desk.storage.accounting.correct()
             known = await shared_of(ships.desks[0]).used(account)
             assert known == (None if outage == "dead" else 6 * COST), "though it did not hear of all of them"
             served = [await ask_and_settle(desk, secret) for desk in ships.desks * 4].count(200)
@@ -282,7 +282,7 @@ async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Pat
                 await shared_is_told(desk)
             assert await shared.used(account) == 2 * HELD, "it knows of no such requests"
             assert await ships.spent_and_held() == (2 * COST, 0)
-            await ships.desks[0].room.accounting.correct()
+            await ships.desks[0].storage.accounting.correct()
             assert await shared.used(account) == 2 * COST
             await ships.assert_shared_agrees()
 

@@ -119,7 +119,7 @@ async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: 
         await client.head()
         await desk.write(lambda conn: add_credit(conn, workspace, 10_000 * MILLI, actor="test", at_ms=now_ms()))
         go_on.set()
-        (reservation,) = desk.room.accounting._open.values()
+        (reservation,) = desk.storage.accounting._open.values()
         await until(lambda: reservation.extensions > 0)
         finish.set()
         await client.read_until(b"[DONE]")
@@ -168,7 +168,7 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                     await until(lambda count=count: len(desk.gate.records) == count)  # type: ignore[misc]
             await running.server.emptied()
             await running.drained()
-        await until(lambda: not desk.room.accounting._undoing)
+        await until(lambda: not desk.storage.accounting._undoing)
         rows = await desk.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in desk.gate.records)
@@ -354,7 +354,7 @@ async def test_a_key_of_the_file_with_the_secret_of_another_does_not_end_the_upk
         secret = await desk.new_key()
         with_key(desk, name="thief", key=secret)
         await desk.maintenance.look()
-        assert not desk.room.accounting.directory.file_is_new
+        assert not desk.storage.accounting.directory.file_is_new
         other = await desk.new_key("other")
         assert (await desk.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
 

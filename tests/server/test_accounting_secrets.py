@@ -110,7 +110,7 @@ async def lose_the_database(drive: Drive) -> None:
         assert await drive.send(ask("openai/m", key, headers)) == [503]
         journals = [name for name in drive.search_files() if name.endswith(".journal")]
         assert journals
-        assert drive.desk.room.journal.unapplied_bytes > 0, "what is searched is there"
+        assert drive.desk.storage.journal.unapplied_bytes > 0, "what is searched is there"
         await drive.call("GET", "/api/keys", **drive.api.operator)
     assert await drive.desk.writer.flush(10)
 
@@ -182,7 +182,7 @@ async def administer(drive: Drive) -> None:
 
 async def look_at_contents(drive: Drive) -> None:
     """What was asked for is kept, and told to those who may see it; no secret in it."""
-    await until(lambda: not drive.desk.room.contents._waiting)
+    await until(lambda: not drive.desk.storage.contents._waiting)
     operator = drive.api.operator
     rows = (await drive.call("GET", "/api/requests?limit=1000", **operator)).json()["data"]
     kept = [row["request_id"] for row in rows if row["has_content"]]
@@ -244,7 +244,7 @@ async def test_no_canary_is_kept_or_told(
         assert b"streamweir_requests_total" in drive.answers[-1].body
         await desk.gate.gateway.drained()
         assert await desk.writer.flush(5)
-        tables = await rows_of(desk.room.store)
+        tables = await rows_of(desk.storage.store)
         drive.search_files()
         assert any(C["prompt"] in request.body.decode() for request in up.requests), "they do arrive where they belong"
     close_log()
@@ -272,11 +272,11 @@ async def test_a_reload_brings_new_secrets(tmp_path: Path) -> None:
     """They are taken out of content from then on, whatever their shape."""
     toml = '[[providers]]\nname = "up"\nkind = "openai"\napi_key = "{key}"\n[store]\nurl = "sqlite:///b.db"\n'
     async with gateway(toml.format(key="canary.provider.key"), data_dir=tmp_path) as gate:
-        room = gate.gateway.room
-        assert room is not None
+        storage = gate.gateway.storage
+        assert storage is not None
         said = "canary.provider.key, canary.another.key"
-        assert room.contents.redactor.text(said) == "***, canary.another.key"
+        assert storage.contents.redactor.text(said) == "***, canary.another.key"
         gate.gateway.reload(configured(toml.format(key="canary.another.key")))
-        assert room.contents.redactor.text(said) == "***, ***", "streams may still go by the old one"
+        assert storage.contents.redactor.text(said) == "***, ***", "streams may still go by the old one"
         gate.gateway.reload(configured(toml.format(key="canary.another.key")))
-        assert room.contents.redactor.text(said) == "canary.provider.key, ***"
+        assert storage.contents.redactor.text(said) == "canary.provider.key, ***"

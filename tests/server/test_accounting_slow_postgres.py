@@ -95,7 +95,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 await ships.up.seen(4)
                 for _ in range(2):
                     valkey.execute("DEL", f"{{streamweir}}:t:{account}")  # as if a while had passed
-                    await central.room.accounting.correct()
+                    await central.storage.accounting.correct()
                     assert await shared_of(central).used(account) == COST + 3 * HELD
                     for desk in (central, lonely):
                         assert error_of(await ask(desk.gate, secret))["code"] == "budget_exceeded"
@@ -108,7 +108,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 arbiter_of(lonely).renew([])
                 assert arbiter_of(lonely)._pinned == {}
                 valkey.execute("DEL", f"{{streamweir}}:t:{account}", f"{{streamweir}}:p:{account}")
-                await central.room.accounting.correct()
+                await central.storage.accounting.correct()
                 await ships.assert_shared_agrees()
                 assert await ships.spent_and_held() == (4 * COST, 0)
 
@@ -225,8 +225,8 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
         secret = await ships.new_key(log_content=True, budget_nano=100 * HELD)
         assert (await ask(desk.gate, secret)).status == 200
         await desk.gate.vacated()
-        await until(lambda: not desk.room.contents._waiting)
-        size = desk.room.contents._max_bytes = 20_000
+        await until(lambda: not desk.storage.contents._waiting)
+        size = desk.storage.contents._max_bytes = 20_000
         other, is_locked, may_end = await open_store(url, tmp_path), asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -242,7 +242,7 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
             for _ in range(20):
                 assert (await ask(desk.gate, secret)).status == 200
             await desk.gate.vacated()
-            assert desk.room.contents._bytes <= size
+            assert desk.storage.contents._bytes <= size
             dropped = metric(desk.gate, "content_dropped_total")
             assert 0 < dropped < 20
             rows = await ships.rows()
@@ -253,6 +253,6 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
         finally:
             may_end.set()
             await other.close()
-        await until(lambda: not desk.room.contents._waiting)
+        await until(lambda: not desk.storage.contents._waiting)
         kept = await ships.read(lambda conn: conn.execute(select(func.count()).select_from(contents)).scalar_one())
         assert kept == 21 - dropped

@@ -215,21 +215,21 @@ async def play(gate: Gate, accounts: Sequence[Account], numbers: range) -> None:
 
 
 async def assert_sums(gate: Gate) -> None:
-    room = gate.gateway.room
-    assert room is not None
-    assert room.accounting.writer is not None
-    assert await room.accounting.writer.flush(10)
-    assert (await room.store.read(check_sums)).faults == []
+    storage = gate.gateway.storage
+    assert storage is not None
+    assert storage.accounting.writer is not None
+    assert await storage.accounting.writer.flush(10)
+    assert (await storage.store.read(check_sums)).faults == []
 
 
 async def rows_of(gate: Gate) -> dict[str, RequestRow]:
-    room = gate.gateway.room
-    assert room is not None
+    storage = gate.gateway.storage
+    assert storage is not None
     rows: dict[str, RequestRow] = {}
     cursor = None
     while True:
         at = cursor
-        page = await room.store.read(lambda conn: list_requests(conn, RequestFilter(), cursor=at, limit=500))  # noqa: B023
+        page = await storage.store.read(lambda conn: list_requests(conn, RequestFilter(), cursor=at, limit=500))  # noqa: B023
         for row in page.rows:
             assert row.client_id is not None
             assert row.client_id not in rows, "two rows of one request"

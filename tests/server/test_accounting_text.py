@@ -168,7 +168,7 @@ async def reading(
                 reader = Reader(Desk(gate, up))
                 yield reader, lines
                 await reader.check()
-                tables = await dump(reader.desk.room.store)
+                tables = await dump(reader.desk.storage.store)
                 await reader.desk.assert_sound()
         assert set(tables) == {table.name for table in metadata.sorted_tables}
         assert not (folder / "journal" / "quarantine.jsonl").exists(), "no row was refused"

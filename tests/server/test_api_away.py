@@ -77,10 +77,10 @@ async def test_a_change_is_made_though_this_process_cannot_take_it_up(tmp_path: 
 async def test_a_session_is_good_though_its_use_cannot_be_noted(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         session = await api.session()
-        flaky = FlakyStore(api.room.store)
+        flaky = FlakyStore(api.storage.store)
         await api.serve(app_of(structs.replace(api.context, store=flaky)))
-        flaky.lost_before, before = 1, await dump(api.room.store)
+        flaky.lost_before, before = 1, await dump(api.storage.store)
         api.clock.at_ms += TOUCH_MS
         assert (await api.ask("GET", "/api/keys", **session)).status_code == 200
         assert flaky.lost_before == 0
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before

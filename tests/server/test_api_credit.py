@@ -84,7 +84,7 @@ async def test_credit_that_makes_no_sense(tmp_path: Path) -> None:
 async def test_books_that_do_not_agree_are_told(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         of_one = accounts.c.workspace_id == api.one.workspace.id
-        await api.room.store.write(lambda conn: conn.execute(update(accounts).where(of_one).values(granted=7)))
+        await api.storage.store.write(lambda conn: conn.execute(update(accounts).where(of_one).values(granted=7)))
         check = await fetch(api, "/api/check", api.operator)
         assert not check["agrees"]
         assert check["faults"][0] == {
@@ -115,7 +115,9 @@ async def test_the_audit_log(tmp_path: Path) -> None:
         assert reply.status_code == 404
         verified = await fetch(api, "/api/audit/verify", api.operator)
         assert verified == {"is_as_written": True, "first_broken_seq": None}
-        await api.room.store.write(lambda conn: conn.execute(update(audit).where(audit.c.seq == 4).values(actor="x")))
+        await api.storage.store.write(
+            lambda conn: conn.execute(update(audit).where(audit.c.seq == 4).values(actor="x"))
+        )
         verified = await fetch(api, "/api/audit/verify", api.operator)
         assert verified == {"is_as_written": False, "first_broken_seq": 4}
 

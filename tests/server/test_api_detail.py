@@ -32,7 +32,7 @@ USAGE_TEXT = '{"input_uncached":7,"cache_read":3,"output":5}'
 async def detail_of(api: Api, cost: int | None, **members: Any) -> Any:
     id = f"req_{api.clock.at_ms:012x}{'f' * 16}"
     known = {"workspace_id": api.one.workspace.id, "at_ms": api.clock.at_ms, **members}
-    await api.room.store.write(lambda conn: apply(conn, [settle(id, cost, **known)]))
+    await api.storage.store.write(lambda conn: apply(conn, [settle(id, cost, **known)]))
     reply = await api.ask("GET", f"/api/requests/{id}", **api.operator)
     assert reply.status_code == 200, reply.text
     return reply.json()["request"]
@@ -119,7 +119,7 @@ async def test_a_row_that_somebody_has_spoilt_is_shown_without_it(tmp_path: Path
                 conn.execute(update(requests).values(strip=strip))
 
             id = await api.new_request(api.one)
-            await api.room.store.write(spoil)
+            await api.storage.store.write(spoil)
             detail = (await api.ask("GET", f"/api/requests/{id}", **api.operator)).json()["request"]
             assert detail["strip"] is None, strip
 
@@ -133,7 +133,7 @@ async def test_what_runs_tells_when_its_pieces_went_out_and_what_it_has_cost_so_
         at_ms = api.clock.at_ms
         ids = [f"req_{number:028x}" for number in range(4)]
         members = {"workspace_id": api.one.workspace.id, "at_ms": at_ms, "prompt_tokens": 9}
-        members["instance"] = api.room.node.instance
+        members["instance"] = api.storage.node.instance
         noted = progress(
             (ids[0], "up/m", 4),
             (ids[1], "up/odd", 4),
@@ -142,7 +142,7 @@ async def test_what_runs_tells_when_its_pieces_went_out_and_what_it_has_cost_so_
             times=[(at_ms + 200, at_ms + 850), (None, None), (None, None)],
         )
         holds = [hold(id, 7, **members, prices="{}" if id == ids[2] else quote) for id in ids]
-        await api.room.store.write(lambda conn: apply(conn, [*holds, noted]))
+        await api.storage.store.write(lambda conn: apply(conn, [*holds, noted]))
         found = {}
         for row in (await api.ask("GET", "/api/live", **api.operator)).json()["data"]:
             found[row["request_id"]] = (row["first_ms"], row["last_ms"], row["cost_usd"], row["progress_ms"])

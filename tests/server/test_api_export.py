@@ -50,7 +50,7 @@ async def fill(api: Api, count: int) -> None:
         )
         for number in range(count)
     ]
-    await api.room.store.write(lambda conn: apply(conn, [Refused(row=each) for each in rows]))
+    await api.storage.store.write(lambda conn: apply(conn, [Refused(row=each) for each in rows]))
 
 
 @each_database
@@ -188,7 +188,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 2 * MAX_ROWS + 1)
         auth = f"authorization: Bearer {api.one.admin.secret}"
-        async with on_a_socket(api, Leaving(api.room.store, 2)) as (at, faults):
+        async with on_a_socket(api, Leaving(api.storage.store, 2)) as (at, faults):
             async with await RawClient.open(at.address) as client:
                 await client.send(get("/api/requests/export?format=jsonl", auth))
                 await client.head()
@@ -205,7 +205,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
 async def test_who_leaves_is_not_read_for_any_more(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 20 * MAX_ROWS)
-        store = Leaving(api.room.store, 1000)
+        store = Leaving(api.storage.store, 1000)
         async with on_a_socket(api, store) as (at, faults):
             async with await RawClient.open(at.address, receive_buffer=8192) as client:
                 await client.send(get("/api/requests/export", f"authorization: Bearer {api.one.admin.secret}"))

@@ -127,9 +127,14 @@ async def feeding(
     background: BackgroundTasks | None = None,
 ) -> AsyncIterator[tuple[Api, LiveFeed, CountedStore]]:
     async with api_on(database, folder) as api:
-        store = CountedStore(api.room.store)
+        store = CountedStore(api.storage.store)
         feed = LiveFeed(
-            store, api.room.accounting, clock_ms=api.clock, intervals=intervals, most=most, background=background
+            store,
+            api.storage.accounting,
+            clock_ms=api.clock,
+            intervals=intervals,
+            most=most,
+            background=background,
         )
         tasks = asyncio.all_tasks()
         yield api, feed, store
@@ -151,7 +156,7 @@ async def test_what_runs_is_told_at_once_and_when_it_changes(database: str, tmp_
             assert onlooker.waits, "nothing has changed"
             second = await api.new_open(api.two)
             assert await onlooker.ids() == [second, first]
-            await api.room.store.write(lambda conn: cancel(conn, first, None, api.clock.at_ms))
+            await api.storage.store.write(lambda conn: cancel(conn, first, None, api.clock.at_ms))
             _, document = await onlooker.event()
             assert [row["is_being_stopped"] for row in document["data"]] == [False, True]
 
@@ -337,7 +342,7 @@ async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> N
             pass
         assert await onlooker.frame() in (COMMENT, b'event: away\ndata: {"at_ms":%d}\n\n' % api.clock.at_ms)
         store.fault = None
-        await api.room.store.write(lambda conn: end_sessions(conn, actor="cli", at_ms=api.clock.at_ms))
+        await api.storage.store.write(lambda conn: end_sessions(conn, actor="cli", at_ms=api.clock.at_ms))
         while not (await onlooker.frame()).startswith(b"event: over"):
             pass
         assert await onlooker.is_over()

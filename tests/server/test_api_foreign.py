@@ -81,14 +81,14 @@ async def test_an_id_of_another_workspace_is_not_there(tmp_path: Path) -> None:
         for operation in WITH_ID:
             id = await make_id(api, operation, api.one)
             body = (await make_call(api, operation)).sent
-            before = await dump(api.room.store)
+            before = await dump(api.storage.store)
             answers = []
             for each in (id, id[:-4] + "none"):
                 reply = await api.ask(operation.method, operation.path.replace("{id}", each), **body, **stranger)
                 assert reply.status_code == (403 if operation.access is Access.OPERATOR else 404), operation.path
                 answers.append(reply.text.replace(each, "ID"))
             assert answers[0] == answers[1]
-            assert await dump(api.room.store) == before
+            assert await dump(api.storage.store) == before
 
 
 async def test_no_list_shows_what_is_anothers(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_members_that_nobody_may_set(tmp_path: Path) -> None:
             if operation.body is Nothing:
                 continue
             made = await make_call(api, operation)
-            before = await dump(api.room.store)
+            before = await dump(api.storage.store)
             for name, value in NOBODYS.items():
                 for role in (api.operator, bearer(api.one.admin.secret)):
                     reply = await api.ask(operation.method, made.path, body={**(made.body or {}), name: value}, **role)
@@ -129,20 +129,20 @@ async def test_members_that_nobody_may_set(tmp_path: Path) -> None:
                         continue
                     error = reply.json()["error"]
                     assert (reply.status_code, error["code"], error["param"]) == (400, "unknown_parameter", name)
-            assert await dump(api.room.store) == before
+            assert await dump(api.storage.store) == before
 
 
 async def test_parameters_that_are_not_there(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         for operation in OPERATIONS:
             made = await make_call(api, operation)
-            before = await dump(api.room.store)
+            before = await dump(api.storage.store)
             for name in ("unknown", "workspace_id", "__proto__", "a" * 300, "\x00"):
                 reply = await api.ask(operation.method, made.path, **made.sent, params={name: "1"}, **api.operator)
                 error = reply.json()["error"]
                 assert (reply.status_code, error["code"]) == (400, "unknown_parameter"), name_of(operation)
                 assert len(error["param"]) <= 160
-            assert await dump(api.room.store) == before
+            assert await dump(api.storage.store) == before
 
 
 def bodies_of(operation: Operation, body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -178,7 +178,7 @@ async def test_any_text_in_any_member(tmp_path: Path) -> None:
 
 async def test_any_text_in_any_parameter(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        before, count = await dump(api.room.store), 0
+        before, count = await dump(api.storage.store), 0
         for operation in OPERATIONS:
             for name, _ in fields_of(operation.query):
                 for text in FOREIGN:
@@ -186,7 +186,7 @@ async def test_any_text_in_any_parameter(tmp_path: Path) -> None:
                     assert_told(reply, (operation.path, name, text[:20]))
                     count += 1
         assert count > 200
-        after = await dump(api.room.store)
+        after = await dump(api.storage.store)
         changed = {name for name in after if after[name] != before[name]}
         assert changed == {"audit", "counters"}, "exports are told, and nothing else changes"
         await assert_sound(api)
@@ -196,13 +196,13 @@ async def test_any_text_as_an_id(tmp_path: Path) -> None:
     async with api_on("postgres", tmp_path) as api:
         for operation in WITH_ID:
             body = (await make_call(api, operation)).sent if operation.method not in SAFE else {}
-            before = await dump(api.room.store)
+            before = await dump(api.storage.store)
             for text in FOREIGN:
                 path = operation.path.replace("{id}", in_path(text))
                 reply = await api.ask(operation.method, path, **body, **api.operator)
                 assert_told(reply, (operation.path, text[:20]))
                 assert reply.status_code in (404, 405), (operation.path, text[:20])
-            assert await dump(api.room.store) == before
+            assert await dump(api.storage.store) == before
 
 
 async def test_any_text_in_a_name_comes_back_in_every_list(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_any_text_in_a_name_comes_back_in_every_list(tmp_path: Path) -> No
 
 
 async def assert_sound(api: Api) -> None:
-    assert await api.room.store.read(audit.verify) is None
+    assert await api.storage.store.read(audit.verify) is None
     assert (await api.ask("GET", "/api/check", **api.operator)).json()["agrees"]
     for path in ("/api/workspaces", "/api/keys", "/api/ledger", "/api/audit"):
         assert (await api.ask("GET", path, params={"limit": 1000}, **api.operator)).status_code == 200

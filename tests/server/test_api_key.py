@@ -65,7 +65,7 @@ async def test_the_life_of_a_key(database: str, tmp_path: Path) -> None:
             "old_until_ms": None,
         }
         assert (await api.ask("GET", f"/api/keys/{id}", **admin)).json() == made
-        found = api.room.accounting.directory.find(secret)
+        found = api.storage.accounting.directory.find(secret)
         assert found is not None, "this process knows it at once"
         assert found.rpm == 60
 
@@ -96,7 +96,7 @@ async def test_the_life_of_a_key(database: str, tmp_path: Path) -> None:
         assert {(row["actor"], row["object"], row["workspace"]) for row in rows} == {
             (f"key:{api.one.admin.key.id}", id, space.id)
         }
-        assert await api.room.store.read(audit.verify) is None
+        assert await api.storage.store.read(audit.verify) is None
 
 
 @each_database
@@ -134,14 +134,14 @@ async def test_lists_of_keys(database: str, tmp_path: Path) -> None:
 async def test_only_the_operator_makes_admins(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         admin, chat = bearer(api.one.admin.secret), api.one.chat.key.id
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         for reply in (
             await create(api, admin, scopes=["admin"]),
             await create(api, admin, scopes=["chat", "admin"]),
             await change(api, admin, chat, scopes=["chat", "models", "admin"]),
         ):
             assert code_of(reply) == (403, "insufficient_permissions", None)
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
         assert (await create(api, api.operator, scopes=["admin"], workspace="one")).status_code == 201
         assert (await change(api, api.operator, chat, scopes=["admin"])).json()["scopes"] == ["admin"]
         second = await create(api, api.operator, "second", scopes=["admin"], workspace="two")
@@ -153,7 +153,7 @@ async def test_a_key_does_nothing_to_itself_nor_to_other_admins(tmp_path: Path) 
     async with api_on("sqlite", tmp_path) as api:
         admin, own = bearer(api.one.admin.secret), api.one.admin.key.id
         peer = (await api.new_key(api.one, scopes=("admin",))).key.id
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         for id in (own, peer):
             calls: list[tuple[str, str, Any]] = [
                 ("PATCH", "", {"name": "x"}),
@@ -168,7 +168,7 @@ async def test_a_key_does_nothing_to_itself_nor_to_other_admins(tmp_path: Path) 
             for method, path, body in calls:
                 reply = await api.ask(method, f"/api/keys/{id}{path}", body=body, **admin)
                 assert code_of(reply) == (403, "insufficient_permissions", None)
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
         assert (await api.ask("POST", f"/api/keys/{own}/revoke", **api.operator)).status_code == 200
         assert (await api.ask("GET", "/api/keys", **admin)).status_code == 401, "at once"
 
@@ -213,12 +213,12 @@ SENSELESS: list[tuple[dict[str, Any], str]] = [
 
 async def test_what_makes_no_sense(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         for members, param in SENSELESS:
             reply = await create(api, api.operator, **{"name": "made", **members})
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, param), members
             assert reply.json()["error"]["message"].isprintable()
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
 
 
 async def test_money_is_read_digit_by_digit(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ async def test_workspaces(tmp_path: Path) -> None:
 async def test_a_limit_that_nobody_would_keep_is_not_promised(tmp_path: Path) -> None:
     """Several workers on SQLite have nothing in common that they could count in."""
     async with api_on("sqlite", tmp_path, is_worker=True) as api:
-        assert not api.room.accounting.limits_are_kept
+        assert not api.storage.accounting.limits_are_kept
         id = api.one.chat.key.id
         limits: dict[str, Any] = {"rpm": 1, "tpm": 1, "max_streams": 1, "budget_usd": 0}
         for member in limits:
@@ -317,7 +317,7 @@ async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
             settle("req_1", 1_500_000_000, **members),
             hold("req_2", 70_000_000, **members),
         ]
-        await api.room.store.write(lambda conn: apply(conn, entries))
+        await api.storage.store.write(lambda conn: apply(conn, entries))
         spent = {**key, "spent_usd": "1.5", "held_usd": "0.07"}
         secret = spent.pop("secret")
         path = f"/api/keys/{key['id']}"

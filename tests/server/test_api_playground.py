@@ -79,18 +79,18 @@ async def test_a_use_is_told_to_the_audit_log(database: str, tmp_path: Path) -> 
             assert (reply.status_code, reply.json()["key"], reply.json()["body"]) == (200, key_id, CHAT)
         long = await chat(api, api.operator, key=key_id, body={"model": "m\x00" + "x" * 1000, "messages": "not said"})
         assert long.status_code == 200, "what is wrong with it is for the key to hear"
-        rows = [row for row in await api.room.store.read(audit.list_rows) if row.action == "key.use"]
+        rows = [row for row in await api.storage.store.read(audit.list_rows) if row.action == "key.use"]
         assert [row.actor for row in reversed(rows)] == ["admin", "admin", f"key:{api.one.admin.key.id}", "admin"]
         assert {(row.object, row.workspace_id) for row in rows} == {(key_id, api.one.workspace.id)}
         assert [row.detail["model"] for row in reversed(rows)] == ["smart"] * 3 + ["m" + "x" * 252 + "..."]
-        assert await api.room.store.read(audit.verify) is None
+        assert await api.storage.store.read(audit.verify) is None
 
 
 async def test_a_secret_in_the_place_of_a_model_is_not_kept(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         secret = api.one.chat.secret
         assert (await chat(api, api.operator, key=api.one.chat.key.id, body={"model": secret})).status_code == 200
-        (row,) = [row for row in await api.room.store.read(audit.list_rows) if row.action == "key.use"]
+        (row,) = [row for row in await api.storage.store.read(audit.list_rows) if row.action == "key.use"]
         assert row.detail["model"] == "***"
 
 
@@ -98,7 +98,7 @@ async def test_a_model_that_is_not_named(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         for body in ({}, {"model": None}, {"model": 7}, {"model": ["smart"]}):
             assert (await chat(api, api.operator, key=api.one.chat.key.id, body=body)).status_code == 200
-        rows = [row for row in await api.room.store.read(audit.list_rows) if row.action == "key.use"]
+        rows = [row for row in await api.storage.store.read(audit.list_rows) if row.action == "key.use"]
         assert [row.detail["model"] for row in rows] == [None] * 4
 
 
@@ -111,7 +111,7 @@ async def test_a_key_out_of_reach_is_none(tmp_path: Path) -> None:
             assert code_of(reply) == (404, "not_found", "key")
             answers.append(reply.text)
         assert api.one.chat.secret not in answers[-1]
-        assert "key.use" not in [row.action for row in await api.room.store.read(audit.list_rows)]
+        assert "key.use" not in [row.action for row in await api.storage.store.read(audit.list_rows)]
 
 
 async def test_the_dialect_is_the_chosen_or_the_keys_or_the_gateways(tmp_path: Path) -> None:

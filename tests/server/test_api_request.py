@@ -53,10 +53,10 @@ async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
 async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
     """What this process has written down is in the database before it is read."""
     async with api_on("sqlite", tmp_path) as api:
-        writer = api.room.accounting.writer
+        writer = api.storage.accounting.writer
         assert writer is not None
         members: dict[str, Any] = {"workspace_id": api.one.workspace.id, "at_ms": api.clock.at_ms}
-        members["instance"] = api.room.node.instance
+        members["instance"] = api.storage.node.instance
         for number in range(3):
             id = f"req_{number:028x}"
             writer.put(hold(id, 5, **members))
@@ -213,7 +213,7 @@ async def test_a_request_that_runs_is_stopped(database: str, tmp_path: Path) -> 
             stopped = await api.ask("POST", f"/api/live/{id}/cancel", **admin)
             assert stopped.json() == {**live, "is_being_stopped": True}
         assert id in api.stopped, "by this process at once"
-        assert await api.room.store.read(lambda conn: cancelled(conn, api.room.node.instance)) == [id]
+        assert await api.storage.store.read(lambda conn: cancelled(conn, api.storage.node.instance)) == [id]
         assert [row[1:] for row in await audited(api, admin)].count(("request.cancel", id)) == 1
         for wanted in (other, "req_none", await api.new_request(api.one)):
             assert (await api.ask("POST", f"/api/live/{wanted}/cancel", **admin)).status_code == 404

@@ -152,7 +152,7 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
             made = await make_call(api, operation)
             is_quiet = operation.method in SAFE and operation.name not in TOLD
             quiet = [role for role, status in expected.items() if status >= 400 or is_quiet]
-            before = await dump(api.room.store)
+            before = await dump(api.storage.store)
             for role in [*quiet, *(role for role in roles if role not in quiet)]:
                 if role not in quiet:
                     made = await make_call(api, operation)
@@ -161,7 +161,7 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
                 wanted[name_of(operation), role] = expected[role]
                 assert_proper(api, operation, reply)
                 if role == quiet[-1]:
-                    assert await dump(api.room.store) == before, name_of(operation)
+                    assert await dump(api.storage.store) == before, name_of(operation)
             if operation.name == "close_session":
                 roles = await roles_of(api)
     assert found == wanted
@@ -265,7 +265,7 @@ async def test_bodies_are_json_and_nothing_else(tmp_path: Path) -> None:
             headers = {**api.operator["headers"], **({"content-type": kind} if kind is not None else {})}
             reply = await api.ask("POST", "/api/workspaces", headers=headers, raw=b'{"name":"x"}')
             assert (reply.status_code, reply.json()["error"]["code"]) == (415, "unsupported_media_type")
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         bad = [
             b"[]",
             b"nul",
@@ -285,7 +285,7 @@ async def test_bodies_are_json_and_nothing_else(tmp_path: Path) -> None:
             headers = {**api.operator["headers"], "content-type": "application/json; charset=utf-8"}
             reply = await api.ask("POST", "/api/workspaces", headers=headers, raw=raw)
             assert reply.status_code in (400, 413), raw[:40]
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
 
 
 async def test_an_operation_without_a_body_takes_none(tmp_path: Path) -> None:

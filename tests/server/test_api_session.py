@@ -68,7 +68,7 @@ async def test_by_tls_the_cookie_is_bound_to_the_host(tmp_path: Path) -> None:
 async def test_what_a_page_must_send_to_change_something(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         token, other = [token_of(await log_in(api, api.secret)) for _ in range(2)]
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         for csrf in (None, "", "x", csrf_of(other), token, csrf_of(token)[:-1], csrf_of(token) + "x"):
             assert await make_workspace(api, page(token, csrf)) == 403, csrf
         good = csrf_of(token)
@@ -88,7 +88,7 @@ async def test_what_a_page_must_send_to_change_something(tmp_path: Path) -> None
             assert reply.status_code == 403, "nor does it read"
         headers = {"cookie": f"streamweir={token}", "x-csrf-token": good}
         assert await make_workspace(api, {"headers": headers}) == 403, "it does not say where it comes from"
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
         for number, origin in enumerate((ORIGIN, f"https://{HOST}", f"http://{HOST.upper()}")):
             assert await make_workspace(api, page(token, good, origin), f"made {number}") == 201
 
@@ -137,7 +137,7 @@ async def test_twelve_idle_hours_end_it_and_each_use_gives_twelve_more(tmp_path:
 async def test_a_new_secret_ends_every_session(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         tokens = [token_of(await log_in(api, api.secret)) for _ in range(2)]
-        new = await api.room.store.write(partial(reset_admin_secret, actor="cli", at_ms=api.clock.at_ms))
+        new = await api.storage.store.write(partial(reset_admin_secret, actor="cli", at_ms=api.clock.at_ms))
         for token in tokens:
             assert (await api.ask("GET", "/api/session", **page(token))).status_code == 401
         assert (await log_in(api, api.secret)).status_code == 401
@@ -205,7 +205,7 @@ def test_what_is_kept_of_addresses_is_bounded() -> None:
 
 async def test_no_text_is_the_secret(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         near = [api.secret[:-1], api.secret + " ", api.secret.upper(), form.ADMIN, "a" * 5000]
         key = api.one.admin
         near += [key.secret[:-1], key.secret + " ", key.secret.upper(), key.key.id, f"Bearer {key.secret}", KEY[:-1]]
@@ -213,7 +213,7 @@ async def test_no_text_is_the_secret(tmp_path: Path) -> None:
             reply = await log_in(api, text, peer=f"198.51.100.{number}")
             assert reply.status_code in (400, 401, 413)
             assert "set-cookie" not in reply.headers
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
 
 
 async def test_who_am_i(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_a_key_of_the_file_is_an_admin_like_any_other(tmp_path: Path) -> N
 async def test_neither_cookie_nor_admin_secret_is_anything_to_the_data_plane(tmp_path: Path) -> None:
     """Which asks `authenticate` alone (docs/spec/security.md S16)."""
     async with api_on("sqlite", tmp_path) as api:
-        directory, now = api.room.accounting.directory, api.clock.at_ms / 1000
+        directory, now = api.storage.accounting.directory, api.clock.at_ms / 1000
         refused: list[tuple[dict[str, str], str]] = [({"authorization": f"Bearer {api.secret}"}, "invalid_api_key")]
         for secret in (api.secret, api.one.admin.secret):  # of a key that may chat
             token = token_of(await log_in(api, secret))

@@ -55,11 +55,11 @@ async def test_what_a_keys_page_must_send_to_change_something(tmp_path: Path) ->
     async with api_on("sqlite", tmp_path) as api:
         token = token_of(await log_in(api, api.one.admin.secret))
         other = token_of(await log_in(api, api.one.admin.secret))
-        before = await dump(api.room.store)
+        before = await dump(api.storage.store)
         wrong = [page(token), page(token, csrf_of(other)), page(token, csrf_of(token), "https://evil.example")]
         for role in wrong:
             assert (await api.ask("POST", "/api/keys", body={"name": "x"}, **role)).status_code == 403
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
 
 
 @each_database
@@ -108,7 +108,7 @@ async def test_the_session_of_a_key_of_the_file_goes_by_the_file(tmp_path: Path)
         role = page(token_of(await log_in(api, KEY)))
         who = (await api.ask("GET", "/api/session", **role)).json()
         assert (who["actor"], who["workspace"]) == ("key:file:file admin", "default")
-        directory = api.room.accounting.directory
+        directory = api.storage.accounting.directory
         (key,) = directory.file_keys
         for changed, status in (
             (structs.replace(key, digest=bytes(32)), 401),
@@ -122,7 +122,7 @@ async def test_the_session_of_a_key_of_the_file_goes_by_the_file(tmp_path: Path)
 
 async def test_a_key_that_may_not_is_told_why_and_opens_nothing(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
-        before, one = await dump(api.room.store), api.one
+        before, one = await dump(api.storage.store), api.one
         for key, status, code in (
             (one.chat, 403, "insufficient_permissions"),
             (one.models, 403, "insufficient_permissions"),
@@ -133,7 +133,7 @@ async def test_a_key_that_may_not_is_told_why_and_opens_nothing(tmp_path: Path) 
                 reply = await log_in(api, key.secret)
                 assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
                 assert "set-cookie" not in reply.headers
-        assert await dump(api.room.store) == before
+        assert await dump(api.storage.store) == before
 
 
 async def test_wrong_keys_are_counted_as_wrong_secrets_are(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         found = await settings_of(api)
         assert found["version"] == __version__
-        assert found["instance"] == api.room.node.instance
+        assert found["instance"] == api.storage.node.instance
         assert found["started_ms"] == api.context.started_ms
         assert (found["file"], found["store"]) == (None, "sqlite:///streamweir.db")
         assert [section["name"] for section in found["sections"]] == [

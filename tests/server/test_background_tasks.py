@@ -63,14 +63,14 @@ async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path)
 
 async def works(desk: Desk) -> None:
     """Keys are learned, requests are served and written down, and signs of life are given."""
-    secret = (await desk.room.store.write(new_key)).secret
-    await until(lambda: desk.room.accounting.directory.find(secret) is not None)
+    secret = (await desk.storage.store.write(new_key)).secret
+    await until(lambda: desk.storage.accounting.directory.find(secret) is not None)
     assert (await desk.gate.ask(model="m", stream=True, key=secret)).status == 200
     (row,) = await desk.rows()
     assert (row.verdict, row.key_name) == ("completed", "learned")
-    before = await desk.room.store.read(seen_ms)
+    before = await desk.storage.store.read(seen_ms)
     async with asyncio.timeout(60):
-        while await desk.room.store.read(seen_ms) <= before:
+        while await desk.storage.store.read(seen_ms) <= before:
             await asyncio.sleep(0.001)
 
 
@@ -96,20 +96,20 @@ async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_
     async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
         background = desk.gate.gateway.background
         background.backoff = NEVER_HEALTHY
-        desk.room.accounting._open["r"] = Broken()  # type: ignore[assignment]
+        desk.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
         await until(lambda: background.ends["progress"] >= 3)
         status, document = await ready(desk)
         assert (status, document["status"]) == (503, "failing")
         assert document["reasons"] == ["background tasks keep failing: progress"]
-        del desk.room.accounting._open["r"]
+        del desk.storage.accounting._open["r"]
         background.backoff = QUICK
         await until(lambda: running(background, "progress"))
         kill(background, "progress")
         await until(lambda: desk.gate.gateway.readiness.is_ready)
         assert await ready(desk) == (200, {"status": "ok"})
-        desk.room.accounting._open["r"] = Broken()  # type: ignore[assignment]
+        desk.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
         await works(desk)
-        del desk.room.accounting._open["r"]
+        del desk.storage.accounting._open["r"]
         assert {name for name, ends in background.ends.items() if ends} == {"progress"}
 
 
@@ -128,7 +128,7 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
         return len(conn.execute(select(sessions.c.digest)).all())
 
     async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        background, store = desk.gate.gateway.background, desk.room.store
+        background, store = desk.gate.gateway.background, desk.storage.store
         background.backoff = QUICK
         await store.write(rename("sessions", "hidden"))
         kill(background, "purge")
@@ -146,6 +146,6 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
 
 async def test_a_journal_whose_thread_has_failed_makes_the_process_not_ready(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        desk.room.journal.on_state("the journal has failed: restart this process")
+        desk.storage.journal.on_state("the journal has failed: restart this process")
         status, document = await ready(desk)
         assert (status, document["reasons"]) == (503, ["the journal has failed: restart this process"])

@@ -7,7 +7,7 @@ import pytest
 
 from streamweir.config.model import Config, Key, Model, Provider, Store, Target
 from streamweir.server.process.start import banner
-from streamweir.server.process.worker import Start
+from streamweir.server.process.worker import StartOptions
 
 TARGETS = (Target(provider="up", model="gpt-4o"),)
 
@@ -22,6 +22,6 @@ def test_the_model_to_try_is_one_that_can_be_asked_for(ids: tuple[str, ...], sho
     )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        text = banner(config, Start(config_path=tmp_path / "streamweir.toml", data_dir=tmp_path), [listener])
+        text = banner(config, StartOptions(config_path=tmp_path / "streamweir.toml", data_dir=tmp_path), [listener])
     assert ("Try it:" in text) == (shown is not None)
     assert shown is None or f'"model":"{shown}"' in text

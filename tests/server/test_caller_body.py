@@ -103,9 +103,9 @@ async def test_a_body_without_end_is_refused_at_the_limit() -> None:
 async def test_the_limit_of_the_body_is_the_operators_and_what_fits_is_served() -> None:
     limit = "[server.limits]\nbody_bytes = 2048"
     async with gateway_to(whole(openai_whole()), limit) as (gate, _), await gate.connect() as client:
-        room = 2048 - len(json.dumps({"messages": MESSAGES, "model": "up/m", "user": ""}))
-        assert (await send(client, chat_request(model="up/m", user="u" * room))).status == 200
-        reply = await send(client, chat_request(model="up/m", user="u" * (room + 1)))
+        storage = 2048 - len(json.dumps({"messages": MESSAGES, "model": "up/m", "user": ""}))
+        assert (await send(client, chat_request(model="up/m", user="u" * storage))).status == 200
+        reply = await send(client, chat_request(model="up/m", user="u" * (storage + 1)))
         assert refusal(reply) == (413, "request_too_large", None)
         await gate.settled(2)
 

@@ -18,7 +18,7 @@ from streamweir.server.process.control_socket import (
     Details,
     RequestRejected,
     connect,
-    place_socket,
+    socket_path,
 )
 from support.deadlines import WAIT_TIMEOUT_S
 
@@ -39,7 +39,7 @@ class End:
             await self.release.wait()
             return {}
         if what == "back":  # asks the asker before it answers
-            return await channel.ask("echo", details, WAIT_TIMEOUT_S)
+            return await channel.request("echo", details, WAIT_TIMEOUT_S)
         if what == "break":
             raise LookupError("a bug")
         if what == "refuse":
@@ -49,10 +49,10 @@ class End:
 
 
 @asynccontextmanager
-async def line(folder: Path, most_channels: int = 8) -> AsyncIterator[tuple[End, Channel, ControlSocket]]:
+async def line(folder: Path, max_channels: int = 8) -> AsyncIterator[tuple[End, Channel, ControlSocket]]:
     """The listening end, and a channel to it whose own end echoes too."""
     far, near = End(), End()
-    control = ControlSocket(folder / "control.sock", most_channels, far.answer)
+    control = ControlSocket(folder / "control.sock", max_channels, far.answer)
     await control.open()
     channel = await connect(control.path, near.answer)
     try:
@@ -64,13 +64,13 @@ async def line(folder: Path, most_channels: int = 8) -> AsyncIterator[tuple[End,
 
 async def test_a_question_and_its_answer(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, _):
-        assert await channel.ask("echo", {"text": "é\n☃" * 1000}) == {"text": "é\n☃" * 1000}
+        assert await channel.request("echo", {"text": "é\n☃" * 1000}) == {"text": "é\n☃" * 1000}
 
 
 async def test_answers_find_their_questions_in_any_order(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
-        slow = asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
-        quick = await asyncio.gather(*(channel.ask("echo", {"n": number}) for number in range(20)))
+        slow = asyncio.create_task(channel.request("wait", timeout_s=WAIT_TIMEOUT_S))
+        quick = await asyncio.gather(*(channel.request("echo", {"n": number}) for number in range(20)))
         assert [answer["n"] for answer in quick] == list(range(20))
         assert not slow.done()
         far.release.set()
@@ -79,43 +79,43 @@ async def test_answers_find_their_questions_in_any_order(tmp_path: Path) -> None
 
 async def test_either_end_may_ask_while_it_is_asked(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, _):
-        assert await channel.ask("back", {"n": 1}, WAIT_TIMEOUT_S) == {"n": 1}
+        assert await channel.request("back", {"n": 1}, WAIT_TIMEOUT_S) == {"n": 1}
 
 
 async def test_telling_wants_no_answer(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
-        channel.tell("stop", {"hurry": True})
+        channel.notify("stop", {"hurry": True})
         assert await far.told.get() == ("stop", {"hurry": True})
 
 
 async def test_a_refusal_and_a_fault_are_no_silence(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, _):
         with pytest.raises(ChannelError, match="not today"):
-            await channel.ask("refuse", timeout_s=WAIT_TIMEOUT_S)
+            await channel.request("refuse", timeout_s=WAIT_TIMEOUT_S)
         with pytest.raises(ChannelError, match="a fault"):
-            await channel.ask("break", timeout_s=WAIT_TIMEOUT_S)
-        assert await channel.ask("echo") == {}
+            await channel.request("break", timeout_s=WAIT_TIMEOUT_S)
+        assert await channel.request("echo") == {}
 
 
 async def test_who_does_not_answer_in_time_is_not_waited_for(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
         with pytest.raises(ChannelError, match=r"no answer in 0\.01 s"):
-            await channel.ask("wait", timeout_s=0.01)
+            await channel.request("wait", timeout_s=0.01)
         far.release.set()
-        assert await channel.ask("echo", {"late": "answers hurt nobody"}) == {"late": "answers hurt nobody"}
+        assert await channel.request("echo", {"late": "answers hurt nobody"}) == {"late": "answers hurt nobody"}
 
 
 async def test_questions_at_once_are_bounded(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
-        asked = [
-            asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
-            for _ in range(control_socket.MOST_QUESTIONS)
+        requested = [
+            asyncio.create_task(channel.request("wait", timeout_s=WAIT_TIMEOUT_S))
+            for _ in range(control_socket.MAX_PENDING)
         ]
         await asyncio.sleep(0)
         with pytest.raises(ChannelError, match="too many"):
-            await channel.ask("echo")
+            await channel.request("echo")
         far.release.set()
-        await asyncio.gather(*asked)
+        await asyncio.gather(*requested)
 
 
 async def test_the_answerer_holds_the_bound_too(tmp_path: Path) -> None:
@@ -123,27 +123,27 @@ async def test_the_answerer_holds_the_bound_too(tmp_path: Path) -> None:
     control = ControlSocket(tmp_path / "control.sock", 8, far.answer)
     await control.open()
     reader, writer = await asyncio.open_unix_connection(str(control.path))
-    for number in range(control_socket.MOST_QUESTIONS + 1):
+    for number in range(control_socket.MAX_PENDING + 1):
         writer.write(json.dumps({"ask": "wait", "id": number, "with": {}}).encode() + b"\n")
     refusal = json.loads(await reader.readline())
-    assert refusal == {"failed": control_socket.MOST_QUESTIONS, "reason": "too many commands at once"}
+    assert refusal == {"failed": control_socket.MAX_PENDING, "reason": "too many commands at once"}
     writer.close()
     await control.close()
 
 
 async def test_the_end_of_the_other_side_is_noticed_and_ends_every_question(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, control):
-        asked = asyncio.create_task(channel.ask("wait", timeout_s=WAIT_TIMEOUT_S))
-        await channel.ask("echo")
+        requested = asyncio.create_task(channel.request("wait", timeout_s=WAIT_TIMEOUT_S))
+        await channel.request("echo")
         assert far.channel is not None
         await far.channel.close()
         with pytest.raises(ChannelError, match="gone"):
-            await asked
+            await requested
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             await channel.closed()
         with pytest.raises(ChannelError, match="not connected"):
-            await channel.ask("echo")
-        channel.tell("stop")
+            await channel.request("echo")
+        channel.notify("stop")
         assert control.path.exists()
 
 
@@ -162,14 +162,14 @@ async def test_the_end_of_the_other_side_is_noticed_and_ends_every_question(tmp_
 async def test_whoever_does_not_speak_our_language_is_cut_off(
     tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_socket, "LONGEST_LINE", 1024)
+    monkeypatch.setattr(control_socket, "MAX_LINE_BYTES", 1024)
     async with line(tmp_path) as (_, channel, control):
         reader, writer = await asyncio.open_unix_connection(str(control.path))
         writer.write(sent)
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             assert await reader.read() == b""
         writer.close()
-        assert await channel.ask("echo", {"others": "stay"}) == {"others": "stay"}
+        assert await channel.request("echo", {"others": "stay"}) == {"others": "stay"}
 
 
 async def test_an_answer_that_nobody_asked_for_is_harmless(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ async def test_an_answer_that_nobody_asked_for_is_harmless(tmp_path: Path) -> No
 
 async def test_whoever_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with line(tmp_path) as (far, channel, control):
-        monkeypatch.setattr(control_socket, "LONGEST_LINE", 64 * 1024)
-        await channel.ask("echo")
+        monkeypatch.setattr(control_socket, "MAX_LINE_BYTES", 64 * 1024)
+        await channel.request("echo")
         reader, writer = await asyncio.open_unix_connection(str(control.path))
         writer.write(b'{"ask": "echo", "id": 1, "with": {}}\n')
         await reader.readline()
@@ -192,17 +192,17 @@ async def test_whoever_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
         assert deaf is not None
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(100):
-            deaf.tell("much", {"text": "x" * 100_000})
+            deaf.notify("much", {"text": "x" * 100_000})
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             await deaf.closed()
         writer.transport.abort()
 
 
 async def test_connections_are_bounded(tmp_path: Path) -> None:
-    async with line(tmp_path, most_channels=2) as (_, channel, control):
-        await channel.ask("echo")
+    async with line(tmp_path, max_channels=2) as (_, channel, control):
+        await channel.request("echo")
         second = await connect(control.path, End().answer)
-        await second.ask("echo")
+        await second.request("echo")
         third = await connect(control.path, End().answer)
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             await third.closed()
@@ -221,7 +221,7 @@ async def test_a_worker_finds_out_that_nobody_is_there(tmp_path: Path) -> None:
 
 
 def test_the_place_is_beside_the_data(tmp_path: Path) -> None:
-    assert place_socket(tmp_path) == tmp_path / f"control-{os.getpid()}.sock"
+    assert socket_path(tmp_path) == tmp_path / f"control-{os.getpid()}.sock"
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -230,7 +230,7 @@ async def test_where_that_cannot_be_the_socket_has_a_folder_of_its_own(tmp_path:
     deep = tmp_path / ("d" * 100) if exists else tmp_path / "absent"
     if exists:
         deep.mkdir()
-    path = place_socket(deep)
+    path = socket_path(deep)
     assert path.parent.stat().st_mode & 0o777 == 0o700
     control = ControlSocket(path, 1, End().answer)
     await control.open()
@@ -245,21 +245,21 @@ def test_what_killed_processes_left_is_cleared_away(tmp_path: Path) -> None:
         alive.bind(str(tmp_path / "control-2.sock"))
         alive.listen()
         (tmp_path / "other.sock").touch()
-        place_socket(tmp_path)
+        socket_path(tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {"control-2.sock", "other.sock"}
 
 
 async def test_whoever_speaks_while_the_other_end_goes_is_not_heard_and_meets_no_fault(tmp_path: Path) -> None:
     """The transport knows of the end before the reader does: a killed supervisor, and a worker about to answer it."""
     async with line(tmp_path) as (far, channel, _):
-        await channel.ask("echo", {})
-        channel.tell("hello")
+        await channel.request("echo", {})
+        channel.notify("hello")
         await far.told.get()
         assert far.channel is not None
         await far.channel.close()
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not channel.is_closed:
-                channel.tell("still there?")
+                channel.notify("still there?")
                 await asyncio.sleep(0)
         with pytest.raises(ChannelError):
-            await channel.ask("echo")
+            await channel.request("echo")

@@ -134,13 +134,13 @@ async def test_leaving_within_a_body_that_was_asked_for(leave: Leave) -> None:
 class Hold:
     """See `server.http.message.BodyHold`."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, storage: int) -> None:
+        self.storage = storage
         self.events: list[int | str] = []
 
     def grow(self, to_bytes: int, /) -> StreamweirError | None:
         self.events.append(to_bytes)
-        return None if to_bytes <= self.room else CallerError("concurrency_limit_exceeded", "full")
+        return None if to_bytes <= self.storage else CallerError("concurrency_limit_exceeded", "full")
 
     def release(self) -> None:
         self.events.append("released")
@@ -157,7 +157,7 @@ class Holding(SmallApp):
 
 
 async def test_a_chunked_body_that_finds_no_memory_is_refused_where_it_grows() -> None:
-    hold = Hold(room=100_000)
+    hold = Hold(storage=100_000)
     async with serving(Holding(hold)) as at, await RawClient.open(at.address) as client:
         await client.send(chunked("/echo", bytes(100_000))[:-5])
         await at.app.until(lambda: hold.events)
@@ -172,7 +172,7 @@ async def test_a_chunked_body_that_finds_no_memory_is_refused_where_it_grows() -
 
 @pytest.mark.parametrize("path", ["/hold", "/later"])
 async def test_memory_is_held_until_the_answer_is_over(path: str) -> None:
-    hold = Hold(room=100)
+    hold = Hold(storage=100)
     async with serving(Holding(hold)) as at, await RawClient.open(at.address) as client:
         await client.send(post(path, b"abc"))
         held = await at.app.hold()
@@ -186,7 +186,7 @@ async def test_memory_is_held_until_the_answer_is_over(path: str) -> None:
 
 
 async def test_memory_is_let_go_of_when_the_caller_goes() -> None:
-    hold = Hold(room=100)
+    hold = Hold(storage=100)
     async with serving(Holding(hold)) as at, await RawClient.open(at.address) as client:
         await client.send(post("/echo", b"abc")[:-1])
         await at.app.until(lambda: at.app.begun)

@@ -162,7 +162,7 @@ async def test_what_is_remembered_of_strangers_is_bounded() -> None:
 async def made_elsewhere(ships: Fleet, **spec: object) -> str:
     """By the first node; the second has not looked since."""
     wanted = KeySpec(name="new", **spec)  # type: ignore[arg-type]
-    made = await ships.desks[0].room.store.write(
+    made = await ships.desks[0].storage.store.write(
         lambda conn: create_key(conn, "default", wanted, actor="test", at_ms=now_ms())
     )
     return made.secret

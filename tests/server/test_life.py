@@ -67,7 +67,7 @@ async def living(
     lame_duck_s: float = 0.0,
     reload: Callable[[], None] | None = None,
     is_alone: bool = True,
-    last_words_s: float = 1.0,
+    error_grace_s: float = 1.0,
     close_s: float = 5.0,
 ) -> AsyncIterator[Life]:
     log = StringIO()
@@ -76,13 +76,15 @@ async def living(
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     life = Life(gateway, listener.getsockname()[1], log)
-    running = run(gateway, reload=reload, stop=life.stop, is_alone=is_alone, last_words_s=last_words_s, close_s=close_s)
+    running = run(
+        gateway, reload=reload, stop=life.stop, is_alone=is_alone, error_grace_s=error_grace_s, close_s=close_s
+    )
     life.task = asyncio.create_task(running)
     await asyncio.sleep(0)
     try:
         yield life
     finally:
-        life.stop.hurry()
+        life.stop.force()
         await life.status()
         gateway.is_stuck = False
         await gateway.close(0)
@@ -154,7 +156,7 @@ async def test_under_a_supervisor_a_wish_without_a_lame_duck_ends_one_that_has_b
     async with living(lame_duck_s=60, is_alone=False) as life:
         life.signal(signal.SIGTERM)
         await life.called("begin_lame_duck")
-        life.stop.ask(lame_duck=False)
+        life.stop.request_stop(lame_duck=False)
         assert await life.status() == 0
 
 
@@ -170,7 +172,7 @@ async def test_who_is_left_after_the_drain_gets_an_error() -> None:
 
 
 async def test_a_stream_that_does_not_end_with_its_error_is_closed_with_the_rest() -> None:
-    async with living(drain_s=0.01, last_words_s=0.01) as life:
+    async with living(drain_s=0.01, error_grace_s=0.01) as life:
         reader, writer = await life.stream()
         life.gateway.end_streams = lambda _: None  # type: ignore[method-assign]
         life.signal(signal.SIGTERM)
@@ -228,7 +230,7 @@ async def test_under_a_supervisor_signals_are_one_wish_however_many() -> None:
             await life.called("stop_admitting")
         await life.greeting()
         assert life.gateway.calls == ["stop_admitting"]
-        life.stop.hurry()
+        life.stop.force()
         assert await reader.readline() == b"error server_shutting_down\n"
         assert await life.status() == 1
         writer.close()

@@ -19,20 +19,20 @@ async def test_rows_and_what_runs_name_the_node(named: str | None, tmp_path: Pat
     server = f'[server]\nnode = "{named}"\n' if named is not None else ""
     name = named or socket.gethostname()
     async with gateway(f"{server}{STORE}{SIM}", data_dir=tmp_path) as gate:
-        room = gate.gateway.room
-        assert room is not None
-        assert room.accounting.writer is not None
+        storage = gate.gateway.storage
+        assert storage is not None
+        assert storage.accounting.writer is not None
         async with await gate.connect() as client:
             await client.send(chat_request(model="sim/stall", stream=True))
             await until(lambda: gate.gateway.open_streams == 1)
             await client.head()
-            await room.accounting.writer.flush(30.0)
+            await storage.accounting.writer.flush(30.0)
             alive = LiveInstances(own="another", now_ms=0, silent_ms=0)
-            running = await room.store.read(lambda conn: open_of(conn, None, 10, alive))
+            running = await storage.store.read(lambda conn: open_of(conn, None, 10, alive))
             assert [each.node for each in running] == [name]
         await gate.settled()
-        await room.accounting.writer.flush(30.0)
-        page = await room.store.read(lambda conn: list_requests(conn, RequestFilter()))
+        await storage.accounting.writer.flush(30.0)
+        page = await storage.store.read(lambda conn: list_requests(conn, RequestFilter()))
         assert [row.node for row in page.rows] == [name]
 
 

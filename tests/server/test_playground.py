@@ -132,7 +132,7 @@ async def test_what_was_said_is_kept_as_it_was_meant_for_the_model(tmp_path: Pat
         (record,) = await desk.gate.settled()
         assert record.bytes_in == len(inner.encode())
         await desk.gate.gateway._settlements.over()
-        await until(lambda: not desk.room.contents._waiting)
+        await until(lambda: not desk.storage.contents._waiting)
         kept = await desk.read(lambda conn: find_content(conn, reply.header("x-request-id") or ""))
         assert kept is not None
         assert kept.unpack().prompt == inner
@@ -344,7 +344,7 @@ async def test_each_of_several_workers_has_it(tmp_path: Path) -> None:
 @asynccontextmanager
 async def held_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """While the audit log is being written: gives what waits until it is. The end of the block lets it go on."""
-    store, reached, go_on = desk.room.store, asyncio.Event(), asyncio.Event()
+    store, reached, go_on = desk.storage.store, asyncio.Event(), asyncio.Event()
     write = store.write
 
     async def slow(work: Callable[[Connection], Any], **more: Any) -> Any:
@@ -378,7 +378,7 @@ async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_a_key_that_was_revoked_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with keeping(NEVER, tmp_path) as desk:
         page, secret = await sign_in(desk.gate), await desk.new_key(dialect="bitseek")
-        directory = desk.room.accounting.directory
+        directory = desk.storage.accounting.directory
         key = directory.find_id(desk.key_id(secret))
         assert key is not None
         async with held_up(desk, monkeypatch) as reached:

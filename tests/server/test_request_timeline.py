@@ -43,7 +43,7 @@ def is_noted(desk: Desk) -> bool:
     journal = desk.writer._journal
     assert journal is not None
     before = journal.bytes
-    desk.room.accounting.note_progress()
+    desk.storage.accounting.note_progress()
     return journal.bytes > before
 
 

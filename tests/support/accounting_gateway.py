@@ -70,19 +70,19 @@ class Desk:
         self.up = up
         self.looks = True
         """After every change, so that the gateway knows of it; else it finds out when it looks by itself."""
-        room = gate.gateway.room
-        assert room is not None
-        self.room: AccountingRuntime = room
+        storage = gate.gateway.storage
+        assert storage is not None
+        self.storage: AccountingRuntime = storage
 
     @property
     def writer(self) -> Writer:
-        writer = self.room.accounting.writer
+        writer = self.storage.accounting.writer
         assert writer is not None
         return writer
 
     @property
     def limiter(self) -> Limiter:
-        return self.room.accounting._limiter
+        return self.storage.accounting._limiter
 
     @property
     def maintenance(self) -> Maintenance:
@@ -93,11 +93,11 @@ class Desk:
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Of a database that has everything which has been written down."""
         assert await self.writer.flush(5)
-        return await self.room.store.read(work)
+        return await self.storage.store.read(work)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """As another process would."""
-        made = await self.room.store.write(work)
+        made = await self.storage.store.write(work)
         if self.looks:
             await self.maintenance.look()
         return made
@@ -111,7 +111,7 @@ class Desk:
         return made.secret
 
     def key_id(self, secret: str) -> str:
-        key = self.room.accounting.directory.find(secret)
+        key = self.storage.accounting.directory.find(secret)
         assert key is not None
         return key.id
 
@@ -173,9 +173,9 @@ class Desk:
         """Besides: nothing is open, nothing is held, and memory agrees with the database."""
         await self.assert_sound()
         assert await self.open_ids() == []
-        assert self.room.accounting.open_count == 0
+        assert self.storage.accounting.open_count == 0
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
-        limiter = self.room.accounting._limiter
+        limiter = self.storage.accounting._limiter
         assert isinstance(limiter, MemoryLimiter)
         for account in found:
             assert account.held == 0

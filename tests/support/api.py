@@ -109,9 +109,9 @@ class Clock:
 
 class Api:
     def __init__(
-        self, room: AccountingRuntime, secret: str, context: Context, clock: Clock, stopped: list[str]
+        self, storage: AccountingRuntime, secret: str, context: Context, clock: Clock, stopped: list[str]
     ) -> None:
-        self.room = room
+        self.storage = storage
         self.secret = secret
         self.context = context
         self.clock = clock
@@ -159,7 +159,7 @@ class Api:
         if key is not None:
             actor, digest = f"key:{key.key.id}", digest_of(key.secret)
             holder = Holder(key_id=key.key.id, key_digest=digest, workspace_id=key.key.workspace_id)
-        token = await self.room.store.write(
+        token = await self.storage.store.write(
             lambda conn: create_session(conn, actor=actor, at_ms=self.clock.at_ms, holder=holder)
         )
         headers = {"cookie": f"other=1; streamweir={token}; more=2"}
@@ -185,7 +185,7 @@ class Api:
             apply(conn, [hold(id, 2_000_000_000, **members), made])
             write_contents(conn, [content])
 
-        await self.room.store.write(work)
+        await self.storage.store.write(work)
         return id
 
     async def new_open(self, space: Space) -> str:
@@ -196,10 +196,10 @@ class Api:
             7,
             workspace_id=space.workspace.id,
             key_id=space.chat.key.id,
-            instance=self.room.node.instance,
+            instance=self.storage.node.instance,
             at_ms=self.clock.at_ms,
         )
-        await self.room.store.write(lambda conn: apply(conn, [entry]))
+        await self.storage.store.write(lambda conn: apply(conn, [entry]))
         return id
 
     async def new_workspace(self) -> Workspace:
@@ -211,7 +211,7 @@ class Api:
         self.two = await self._made(lambda conn: self._space(conn, "two"))
 
     async def _made(self, work: Callable[[Connection], T]) -> T:
-        made = await self.room.store.write(work)
+        made = await self.storage.store.write(work)
         await self.context.look()
         return made
 
@@ -263,7 +263,7 @@ async def api_on(
     config = configured(f'{toml}\n[store]\nurl = "{url}"\n')
     secret = await prepare_accounting(config, folder)
     assert secret is not None
-    room = await open_accounting(config, folder, is_worker=is_worker)
+    storage = await open_accounting(config, folder, is_worker=is_worker)
     runtime = build_runtime_config(config, _no_local)
     stopped: list[str] = []
 
@@ -271,34 +271,39 @@ async def api_on(
         stopped.append(key.id)
 
     maintenance = Maintenance(
-        room.store, room.accounting, room.node, stop_key=stop_key, stop_request=stopped.append, retention_days=30
+        storage.store,
+        storage.accounting,
+        storage.node,
+        stop_key=stop_key,
+        stop_request=stopped.append,
+        retention_days=30,
     )
     clock = Clock()
     context = Context(
-        store=room.store,
-        accounting=room.accounting,
+        store=storage.store,
+        accounting=storage.accounting,
         runtime=lambda: runtime,
         is_secure=is_secure,
         playground=Playground(
-            accounting=room.accounting,
+            accounting=storage.accounting,
             runtime=lambda: runtime,
             why_closed=lambda: None,
             refuse=_refuse,
             begin=_begin,
             is_secure=is_secure,
         ),
-        feed=LiveFeed(room.store, room.accounting, clock_ms=clock),
+        feed=LiveFeed(storage.store, storage.accounting, clock_ms=clock),
         look=maintenance.look,
         clock_ms=clock,
     )
-    api = Api(room, secret, context, clock, stopped)
+    api = Api(storage, secret, context, clock, stopped)
     try:
         await api.furnish()
         yield api
     finally:
         await api.close()
-        await room.accounting.close(5.0)
-        await room.close()
+        await storage.accounting.close(5.0)
+        await storage.close()
         for place in runtime.providers.values():
             await place.upstream.close()
 

@@ -134,7 +134,7 @@ class Drive:
     @asynccontextmanager
     async def database_away(self) -> AsyncIterator[None]:
         """Nobody else can write there for so long."""
-        if self.desk.room.store.is_sqlite:
+        if self.desk.storage.store.is_sqlite:
             with closing(sqlite3.connect(self.data / "streamweir.db", isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 yield
@@ -176,14 +176,14 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         gate = await stack.enter_async_context(gateway(toml, data_dir=data, intervals=_PACE))
         desk = Desk(gate, up)
         context = Context(
-            store=desk.room.store,
-            accounting=desk.room.accounting,
+            store=desk.storage.store,
+            accounting=desk.storage.accounting,
             runtime=lambda: gate.gateway.runtime,
             is_secure=False,
             playground=gate.gateway._playground(),
-            feed=LiveFeed(desk.room.store, desk.room.accounting),
+            feed=LiveFeed(desk.storage.store, desk.storage.accounting),
             look=desk.maintenance.look,
         )
-        api = Api(desk.room, admin, context, Clock(), [])
+        api = Api(desk.storage, admin, context, Clock(), [])
         stack.push_async_callback(api.close)
         yield Drive(desk, api, folder, aviary, valkey)

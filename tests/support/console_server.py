@@ -22,7 +22,7 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
 
 from support.answers import openai_frames, token_steps
-from support.console_session import room_of
+from support.console_session import storage_of
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, Gate, gateway, providers
 from support.program_deadlines import LONG_INTERVALS
@@ -88,7 +88,7 @@ class Console:
 
     def flush(self) -> None:
         """Until the database has all that was written down."""
-        writer = room_of(self.gate).accounting.writer
+        writer = storage_of(self.gate).accounting.writer
         assert writer is not None
         assert self.call(writer.flush(WAIT_TIMEOUT_S))
 

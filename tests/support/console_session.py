@@ -61,7 +61,7 @@ def played(key_id: str, *, dialect: str | None = None, inner: bytes | None = Non
 
 async def sign_in(gate: Gate) -> Page:
     """As the operator."""
-    token = await room_of(gate).store.write(lambda conn: create_session(conn, actor="admin", at_ms=now_ms()))
+    token = await storage_of(gate).store.write(lambda conn: create_session(conn, actor="admin", at_ms=now_ms()))
     return Page(gate, token)
 
 
@@ -71,9 +71,9 @@ async def uses(gate: Gate) -> list[AuditRow]:
     def work(conn: Connection) -> list[AuditRow]:
         return [row for row in reversed(list_rows(conn, limit=1000)) if row.action == "key.use"]
 
-    return await room_of(gate).store.read(work)
+    return await storage_of(gate).store.read(work)
 
 
-def room_of(gate: Gate) -> AccountingRuntime:
-    assert gate.gateway.room is not None
-    return gate.gateway.room
+def storage_of(gate: Gate) -> AccountingRuntime:
+    assert gate.gateway.storage is not None
+    return gate.gateway.storage

@@ -56,7 +56,7 @@ class Fleet:
         for desk in self.desks:
             desk.maintenance._beat_at = 0.0
             await desk.maintenance._give_sign()
-        assert {desk.room.node.peers for desk in self.desks} == {len(self.desks)}
+        assert {desk.storage.node.peers for desk in self.desks} == {len(self.desks)}
 
     async def new_key(self, name: str = "key", workspace_id: str = "default", **spec: Any) -> str:
         secret = await self.desks[0].new_key(name, workspace_id, **spec)
@@ -72,7 +72,7 @@ class Fleet:
         """Of a database that has everything which any of them has written down."""
         for desk in self.desks:
             assert await desk.writer.flush(PROGRAM_TIMEOUT_S)
-        return await self.desks[0].room.store.read(work, timeout_s=PROGRAM_TIMEOUT_S)
+        return await self.desks[0].storage.store.read(work, timeout_s=PROGRAM_TIMEOUT_S)
 
     async def rows(self, key_id: str | None = None) -> list[RequestRow]:
         page = await self.read(lambda conn: list_requests(conn, RequestFilter(key_id=key_id), limit=1000))
@@ -91,7 +91,7 @@ class Fleet:
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
         assert [account.id for account in found if account.held] == []
         for desk in self.desks:
-            assert desk.room.accounting.open_count == 0
+            assert desk.storage.accounting.open_count == 0
             assert desk.writer.batcher.quarantined == 0
             if isinstance(desk.limiter, SharedLimiter):
                 assert desk.limiter._is_local == set()

@@ -201,17 +201,17 @@ async def gateway(
     config = configured(toml, key=key)
     if "metrics_local" not in toml:  # most tests read them as the machine they run on
         config = structs.replace(config, server=structs.replace(config.server, metrics_local=True))
-    room, secret = None, None
+    storage, secret = None, None
     if not config.store.is_none:
         assert data_dir is not None, "books need a place"
         secret = await prepare_accounting(config, data_dir, workers=2 if is_worker else 1)
-        room = await open_accounting(config, data_dir, is_worker=is_worker, intervals=intervals)
+        storage = await open_accounting(config, data_dir, is_worker=is_worker, intervals=intervals)
 
     def told(record: RequestRecord) -> None:
         assert gate is not None
         gate.told(record)
 
-    running = Gateway(config, open_local or _no_local, told, room=room, page=page)
+    running = Gateway(config, open_local or _no_local, told, storage=storage, page=page)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     address: tuple[str, int] = listener.getsockname()

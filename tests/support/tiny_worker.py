@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from streamweir.config.error import ConfigError
-from streamweir.server.process.worker import Assembly, Start, main
+from streamweir.server.process.worker import Assembly, StartOptions, main
 from streamweir.server.telemetry.log import configure_log, logger
 from support.tiny_gateway import TinyGateway
 
@@ -39,7 +39,7 @@ class SlowGateway(TinyGateway):
 GATEWAYS = {"slow": SlowGateway, "deaf": DeafGateway, "mortal": MortalGateway}
 
 
-async def build(start: Start) -> Assembly:
+async def build(start: StartOptions) -> Assembly:
     configure_log("json", sys.stderr, worker=start.number)
     assert start.config_path is not None
     assert start.metrics_of_all is not None

@@ -28,10 +28,10 @@ from streamweir.config.error import ConfigError
 def command(config_file: Path | None, listen: str | None, workers: int, data_dir: Path | None) -> None:
     """Start the gateway and print its address."""
     from streamweir.server.process.start import StartFailed, serve
-    from streamweir.server.process.worker import Start
+    from streamweir.server.process.worker import StartOptions
 
     folder = (data_dir or user_data_dir()).absolute()
-    start = Start(config_path=config_file, data_dir=folder, listen=listen, workers=workers)
+    start = StartOptions(config_path=config_file, data_dir=folder, listen=listen, workers=workers)
     try:
         sys.exit(serve(start, click.echo))
     except (ConfigError, StartFailed) as error:

@@ -21,7 +21,7 @@ def background_tasks() -> BackgroundTasks:
     return BackgroundTasks(_log_end)
 
 
-def tell_readiness(background: BackgroundTasks, readiness: Readiness, journal: Journal | None = None) -> None:
+def connect_readiness(background: BackgroundTasks, readiness: Readiness, journal: Journal | None = None) -> None:
     """From now on a task that cannot be kept running makes the process not ready, until it runs again."""
     if journal is not None:
         journal.on_state = partial(readiness.set, "journal")

@@ -56,7 +56,7 @@ _WORKERS = "workers"
 """All who let the database decide may share it; one who decides by himself may not share it with them."""
 _RENEWALS = 4
 """Of a lease, within its time."""
-_IN_THE_WAY = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
+_START_ERRORS = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
 """Of a start: each is the operator's to mend."""
 _HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
 
@@ -104,17 +104,17 @@ async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1
     store: Store | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
-        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
-        with store.unhurried(_tell_slow):
+        store = await open_store(config.store.url, data_dir, slow=_log_slow)
+        with store.unhurried(_log_slow):
             if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
                 reason = f"is required: {limited} has a limit, and {workers} workers need Valkey or Redis to share it"
                 raise ConfigError("shared", reason)
             make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
-            return await store.write(_found)
-    except _IN_THE_WAY as reason:
-        raise _explained(reason, data_dir) from None
+            return await store.write(_create_defaults)
+    except _START_ERRORS as reason:
+        raise _config_error(reason, data_dir) from None
     finally:
-        await _leave(store, lock, None)
+        await _release(store, lock, None)
 
 
 async def open_accounting(
@@ -129,22 +129,24 @@ async def open_accounting(
     has one already. Raises `ConfigError`."""
     lock: DatabaseLock | None = None
     store: Store | None = None
-    room: AccountingRuntime | None = None
+    accounting_runtime: AccountingRuntime | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
-        store = await open_store(config.store.url, data_dir, slow=_tell_slow)
-        room = _make_runtime(config, data_dir, store, lock, _node(config), intervals, background or background_tasks())
-        with store.unhurried(_tell_slow):
-            await _enter(room, data_dir)
+        store = await open_store(config.store.url, data_dir, slow=_log_slow)
+        accounting_runtime = _make_runtime(
+            config, data_dir, store, lock, _node(config), intervals, background or background_tasks()
+        )
+        with store.unhurried(_log_slow):
+            await _recover_and_load(accounting_runtime, data_dir)
     except BaseException as reason:
-        await _leave(store, lock, room)
-        if isinstance(reason, _IN_THE_WAY):
-            raise _explained(reason, data_dir) from None
+        await _release(store, lock, accounting_runtime)
+        if isinstance(reason, _START_ERRORS):
+            raise _config_error(reason, data_dir) from None
         raise
-    return room
+    return accounting_runtime
 
 
-def _explained(reason: Exception, data_dir: Path) -> ConfigError:
+def _config_error(reason: Exception, data_dir: Path) -> ConfigError:
     if isinstance(reason, OSError):
         return ConfigError("", f"the journal cannot be written: {reason.strerror}", file=str(data_dir))
     if isinstance(reason, SharedError):
@@ -154,18 +156,20 @@ def _explained(reason: Exception, data_dir: Path) -> ConfigError:
     return ConfigError("store.url", str(reason))
 
 
-async def _leave(store: Store | None, lock: DatabaseLock | None, room: AccountingRuntime | None) -> None:
+async def _release(
+    store: Store | None, lock: DatabaseLock | None, accounting_runtime: AccountingRuntime | None
+) -> None:
     """Books that could not be opened leave nothing open."""
-    if room is not None:
-        await room.accounting.close(0.0)
-        await room.journal.close()
+    if accounting_runtime is not None:
+        await accounting_runtime.accounting.close(0.0)
+        await accounting_runtime.journal.close()
     if store is not None:
         await store.close()
     if lock is not None:
         lock.release()
 
 
-def _found(conn: Connection) -> str | None:
+def _create_defaults(conn: Connection) -> str | None:
     open_default_workspace(conn, now_ms())
     return ensure_admin_secret(conn, now_ms())
 
@@ -250,26 +254,26 @@ def _open_shared(config: Config, intervals: Intervals, node: Node) -> SharedLimi
     )
 
 
-async def _enter(room: AccountingRuntime, data_dir: Path) -> None:
-    store, accounting, node = room.store, room.accounting, room.node
+async def _recover_and_load(accounting_runtime: AccountingRuntime, data_dir: Path) -> None:
+    store, accounting, node = accounting_runtime.store, accounting_runtime.accounting, accounting_runtime.node
     writer = accounting.writer
     assert writer is not None  # noqa: S101 (for the type checker)
-    room.journal.open()
-    await heartbeat(store, node, room.intervals.silent_s)
+    accounting_runtime.journal.open()
+    await heartbeat(store, node, accounting_runtime.intervals.silent_s)
     for dead in orphaned_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
         accounting.instance_ended(dead.instance)
-    if room.lock is not None and not room.lock.shared:  # nobody else can be alive
+    if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:  # nobody else can be alive
         await settle_dead_instances(store, await store.read(lambda conn: other_instances(conn, node.instance)))
     await store.write(lambda conn: put_file_keys(conn, list(accounting.directory.file_keys), at_ms=now_ms()))
     accounting.directory.file_is_new = False
     accounting.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
-    if room.lock is not None and not room.lock.shared:
+    if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:
         # Not by this clock alone: it may have been ahead when others wrote here.
         latest_ms = max(now_ms(), await store.read(latest_use))
         accounting.know_all_from(latest_ms // HOUR_MS + 1)
-    writer.start(room.background)
-    room.contents.start(room.background)
+    writer.start(accounting_runtime.background)
+    accounting_runtime.contents.start(accounting_runtime.background)
 
 
 async def _settle_dead_instances(store: Store, instance: str) -> None:
@@ -278,7 +282,7 @@ async def _settle_dead_instances(store: Store, instance: str) -> None:
     await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
 
 
-def _tell_slow(where: str, seconds: float) -> None:
+def _log_slow(where: str, seconds: float) -> None:
     logger.warning("database is slow: still waiting", database=where, seconds=round(seconds))
 
 

@@ -21,15 +21,15 @@ from typing import Any
 from streamweir.server.telemetry.log import logger
 from streamweir.wire import jsonio
 
-LONGEST_LINE = 16 * 1024 * 1024
-MOST_QUESTIONS = 64
+MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_PENDING = 64
 """That one end may have open at the other."""
-ASK_S = 1.0
-_LONGEST_PATH = 100
+REQUEST_TIMEOUT_S = 1.0
+_MAX_PATH_BYTES = 100
 """In bytes; the system's limit is 104 to 108."""
 
 Details = dict[str, Any]
-Answering = Callable[["Channel", str, Details], Coroutine[Any, Any, Details]]
+Handler = Callable[["Channel", str, Details], Coroutine[Any, Any, Details]]
 """Raises `RequestRejected` to refuse."""
 
 
@@ -48,13 +48,13 @@ class Channel:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answering: Answering,
+        handler: Handler,
         on_closed: Callable[["Channel"], None] = lambda _: None,
     ) -> None:
         self._reader = reader
         self._on_closed = on_closed
         self._writer = writer
-        self._answering = answering
+        self._handler = handler
         self._waiting: dict[int, asyncio.Future[Details]] = {}
         self._answers: set[asyncio.Task[Details]] = set()
         self._next_id = 0
@@ -69,9 +69,9 @@ class Channel:
     async def closed(self) -> None:
         await self._closed.wait()
 
-    async def ask(self, what: str, details: Details | None = None, timeout_s: float = ASK_S) -> Details:
+    async def request(self, what: str, details: Details | None = None, timeout_s: float = REQUEST_TIMEOUT_S) -> Details:
         """Raises `ChannelError`."""
-        if self.is_closed or len(self._waiting) >= MOST_QUESTIONS:
+        if self.is_closed or len(self._waiting) >= MAX_PENDING:
             raise ChannelError(f"{what}: not connected, or too many commands at once")
         number, self._next_id = self._next_id, self._next_id + 1
         answer: asyncio.Future[Details] = asyncio.get_running_loop().create_future()
@@ -85,7 +85,7 @@ class Channel:
         finally:
             del self._waiting[number]
 
-    def tell(self, what: str, details: Details | None = None) -> None:
+    def notify(self, what: str, details: Details | None = None) -> None:
         """Without an answer, and without a word if nobody is there."""
         self._send({"tell": what, "with": details or {}})
 
@@ -98,7 +98,7 @@ class Channel:
         if self.is_closed or self._writer.transport.is_closing():
             return
         self._writer.write(jsonio.encode(message) + b"\n")
-        if self._writer.transport.get_write_buffer_size() > 2 * LONGEST_LINE:
+        if self._writer.transport.get_write_buffer_size() > 2 * MAX_LINE_BYTES:
             logger.warning("control channel cut: the other end does not read")
             self._reading.cancel()
 
@@ -112,19 +112,19 @@ class Channel:
     def _take(self, message: Any) -> None:
         match message:
             case {"answer": int(number), "with": dict(details)}:
-                self._settle(number, details)
+                self._resolve(number, details)
             case {"failed": int(number), "reason": str(reason)}:
-                self._settle(number, ChannelError(reason))
-            case {"ask": str(what), "id": int(number), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
+                self._resolve(number, ChannelError(reason))
+            case {"ask": str(what), "id": int(number), "with": dict(details)} if len(self._answers) < MAX_PENDING:
                 self._start(what, details, number)
             case {"ask": str(_), "id": int(number)}:
                 self._send({"failed": number, "reason": "too many commands at once"})
-            case {"tell": str(what), "with": dict(details)} if len(self._answers) < MOST_QUESTIONS:
+            case {"tell": str(what), "with": dict(details)} if len(self._answers) < MAX_PENDING:
                 self._start(what, details, None)
             case _:
                 raise ValueError("not a message")
 
-    def _settle(self, number: int, outcome: Details | ChannelError) -> None:
+    def _resolve(self, number: int, outcome: Details | ChannelError) -> None:
         waiting = self._waiting.get(number)
         if waiting is None or waiting.done():  # too late
             return
@@ -134,7 +134,7 @@ class Channel:
             waiting.set_result(outcome)
 
     def _start(self, what: str, details: Details, number: int | None) -> None:
-        answer = self._answering(self, what, details)
+        answer = self._handler(self, what, details)
         task = asyncio.get_running_loop().create_task(answer, name=f"control: {what}")
         self._answers.add(task)
         task.add_done_callback(partial(self._answered, what, number))
@@ -169,10 +169,10 @@ class Channel:
 class ControlSocket:
     """The supervisor's end: it listens, and keeps every channel that was opened."""
 
-    def __init__(self, path: Path, most_channels: int, answering: Answering) -> None:
+    def __init__(self, path: Path, max_channels: int, handler: Handler) -> None:
         self.path = path
-        self._most_channels = most_channels
-        self._answering = answering
+        self._max_channels = max_channels
+        self._handler = handler
         self._channels: set[Channel] = set()
         self._server: asyncio.Server | None = None
         self._is_closed = False
@@ -187,7 +187,7 @@ class ControlSocket:
             raise
         finally:
             os.umask(mask)
-        self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=LONGEST_LINE)
+        self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=MAX_LINE_BYTES)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -200,22 +200,22 @@ class ControlSocket:
             self.path.parent.rmdir()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_closed or len(self._channels) >= self._most_channels:
+        if self._is_closed or len(self._channels) >= self._max_channels:
             writer.close()
         else:
-            self._channels.add(Channel(reader, writer, self._answering, self._channels.discard))
+            self._channels.add(Channel(reader, writer, self._handler, self._channels.discard))
 
 
-async def connect(path: Path, answering: Answering, on_closed: Callable[[Channel], None] = lambda _: None) -> Channel:
+async def connect(path: Path, handler: Handler, on_closed: Callable[[Channel], None] = lambda _: None) -> Channel:
     """A worker's end. Raises `OSError` where nobody listens."""
-    reader, writer = await asyncio.open_unix_connection(str(path), limit=LONGEST_LINE)
-    return Channel(reader, writer, answering, on_closed)
+    reader, writer = await asyncio.open_unix_connection(str(path), limit=MAX_LINE_BYTES)
+    return Channel(reader, writer, handler, on_closed)
 
 
 _OWN_FOLDER = "streamweir-"
 
 
-def place_socket(data_dir: Path) -> Path:
+def socket_path(data_dir: Path) -> Path:
     """Where the socket of this process goes: beside the data or, if that cannot be, in a folder of its own.
 
     What earlier processes left behind because they were killed is removed.
@@ -224,7 +224,7 @@ def place_socket(data_dir: Path) -> Path:
         if not _is_alive(left):
             left.unlink(missing_ok=True)
     path = data_dir / f"control-{os.getpid()}.sock"
-    if data_dir.is_dir() and len(os.fsencode(path)) <= _LONGEST_PATH:
+    if data_dir.is_dir() and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
         return path
     return Path(tempfile.mkdtemp(prefix=_OWN_FOLDER)) / "control.sock"
 

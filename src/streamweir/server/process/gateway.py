@@ -49,7 +49,7 @@ from streamweir.server.http.limits import body_memory_bytes, http_limits_of, pre
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used_memory_bytes
-from streamweir.server.process.background import background_tasks, tell_readiness
+from streamweir.server.process.background import background_tasks, connect_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
@@ -72,7 +72,7 @@ from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 from streamweir.upstream.base import Upstream
 
-_BODY_LOOK_S = 0.05
+_BODY_CHECK_S = 0.05
 _WITHOUT_VALID_KEY = ("invalid_api_key", "missing_api_key")
 _RESERVED = ("/health", "/ready", "/metrics", "/api/", "/console")
 
@@ -86,35 +86,35 @@ class Gateway:
         open_local: Callable[[ProviderConfig], Upstream],
         report: Callable[[RequestRecord], None] = log.log_request,
         workers: int = 1,
-        room: AccountingRuntime | None = None,
+        storage: AccountingRuntime | None = None,
         prices: PriceBook | None = None,
         file: Path | None = None,
         page: Assets | None = None,
         background: BackgroundTasks | None = None,
     ) -> None:
-        """`report` is told of every request, once, when it is over. `workers` share the machine's memory.
+        """`report` is called once for every request, when it is over. `workers` share the machine's memory.
 
-        `room` has the books, and is closed with the gateway; None: none are kept. `file`: that of the configuration,
-        for whoever asks. `page`: the console's; None: as it was built. `background`: that of the process, where there
-        are no books that have it.
+        `storage` is closed with the gateway; None: there is no accounting. `file`: the configuration's, for the API.
+        `page`: the console's files; None: those that were built. `background`: that of the process, used if there is
+        no `storage`, which has it.
         """
         self._report = report
         self._open_local = open_local
         self._runtime = build_runtime_config(config, open_local, prices=prices)
-        self.room = room
-        self.accounting = room.accounting if room is not None else without_store(KeyDirectory(self._runtime.keys))
+        self.storage = storage
+        self.accounting = storage.accounting if storage is not None else without_store(KeyDirectory(self._runtime.keys))
         self._retired: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.readiness = Readiness()
-        self.background = room.background if room is not None else background or background_tasks()
-        tell_readiness(self.background, self.readiness, room.journal if room is not None else None)
+        self.background = storage.background if storage is not None else background or background_tasks()
+        connect_readiness(self.background, self.readiness, storage.journal if storage is not None else None)
         self._parser = ThreadPoolExecutor(2, "parse")
-        contents = room.contents if room is not None else None
+        contents = storage.contents if storage is not None else None
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
         self._settlements = Settlements(self.accounting, contents, self._parser, self._request_ended, log.log_fault)
         self.metrics = Metrics(
             connections=lambda: connections_of(self._runtime),
-            accounting=room.reading if room is not None else None,
+            accounting=storage.reading if storage is not None else None,
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
@@ -144,17 +144,17 @@ class Gateway:
             observer=self._observer,
             overload=self._overload,
         )
-        self._maintenance = self._keep_up(room, config) if room is not None else None
+        self._maintenance = self._make_maintenance(storage, config) if storage is not None else None
         lookup = KeyLookup(self.accounting.directory, self._maintenance.look) if self._maintenance is not None else None
         self._late_keys = KeyWaits(lookup, self, self._early_responses.left)
         self._feed = (
-            LiveFeed(room.store, room.accounting, intervals=room.intervals, background=self.background)
-            if room is not None
+            LiveFeed(storage.store, storage.accounting, intervals=storage.intervals, background=self.background)
+            if storage is not None
             else None
         )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """Where this is one worker of several: how to have the sum over all of them."""
-        self._tell_names()
+        self._update_metric_names()
         control = control_plane(
             self._api(file),
             page if page is not None else Assets(),
@@ -185,10 +185,10 @@ class Gateway:
         self._observer.timers = self.server.timers
 
     def _api(self, file: Path | None) -> Context | None:
-        if self.room is None or self._maintenance is None or self._feed is None:
+        if self.storage is None or self._maintenance is None or self._feed is None:
             return None
         return Context(
-            store=self.room.store,
+            store=self.storage.store,
             accounting=self.accounting,
             runtime=lambda: self._runtime,
             is_secure=self._is_secure,
@@ -237,15 +237,15 @@ class Gateway:
         if self._maintenance is not None:
             self._maintenance.start()
 
-    def _keep_up(self, room: AccountingRuntime, config: Config) -> Maintenance:
+    def _make_maintenance(self, storage: AccountingRuntime, config: Config) -> Maintenance:
         return Maintenance(
-            room.store,
-            room.accounting,
-            room.node,
+            storage.store,
+            storage.accounting,
+            storage.node,
             stop_key=self._requests.stop_key,
             stop_request=self._requests.stop_request,
             retention_days=config.store.retention_days,
-            intervals=room.intervals,
+            intervals=storage.intervals,
             background=self.background,
         )
 
@@ -261,22 +261,22 @@ class Gateway:
     def reload(self, config: Config) -> None:
         """New requests see the new configuration; those under way keep theirs, and their connections."""
         old, self._runtime = self._runtime, build_runtime_config(config, self._open_local, self._runtime)
-        kept = {id(place.upstream) for place in self._runtime.providers.values()}
+        kept = {id(provider_runtime.upstream) for provider_runtime in self._runtime.providers.values()}
         self.accounting.directory.use_file_keys(self._runtime.keys)
-        if self.room is not None:
-            self.room.contents.redactor = redactor_of(config, old.config)
+        if self.storage is not None:
+            self.storage.contents.redactor = redactor_of(config, old.config)
         self.server.limits = http_limits_of(config)
         self._pressure = pressure_of(config, self._workers)
         self.bodies.total_bytes = body_memory_bytes(config, self._workers)
         self._overload.use_target(config.server.limits.turn_s)
-        self._tell_names()
-        for place in old.providers.values():
-            if id(place.upstream) not in kept:
-                task = asyncio.get_running_loop().create_task(place.upstream.close())
+        self._update_metric_names()
+        for provider_runtime in old.providers.values():
+            if id(provider_runtime.upstream) not in kept:
+                task = asyncio.get_running_loop().create_task(provider_runtime.upstream.close())
                 self._retired.add(task)
                 task.add_done_callback(self._retired.discard)
 
-    def _tell_names(self) -> None:
+    def _update_metric_names(self) -> None:
         models = self._runtime.config.models
         targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
         self.metrics.know([model.id for model in models], targets)
@@ -301,7 +301,7 @@ class Gateway:
         """Until no stream is open, and no request that was let in is still sending its body."""
         await self._requests.over()
         while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
-            await asyncio.sleep(_BODY_LOOK_S)
+            await asyncio.sleep(_BODY_CHECK_S)
             await self._requests.over()
 
     def end_streams(self, error: StreamweirError) -> None:
@@ -315,22 +315,22 @@ class Gateway:
         await self.server.close(grace_s)
         await self._late_keys.close()
         await self._requests.cancel()  # that of a body which was on its way when no more were let in
-        for place in self._runtime.providers.values():
-            await place.upstream.close()
+        for provider_runtime in self._runtime.providers.values():
+            await provider_runtime.upstream.close()
         await asyncio.gather(*self._retired)
-        await self._close_books()
+        await self._close_accounting()
         self._parser.shutdown(wait=False, cancel_futures=True)
         if self._health is not None:
             self._health.stop()
 
-    async def _close_books(self) -> None:
+    async def _close_accounting(self) -> None:
         if self._maintenance is not None:
             await self._maintenance.stop()
-        is_written = await self.accounting.close(self.room.intervals.flush_s if self.room is not None else 0.0)
+        is_written = await self.accounting.close(self.storage.intervals.flush_s if self.storage is not None else 0.0)
         if self._maintenance is not None and is_written:
             await self._maintenance.retire()
-        if self.room is not None:
-            await self.room.close()
+        if self.storage is not None:
+            await self.storage.close()
 
     # What the HTTP layer asks.
 
@@ -343,7 +343,7 @@ class Gateway:
         try:
             admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())
             if where.resource is Resource.CHAT:
-                self._must_have_room(admission.key)
+                self._check_capacity(admission.key)
             request.admitted = admission
             if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
@@ -376,7 +376,7 @@ class Gateway:
                 ):  # it may have been revoked within the body
                     admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
                 if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
-                    self._must_have_room(admission.key)
+                    self._check_capacity(admission.key)
                 self._requests.begin(request, response, admission)
             else:
                 self._show_models(request, response, admission)
@@ -416,7 +416,7 @@ class Gateway:
             return self._overload.refused("memory_or_lag", "The gateway is overloaded.")
         return None
 
-    def _must_have_room(self, key: Key) -> None:
+    def _check_capacity(self, key: Key) -> None:
         error = self._overload.why_not(key)
         if error is not None:
             raise Refusal(error)

@@ -27,16 +27,16 @@ from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
 from streamweir.server.telemetry.log import close_log, logger
 
-LAST_WORDS_S = 1.0
+ERROR_GRACE_S = 1.0
 """For the error frames to be written and read."""
 CLOSE_S = 15.0
 """For connections, pools and files to be closed: a database that does not answer takes most of it."""
-_HURRIED_S = 0.4
+_FORCED_S = 0.4
 """Each of the two, when there is no time: together with the log less than a second."""
-_LOG_S, _HURRIED_LOG_S = 1.0, 0.1
+_LOG_S, _FORCED_LOG_S = 1.0, 0.1
 
 
-class Ask(Protocol):
+class RequestStop(Protocol):
     """How the end is asked for: see `Stop.ask`."""
 
     def __call__(self, *, lame_duck: bool = True) -> None: ...
@@ -91,37 +91,37 @@ class Stop:
     """How urgently the end is wanted: not at all, after the lame duck and the streams, after the streams, now."""
 
     def __init__(self) -> None:
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._skips_lame_duck = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._forced = asyncio.Event()
 
     @property
-    def is_asked(self) -> bool:
-        return self._asked.is_set()
+    def is_requested(self) -> bool:
+        return self._requested.is_set()
 
     @property
-    def is_hurried(self) -> bool:
-        return self._hurried.is_set()
+    def is_forced(self) -> bool:
+        return self._forced.is_set()
 
-    def ask(self, *, lame_duck: bool = True) -> None:
+    def request_stop(self, *, lame_duck: bool = True) -> None:
         """Once or often, it is the same wish. `lame_duck`: False ends it, or lets it not begin."""
         if not lame_duck:
             self._skips_lame_duck.set()
-        self._asked.set()
+        self._requested.set()
 
-    def insist(self, *, lame_duck: bool = True) -> None:
+    def request_again(self, *, lame_duck: bool = True) -> None:
         """The second time is another wish than the first."""
-        if self._asked.is_set():
-            self.hurry()
-        self.ask(lame_duck=lame_duck)
+        if self._requested.is_set():
+            self.force()
+        self.request_stop(lame_duck=lame_duck)
 
-    def hurry(self) -> None:
+    def force(self) -> None:
         self._skips_lame_duck.set()
-        self._asked.set()
-        self._hurried.set()
+        self._requested.set()
+        self._forced.set()
 
-    async def asked(self) -> None:
-        await self._asked.wait()
+    async def requested(self) -> None:
+        await self._requested.wait()
 
     @property
     def skips_lame_duck(self) -> bool:
@@ -130,8 +130,8 @@ class Stop:
     async def lame_duck_skipped(self) -> None:
         await self._skips_lame_duck.wait()
 
-    async def hurried(self) -> None:
-        await self._hurried.wait()
+    async def forced(self) -> None:
+        await self._forced.wait()
 
 
 async def run(
@@ -142,7 +142,7 @@ async def run(
     is_alone: bool = True,
     on_ready: Callable[[], None] | None = None,
     notifier: Notifier | None = None,
-    last_words_s: float = LAST_WORDS_S,
+    error_grace_s: float = ERROR_GRACE_S,
     close_s: float = CLOSE_S,
 ) -> int:
     """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too.
@@ -152,14 +152,14 @@ async def run(
     """
     stop = stop if stop is not None else Stop()
     notifier = notifier if notifier is not None else Notifier()
-    with _signals(stop, stop.insist if is_alone else stop.ask, reload, notifier), closing(notifier):
+    with _signals(stop, stop.request_again if is_alone else stop.request_stop, reload, notifier), closing(notifier):
         if on_ready is not None:
             on_ready()
         notifier.ready()
-        await stop.asked()
+        await stop.requested()
         notifier.stopping()
-        status = await _end(gateway, stop, last_words_s, close_s)
-    close_log(_HURRIED_LOG_S if stop.is_hurried else _LOG_S)
+        status = await _end(gateway, stop, error_grace_s, close_s)
+    close_log(_FORCED_LOG_S if stop.is_forced else _LOG_S)
     return status
 
 
@@ -176,19 +176,25 @@ def try_reload(reload: Callable[[], None]) -> str | None:
 
 
 @contextmanager
-def _signals(stop: Stop, ask: Ask, reload: Callable[[], None] | None, notifier: Notifier) -> Iterator[None]:
+def _signals(
+    stop: Stop, request_stop: RequestStop, reload: Callable[[], None] | None, notifier: Notifier
+) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
-    def hang_up() -> None:
+    def handle_sighup() -> None:
         if reload is None:
-            ask(lame_duck=False)  # the terminal is closed
-        elif stop.is_asked:
+            request_stop(lame_duck=False)  # the terminal is closed
+        elif stop.is_requested:
             logger.warning("configuration not reloaded: the process is stopping")
         else:
             notifier.reloading()
             notifier.ready(NOT_RELOADED if try_reload(reload) is not None else RELOADED)
 
-    actions = {signal.SIGTERM: ask, signal.SIGINT: partial(ask, lame_duck=False), signal.SIGHUP: hang_up}
+    actions = {
+        signal.SIGTERM: request_stop,
+        signal.SIGINT: partial(request_stop, lame_duck=False),
+        signal.SIGHUP: handle_sighup,
+    }
     for number, action in actions.items():
         loop.add_signal_handler(number, action)
     try:
@@ -198,23 +204,23 @@ def _signals(stop: Stop, ask: Ask, reload: Callable[[], None] | None, notifier: 
             loop.remove_signal_handler(number)
 
 
-async def _end(gateway: Gateway, stop: Stop, last_words_s: float, close_s: float) -> int:
+async def _end(gateway: Gateway, stop: Stop, error_grace_s: float, close_s: float) -> int:
     drain_s = gateway.drain_s
     logger.info("stopping", open_streams=gateway.open_streams, drain_s=drain_s)
     await _lame_duck(gateway, stop)
     gateway.stop_admitting()
-    hurried = asyncio.ensure_future(stop.hurried())
+    forced = asyncio.ensure_future(stop.forced())
     drained = asyncio.ensure_future(gateway.drained())
-    await _either(drained, hurried, drain_s, 0.0)
+    await _either(drained, forced, drain_s, 0.0)
     if not drained.done():
         logger.warning("ending streams", open_streams=gateway.open_streams)
         gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
-        await _either(drained, hurried, last_words_s, _HURRIED_S)
-    closed = asyncio.ensure_future(gateway.close(0.0 if stop.is_hurried else last_words_s))
-    await _either(closed, hurried, close_s, _HURRIED_S)
-    is_clean = await _is_over("drain", drained) and closed.done()
-    is_clean = await _is_over("close", closed) and is_clean and not stop.is_hurried
-    hurried.cancel()
+        await _either(drained, forced, error_grace_s, _FORCED_S)
+    closed = asyncio.ensure_future(gateway.close(0.0 if stop.is_forced else error_grace_s))
+    await _either(closed, forced, close_s, _FORCED_S)
+    is_clean = await _cancel_step("drain", drained) and closed.done()
+    is_clean = await _cancel_step("close", closed) and is_clean and not stop.is_forced
+    forced.cancel()
     logger.info("stopped", status=0 if is_clean else 1)
     return 0 if is_clean else 1
 
@@ -228,23 +234,23 @@ async def _lame_duck(gateway: Gateway, stop: Stop) -> None:
     skipped = asyncio.ensure_future(stop.lame_duck_skipped())
     await asyncio.wait({unused, skipped}, timeout=lame_duck_s, return_when=asyncio.FIRST_COMPLETED)
     for step in (unused, skipped):
-        await _is_over("lame duck", step)
+        await _cancel_step("lame duck", step)
     logger.info("draining", open_streams=gateway.open_streams)
 
 
 async def _either(
-    step: "asyncio.Future[None]", hurried: "asyncio.Future[None]", calm_s: float, hurried_s: float
+    step: "asyncio.Future[None]", forced: "asyncio.Future[None]", normal_s: float, forced_s: float
 ) -> None:
     """Waits for a step: so long, or so long from the moment that somebody hurries."""
-    await asyncio.wait({step, hurried}, timeout=calm_s, return_when=asyncio.FIRST_COMPLETED)
-    if hurried.done() and not step.done():
-        await asyncio.wait({step}, timeout=hurried_s)
+    await asyncio.wait({step, forced}, timeout=normal_s, return_when=asyncio.FIRST_COMPLETED)
+    if forced.done() and not step.done():
+        await asyncio.wait({step}, timeout=forced_s)
 
 
-async def _is_over(name: str, step: "asyncio.Future[None]") -> bool:
+async def _cancel_step(name: str, step: "asyncio.Future[None]") -> bool:
     """Leaves no step behind. A fault in one must not keep the process from its end, but shows in its status."""
     step.cancel()
-    await asyncio.wait({step}, timeout=_HURRIED_S)
+    await asyncio.wait({step}, timeout=_FORCED_S)
     if step.cancelled() or not step.done():
         return True
     fault = step.exception()

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamweir import __version__
 from streamweir.background import BackgroundTasks
@@ -42,7 +42,7 @@ from streamweir.server.process.bootstrap import node_name, open_accounting, prep
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
-from streamweir.server.process.worker import Assembly, Start
+from streamweir.server.process.worker import Assembly, StartOptions
 from streamweir.server.request.runtime import open_prices
 from streamweir.server.telemetry.log import close_log, configure_log, logger, watch_loop
 from streamweir.store.prices.file import PriceFileError
@@ -86,11 +86,22 @@ def _load_or_make(file: Path) -> str:
 
 _SLOW_S = 2.0
 """What takes longer is worth a word."""
-_FILES = 65_536
-_GARBAGE = 20_000
-_QUESTION = "What is a weir?"
+_MAX_FILES = 65_536
+_GC_THRESHOLD = 20_000
+_EXAMPLE_PROMPT = "What is a weir?"
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
+
+
+class _ServeSetup(Struct, frozen=True, kw_only=True):
+    """What `serve` has prepared before the event loop starts."""
+
+    start: StartOptions
+    config: Config
+    listeners: list[socket.socket]
+    probe_listeners: list[socket.socket]
+    print_line: PrintLine
+    notifier: Notifier
 
 
 class StartFailed(Exception):
@@ -119,7 +130,7 @@ class EmbeddedModel:
         if reason is not None or weights is None:
             raise ConfigError(member("providers", provider.name) + ".kind", reason or "the weights are missing")
         if self.model is None:
-            self.model = LocalModel(weights, exited=_tell_exit, background=self.background)
+            self.model = LocalModel(weights, exited=_log_exit, background=self.background)
             self.model.start()
         return LocalUpstream(self.model)
 
@@ -128,7 +139,7 @@ class EmbeddedModel:
             await self.model.stop()
 
 
-def load(start: Start) -> Config:
+def load(start: StartOptions) -> Config:
     """Raises `ConfigError`."""
     if start.config_path is not None:
         config = load_config(start.config_path, os.environ, listen=start.listen)
@@ -141,7 +152,7 @@ def load(start: Start) -> Config:
         raise ConfigError("", message, file=str(start.data_dir)) from None
 
 
-async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly:
+async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> Assembly:
     """See `server.process.worker.Build`. `embedded`: where this process is the one that keeps the model."""
     config = load(start)
     log = config.server.log
@@ -149,22 +160,22 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
     embedded = embedded or EmbeddedModel(background_tasks(), start.local, is_ours=False)
     background = embedded.background
     prices = _open_prices(start.data_dir)
-    room = None
+    storage = None
     if not config.store.is_none:
         is_worker = start.number is not None
-        room = await open_accounting(config, start.data_dir, is_worker=is_worker, background=background)
+        storage = await open_accounting(config, start.data_dir, is_worker=is_worker, background=background)
     gateway = Gateway(
         config,
         embedded.open,
         workers=start.workers,
-        room=room,
+        storage=storage,
         prices=prices,
         file=start.config_path,
         background=background,
     )
     gateway.gather_metrics = start.metrics_of_all
     await gateway.open()
-    _spare_collector()
+    _tune_garbage_collector()
     tls = _tls_context(config.server.tls)
 
     async def listen(listener: socket.socket) -> None:
@@ -182,19 +193,19 @@ async def build(start: Start, embedded: EmbeddedModel | None = None) -> Assembly
         listen=listen,
         listen_for_probes=gateway.listen_for_probes,
         reload=reload,
-        instance=room.node.instance if room is not None else None,
+        instance=storage.node.instance if storage is not None else None,
         instance_ended=gateway.accounting.instance_ended,
     )
 
 
-def _spare_collector() -> None:
+def _tune_garbage_collector() -> None:
     """What is there now stays for good, and need not be looked at again and again for cycles.
 
     Requests make hardly any; at the usual threshold the search for them takes a tenth of a short request's time.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_GARBAGE, 20, 20)
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
 
 
 def _open_prices(data_dir: Path) -> PriceBook:
@@ -204,24 +215,30 @@ def _open_prices(data_dir: Path) -> PriceBook:
         raise ConfigError("", str(reason)) from None
 
 
-def serve(start: Start, say: Say) -> int:
+def serve(start: StartOptions, print_line: PrintLine) -> int:
     """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
     notifier = take_notifier(os.environ)
     prepare(start.data_dir)
-    _use_all_files()
+    _raise_file_limit()
     config = load(start)
     check_workers(config, start.workers)
     _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
     listeners = _bind(config.server.listen)
-    probed: list[socket.socket] = []
+    probe_listeners: list[socket.socket] = []
     try:
-        probed = _bind_for_probes(config.server.health_listen)
-        if start.workers > 1:
-            return uvloop.run(_serve_with_workers(start, config, listeners, probed, say, notifier))
-        return uvloop.run(_serve_alone(start, config, listeners, probed, say, notifier))
+        probe_listeners = _bind_for_probes(config.server.health_listen)
+        setup = _ServeSetup(
+            start=start,
+            config=config,
+            listeners=listeners,
+            probe_listeners=probe_listeners,
+            print_line=print_line,
+            notifier=notifier,
+        )
+        return uvloop.run(_serve_with_workers(setup) if start.workers > 1 else _serve_alone(setup))
     finally:
         close_log()
-        for listener in (*listeners, *probed):
+        for listener in (*listeners, *probe_listeners):
             listener.close()
 
 
@@ -235,55 +252,43 @@ def prepare(data_dir: Path) -> None:
         raise StartFailed(f"{data_dir}: cannot be used as data directory: it is not writable")
 
 
-def _use_all_files() -> None:
+def _raise_file_limit() -> None:
     """Every stream is two connections, and the usual soft limit is 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft_limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(_MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < soft_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard))
 
 
-async def _serve_alone(
-    start: Start,
-    config: Config,
-    listeners: list[socket.socket],
-    probed: list[socket.socket],
-    say: Say,
-    notifier: Notifier,
-) -> int:
+async def _serve_alone(setup: _ServeSetup) -> int:
+    start, config = setup.start, setup.config
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level)
     embedded = EmbeddedModel(background_tasks())
     try:
         secret = await prepare_accounting(config, start.data_dir)
         assembly = await build(start, embedded)
-        for listener in listeners:
+        for listener in setup.listeners:
             await assembly.listen(listener.dup())
-        for listener in probed:
+        for listener in setup.probe_listeners:
             if assembly.listen_for_probes is not None:
                 assembly.listen_for_probes(listener.dup())
-        loading = asyncio.get_running_loop().create_task(_say_when_loaded(embedded, say))
+        loading = asyncio.get_running_loop().create_task(_report_loading(embedded, setup.print_line))
         # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
         reload = assembly.reload if start.config_path is not None else None
 
         def on_ready() -> None:
-            say(banner(config, start, listeners, secret))
+            setup.print_line(banner(config, start, setup.listeners, secret))
 
-        status = await lifecycle.run(assembly.gateway, reload=reload, on_ready=on_ready, notifier=notifier)
+        status = await lifecycle.run(assembly.gateway, reload=reload, on_ready=on_ready, notifier=setup.notifier)
         loading.cancel()
         return status
     finally:
         await embedded.stop()
 
 
-async def _serve_with_workers(
-    start: Start,
-    config: Config,
-    listeners: list[socket.socket],
-    probed: list[socket.socket],
-    say: Say,
-    notifier: Notifier,
-) -> int:
+async def _serve_with_workers(setup: _ServeSetup) -> int:
+    start, config = setup.start, setup.config
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
     _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
@@ -297,41 +302,41 @@ async def _serve_with_workers(
         data_dir=start.data_dir,
         config_path=start.config_path,
         listen=start.listen,
-        probe_files=tuple(listener.fileno() for listener in probed),
+        probe_files=tuple(listener.fileno() for listener in setup.probe_listeners),
     )
 
     def on_serving() -> None:
-        say(banner(config, start, listeners, secret))
+        setup.print_line(banner(config, start, setup.listeners, secret))
 
     return await supervise(
         plan,
-        listeners,
+        setup.listeners,
         os.environ,
         local=embedded.model,
         on_serving=on_serving,
-        notifier=notifier,
+        notifier=setup.notifier,
         background=embedded.background,
     )
 
 
-async def _say_when_loaded(embedded: EmbeddedModel, say: Say) -> None:
+async def _report_loading(embedded: EmbeddedModel, print_line: PrintLine) -> None:
     if embedded.model is None:
         return
     ready = asyncio.ensure_future(embedded.model.ready())
     try:
         done, _ = await asyncio.wait({ready}, timeout=_SLOW_S)
         if not done:
-            say("Loading the embedded model ...")
+            print_line("Loading the embedded model ...")
         await ready
         if not done:
-            say("The embedded model is ready.")
+            print_line("The embedded model is ready.")
     except UpstreamError as reason:  # it is started again and again; the log says why that fails
-        say(reason.message)
+        print_line(reason.message)
     finally:
         ready.cancel()
 
 
-def banner(config: Config, start: Start, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
+def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
     """What a newcomer needs next. `admin_secret`: where it was made just now."""
     scheme = "https" if config.server.tls is not None else "http"
     host, port = listeners[0].getsockname()[:2]
@@ -347,7 +352,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
         f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
         f"  models   {base}/v1/models",
         f"  health   {base}/health   {base}/ready",
-        f"  metrics  {base}/metrics   ({_who_reads_metrics(config)})",
+        f"  metrics  {base}/metrics   ({_metrics_access(config)})",
         f"  data     {start.data_dir}",
         f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
     ]
@@ -360,7 +365,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     if reason is not None and start.config_path is None:
         lines += ["", f"  {reason}"]
     if model is not None:
-        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_QUESTION}"}}]}}'
+        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_EXAMPLE_PROMPT}"}}]}}'
         lines += [
             "",
             "Try it:",
@@ -371,7 +376,7 @@ def banner(config: Config, start: Start, listeners: list[socket.socket], admin_s
     return "\n".join([*lines, ""])
 
 
-def _who_reads_metrics(config: Config) -> str:
+def _metrics_access(config: Config) -> str:
     if config.server.metrics_public:
         return "for everybody"
     secret = "" if config.store.is_none else "the admin secret or "
@@ -418,7 +423,7 @@ def _tls_context(tls: Tls | None) -> ssl.SSLContext | None:
     return context
 
 
-def _tell_exit(exit_: LocalExit) -> None:
+def _log_exit(exit_: LocalExit) -> None:
     logger.warning(
         "embedded model exited, restarting it",
         status=exit_.status,

@@ -36,7 +36,7 @@ from streamweir.server.process.control_socket import (
     ControlSocket,
     Details,
     RequestRejected,
-    place_socket,
+    socket_path,
 )
 from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
 from streamweir.server.process.worker import local_variables
@@ -46,15 +46,15 @@ from streamweir.server.telemetry.metrics_merge import merge, merge_gone
 from streamweir.upstream.local import LocalAddress
 
 BACKLOG = 2048
-QUICK_S = 5.0
+QUICK_EXIT_S = 5.0
 """A worker that lives shorter than this is not replaced at once the next time."""
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
+_FIRST_DELAY_S, _MAX_DELAY_S = 0.25, 30.0
 _KILL_S = 1.5
 """After the second signal, for workers that do not hear."""
 _NOT_STARTED = 71
 """The status in place of one that a process would have had (EX_OSERR)."""
 _ANSWER_S = 1.0
-_MOST_ENDED = 64
+_MAX_ENDED = 64
 _RELOAD_S = 10.0
 
 
@@ -77,7 +77,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     probe_files: tuple[int, ...] = ()
     """Sockets for `/health` and `/ready` alone, which all workers listen on."""
     module: str = "streamweir.server.process.worker"
-    quick_s: float = QUICK_S
+    quick_exit_s: float = QUICK_EXIT_S
     first_delay_s: float = _FIRST_DELAY_S
     kill_s: float = _KILL_S
 
@@ -114,8 +114,8 @@ async def supervise(
 ) -> int:
     """Until all workers have exited; gives the exit status. `on_serving` is called when all serve for the first time.
     `background`: that of this process, where it has one already."""
-    with closing(notifier if notifier is not None else Notifier()) as told:
-        supervisor = Supervisor(plan, listeners, environ, on_serving, told, background or background_tasks())
+    with closing(notifier if notifier is not None else Notifier()) as its_notifier:
+        supervisor = Supervisor(plan, listeners, environ, on_serving, its_notifier, background or background_tasks())
         status = await supervisor.run(local)
     close_log()
     return status
@@ -133,25 +133,25 @@ class Supervisor:
     ) -> None:
         self._plan = plan
         self._background = background
-        self._keepers: list[BackgroundTask] = []
+        self._worker_tasks: list[BackgroundTask] = []
         self._notifier = notifier
         self._files = [listener.fileno() for listener in listeners]
         self._environ = dict(environ)
         self._on_serving = on_serving
         self._workers: dict[int, Worker] = {}
-        self._control = ControlSocket(place_socket(plan.data_dir), 2 * plan.workers + 8, self._answer)
+        self._control = ControlSocket(socket_path(plan.data_dir), 2 * plan.workers + 8, self._answer)
         self._serving: set[int] = set()
         self._has_started = False
         self._stopping = asyncio.Event()
         self._has_lame_duck = True
-        self._is_hurried = False
-        self._killing: asyncio.TimerHandle | None = None
+        self._is_forced = False
+        self._kill_timer: asyncio.TimerHandle | None = None
         self._status = 0
         self._gone_metrics = b""
         self._restarts = 0
-        self._reloads_asked = 0
+        self._reloads_requested = 0
         self._reloads: set[asyncio.Task[None]] = set()
-        self._ended: deque[str] = deque(maxlen=_MOST_ENDED)
+        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)
         """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
 
     async def run(self, local: SharedChild | None = None) -> int:
@@ -161,20 +161,20 @@ class Supervisor:
             self._environ.update(local_variables(local.address))
         loop = asyncio.get_running_loop()
         actions: dict[signal.Signals, Callable[[], None]] = {
-            signal.SIGTERM: self._signalled,
-            signal.SIGINT: partial(self._signalled, lame_duck=False),
-            signal.SIGHUP: self._hung_up,
+            signal.SIGTERM: self._handle_stop_signal,
+            signal.SIGINT: partial(self._handle_stop_signal, lame_duck=False),
+            signal.SIGHUP: self._handle_sighup,
         }
         for number, action in actions.items():
             loop.add_signal_handler(number, action)
-        keep = [partial(self._keep, number) for number in range(self._plan.workers)]
-        self._keepers = [self._background.start("worker", each) for each in keep]
-        for keeper in self._keepers:
-            await keeper.over()
+        slots = [partial(self._run_slot, number) for number in range(self._plan.workers)]
+        self._worker_tasks = [self._background.start("worker", each) for each in slots]
+        for worker_task in self._worker_tasks:
+            await worker_task.over()
         for worker in list(self._workers.values()):  # whose keeper had failed when the end was asked for
             await worker.process.wait()
-        if self._killing is not None:
-            self._killing.cancel()
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
         if local is not None:
             await local.stop()
         await self._control.close()
@@ -183,13 +183,13 @@ class Supervisor:
         logger.info("all workers have exited", status=self._status)
         return self._status
 
-    async def _keep(self, number: int) -> None:
+    async def _run_slot(self, number: int) -> None:
         """One place, and whoever holds it."""
         loop = asyncio.get_running_loop()
         quick = 0
         while not self._stopping.is_set():
             began = loop.time()
-            status = await self._live(number)
+            status = await self._run_worker(number)
             if self._stopping.is_set():
                 if status not in (0, -signal.SIGTERM):  # the latter: it had not started yet
                     self._status = self._status or 1
@@ -200,14 +200,14 @@ class Supervisor:
                 self._stop()
                 return
             self._restarts += 1
-            quick = quick + 1 if loop.time() - began < self._plan.quick_s else 0
-            delay_s = min(self._plan.first_delay_s * 2 ** (quick - 2), _LONGEST_DELAY_S) if quick > 1 else 0.0
+            quick = quick + 1 if loop.time() - began < self._plan.quick_exit_s else 0
+            delay_s = min(self._plan.first_delay_s * 2 ** (quick - 2), _MAX_DELAY_S) if quick > 1 else 0.0
             await self._pause(delay_s)
 
-    async def _live(self, number: int) -> int:
+    async def _run_worker(self, number: int) -> int:
         worker = self._workers.get(number)  # still there where its keeper had to be started again
         if worker is None:
-            reloads = self._reloads_asked
+            reloads = self._reloads_requested
             try:
                 process = await self._start(number)
             except OSError as reason:
@@ -216,9 +216,9 @@ class Supervisor:
             worker = self._workers[number] = Worker(number, process, reloads)
             logger.info("worker started", number=number, pid=process.pid)
             if self._stopping.is_set():
-                worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+                worker.stop(force=self._is_forced, lame_duck=self._has_lame_duck)
         process = worker.process
-        watch = asyncio.get_running_loop().create_task(self._watch(worker))
+        watch = asyncio.get_running_loop().create_task(self._check_alive(worker))
         try:
             status = await process.wait()
         finally:
@@ -226,25 +226,25 @@ class Supervisor:
         del self._workers[number]
         if worker.instance is not None:
             self._ended.append(worker.instance)
-            self._tell_ended()
+            self._report_ended()
         if worker.last_metrics:
             self._gone_metrics = merge_gone([self._gone_metrics, worker.last_metrics])
-        tell = logger.info if self._stopping.is_set() and status == 0 else logger.warning
-        tell("worker ended", number=number, pid=process.pid, **_told(status))
+        log_end = logger.info if self._stopping.is_set() and status == 0 else logger.warning
+        log_end("worker ended", number=number, pid=process.pid, **_exit_fields(status))
         return status
 
-    async def _watch(self, worker: Worker) -> None:
+    async def _check_alive(self, worker: Worker) -> None:
         """With a watchdog, also over the workers: one whose event loop hangs is killed, and so replaced."""
-        longest_s = self._notifier.watchdog_s
-        while longest_s is not None:
-            await asyncio.sleep(longest_s / 2)
+        watchdog_s = self._notifier.watchdog_s
+        while watchdog_s is not None:
+            await asyncio.sleep(watchdog_s / 2)
             channel = worker.channel
             if not worker.has_served or channel is None or self._stopping.is_set():
                 continue
-            is_alive = await worker.ask("alive", longest_s) is not None
+            is_alive = await worker.request("alive", watchdog_s) is not None
             if not is_alive and not channel.is_closed and not self._stopping.is_set():
-                told = {"number": worker.number, "pid": worker.process.pid, "seconds": longest_s}
-                logger.error("worker killed: its event loop did not answer", **told)
+                fields = {"number": worker.number, "pid": worker.process.pid, "seconds": watchdog_s}
+                logger.error("worker killed: its event loop did not answer", **fields)
                 worker.process.kill()
                 return
 
@@ -276,7 +276,7 @@ class Supervisor:
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
 
-    def _signalled(self, *, lame_duck: bool = True) -> None:
+    def _handle_stop_signal(self, *, lame_duck: bool = True) -> None:
         if not self._stopping.is_set():
             logger.info("stopping", workers=len(self._workers))
             self._notifier.stopping()
@@ -284,19 +284,19 @@ class Supervisor:
             self._stop()
             return
         logger.warning("stopping at once", workers=len(self._workers))
-        self._is_hurried = True
+        self._is_forced = True
         self._status = 1
         for worker in self._workers.values():
-            worker.stop(hurry=True, lame_duck=False)
-        if self._killing is None:
-            self._killing = asyncio.get_running_loop().call_later(self._plan.kill_s, self._kill)
+            worker.stop(force=True, lame_duck=False)
+        if self._kill_timer is None:
+            self._kill_timer = asyncio.get_running_loop().call_later(self._plan.kill_s, self._kill)
 
     def _stop(self) -> None:
         self._stopping.set()
-        for keeper in self._keepers:
-            keeper.expect_end()
+        for worker_task in self._worker_tasks:
+            worker_task.expect_end()
         for worker in self._workers.values():
-            worker.stop(hurry=False, lame_duck=self._has_lame_duck)
+            worker.stop(force=False, lame_duck=self._has_lame_duck)
 
     def _kill(self) -> None:
         for worker in self._workers.values():
@@ -304,15 +304,15 @@ class Supervisor:
                 logger.error("worker killed: it did not exit in time", number=worker.number, pid=worker.process.pid)
                 worker.process.kill()
 
-    def _tell_ended(self) -> None:
+    def _report_ended(self) -> None:
         for worker in self._workers.values():
             if worker.has_served and worker.channel is not None and not worker.channel.is_closed:
                 while self._ended:
-                    worker.channel.tell("ended", {"instance": self._ended.popleft()})
+                    worker.channel.notify("ended", {"instance": self._ended.popleft()})
                 return
 
-    def _hung_up(self) -> None:
-        self._reloads_asked += 1
+    def _handle_sighup(self) -> None:
+        self._reloads_requested += 1
         self._begin_reload(self._reload())
 
     def _begin_reload(self, reload: Coroutine[Any, Any, None]) -> None:
@@ -324,7 +324,7 @@ class Supervisor:
         """Each worker reads the file itself, and says in the log what came of it. One that dies meanwhile has not
         failed: the next in its place starts with the new file."""
         self._notifier.reloading()
-        answers = await self._ask_all("reload", _RELOAD_S)
+        answers = await self._request_all("reload", _RELOAD_S)
         failed = sorted(worker.number for worker, answer in answers if worker.has_failed(answer))
         if failed:
             logger.error("configuration not reloaded by all workers", failed=failed)
@@ -335,44 +335,44 @@ class Supervisor:
 
     async def _reload_late(self, worker: Worker) -> None:
         """One that was starting when all were asked: whether it had read the old file or the new one is unknown."""
-        if worker.has_failed(await worker.ask("reload", _RELOAD_S)):
+        if worker.has_failed(await worker.request("reload", _RELOAD_S)):
             logger.error("configuration not reloaded by all workers", failed=[worker.number])
 
-    async def _ask_all(self, what: str, timeout_s: float) -> list[tuple[Worker, Details | None]]:
+    async def _request_all(self, what: str, timeout_s: float) -> list[tuple[Worker, Details | None]]:
         workers = [worker for worker in self._workers.values() if worker.has_served]
-        answers = await asyncio.gather(*(worker.ask(what, timeout_s) for worker in workers))
+        answers = await asyncio.gather(*(worker.request(what, timeout_s) for worker in workers))
         return list(zip(workers, answers, strict=True))
 
     async def _answer(self, channel: Channel, what: str, details: Details) -> Details:
         """What workers ask."""
         if what == "hello":
-            return self._greet(channel, details)
+            return self._register(channel, details)
         worker = next((worker for worker in self._workers.values() if worker.channel is channel), None)
         if worker is None:
             raise RequestRejected("who is there?")
         if what == "serving":
-            self._now_serving(worker, details.get("instance"))
+            self._mark_serving(worker, details.get("instance"))
             return {}
         if what == "metrics":
             return {"text": (await self._metrics()).decode()}
         raise RequestRejected(f"unknown command: {what}")
 
-    def _greet(self, channel: Channel, details: Details) -> Details:
+    def _register(self, channel: Channel, details: Details) -> Details:
         worker = self._workers.get(details.get("number", -1))
         if worker is None or worker.channel is not None or worker.process.pid != details.get("pid"):
             raise RequestRejected("not expected")
         worker.channel = channel
         if self._stopping.is_set():
-            worker.stop(hurry=self._is_hurried, lame_duck=self._has_lame_duck)
+            worker.stop(force=self._is_forced, lame_duck=self._has_lame_duck)
         return {}
 
-    def _now_serving(self, worker: Worker, instance: str | None) -> None:
+    def _mark_serving(self, worker: Worker, instance: str | None) -> None:
         worker.has_served = True
         worker.instance = instance
-        self._tell_ended()
+        self._report_ended()
         logger.info("worker serves", number=worker.number, pid=worker.process.pid)
         self._serving.add(worker.number)
-        if worker.reloads != self._reloads_asked:
+        if worker.reloads != self._reloads_requested:
             self._begin_reload(self._reload_late(worker))
         if not self._has_started and len(self._serving) == self._plan.workers:
             self._has_started = True
@@ -383,7 +383,7 @@ class Supervisor:
 
     async def _metrics(self) -> bytes:
         """Over all workers. One that does not answer in time stands there with what it said before."""
-        answers = await self._ask_all("metrics", _ANSWER_S)
+        answers = await self._request_all("metrics", _ANSWER_S)
         present, silent = [self._own_metrics()], [self._gone_metrics]  # after the answers: nobody ends in between
         for worker, answer in answers:
             if self._workers.get(worker.number) is not worker:  # it ended meanwhile: its counts are with the gone
@@ -410,5 +410,5 @@ class Supervisor:
         ).encode()
 
 
-def _told(status: int) -> dict[str, object]:
+def _exit_fields(status: int) -> dict[str, object]:
     return {"status": status} if status >= 0 else {"signal": signal.Signals(-status).name}

@@ -29,15 +29,15 @@ from streamweir.upstream.local import LocalAddress
 
 CONFIG_STATUS = 78
 """The exit status of a process that cannot start with its configuration (EX_CONFIG)."""
-HELLO_S = 10.0
-GATHER_S = 3.0
+HELLO_TIMEOUT_S = 10.0
+METRICS_TIMEOUT_S = 3.0
 """For the metrics of all workers, of which the supervisor waits a second for each."""
 LOCAL_URL = "STREAMWEIR_LOCAL_URL"
 LOCAL_KEY = "STREAMWEIR_LOCAL_KEY"
 """How a worker learns where the embedded model is, which the supervisor keeps."""
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class StartOptions(Struct, frozen=True, kw_only=True):
     """What a gateway is built from."""
 
     config_path: Path | None
@@ -69,7 +69,7 @@ class Assembly(Struct, frozen=True, kw_only=True):
     """Another process of that name is dead."""
 
 
-Build = Callable[[Start], Awaitable[Assembly]]
+Build = Callable[[StartOptions], Awaitable[Assembly]]
 """Configures the log, loads the configuration and opens a gateway. Raises `ConfigError`."""
 
 
@@ -89,32 +89,32 @@ def main(arguments: Sequence[str] | None = None, build: Build | None = None) -> 
 
 async def _work(options: argparse.Namespace, local: LocalAddress | None, build: Build) -> int:
     watch_loop(asyncio.get_running_loop())
-    duty = _SupervisorLink()
+    link = _SupervisorLink()
     try:
-        channel = await connect(options.control, duty.answer, duty.supervisor_gone)
-        await channel.ask("hello", {"number": options.number, "pid": os.getpid()}, HELLO_S)
+        channel = await connect(options.control, link.answer, link.supervisor_gone)
+        await channel.request("hello", {"number": options.number, "pid": os.getpid()}, HELLO_TIMEOUT_S)
     except (OSError, ChannelError):  # the supervisor has gone before this process was up
         return 1
-    start = Start(
+    start = StartOptions(
         config_path=options.config,
         data_dir=options.data_dir,
         listen=options.listen,
         number=options.number,
         workers=options.workers,
         local=local,
-        metrics_of_all=partial(duty.metrics_of_all, channel),
+        metrics_of_all=partial(link.metrics_of_all, channel),
     )
-    duty.assembly = await build(start)
+    link.assembly = await build(start)
     for number in options.health_fd:
-        if duty.assembly.listen_for_probes is not None:
-            duty.assembly.listen_for_probes(socket.socket(fileno=number))
+        if link.assembly.listen_for_probes is not None:
+            link.assembly.listen_for_probes(socket.socket(fileno=number))
     for number in options.fd:
-        await duty.assembly.listen(socket.socket(fileno=number))
-    channel.tell("serving", {"instance": duty.assembly.instance})
+        await link.assembly.listen(socket.socket(fileno=number))
+    channel.notify("serving", {"instance": link.assembly.instance})
     if channel.is_closed:  # before there was anything to stop
-        duty.supervisor_gone(channel)
-    status = await run(duty.assembly.gateway, reload=duty.assembly.reload, stop=duty.stop, is_alone=False)
-    duty.is_over = True
+        link.supervisor_gone(channel)
+    status = await run(link.assembly.gateway, reload=link.assembly.reload, stop=link.stop, is_alone=False)
+    link.is_over = True
     await channel.close()
     return status
 
@@ -129,7 +129,10 @@ class _SupervisorLink:
 
     async def answer(self, _: Channel, what: str, details: Details) -> Details:
         if what == "stop":
-            self.stop.hurry() if details.get("hurry") else self.stop.ask(lame_duck=details.get("lame_duck", True))
+            if details.get("hurry"):
+                self.stop.force()
+            else:
+                self.stop.request_stop(lame_duck=details.get("lame_duck", True))
             return {}
         if what == "alive":
             return {}
@@ -147,7 +150,7 @@ class _SupervisorLink:
     async def metrics_of_all(self, channel: Channel) -> bytes:
         """From the supervisor, who asks everyone; alone, where it does not answer."""
         try:
-            text: str = (await channel.ask("metrics", timeout_s=GATHER_S))["text"]
+            text: str = (await channel.request("metrics", timeout_s=METRICS_TIMEOUT_S))["text"]
         except ChannelError as reason:
             logger.warning("metrics of this worker alone", reason=str(reason))
             return self.assembly.gateway.metrics_text() if self.assembly is not None else b""
@@ -161,7 +164,7 @@ class _SupervisorLink:
             logger.warning("supervisor exited: this worker exits when its streams have ended")
             # Else nobody could start the gateway again on this address until the last stream is over.
             self.assembly.gateway.stop_listening()
-        self.stop.ask()
+        self.stop.request_stop()
 
 
 def _take_local(environ: "os._Environ[str]") -> LocalAddress | None:

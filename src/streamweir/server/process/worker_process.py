@@ -28,9 +28,9 @@ class Worker:
         """It has ended, or is about to: without its supervisor a worker does not stay."""
         return self.channel is None or self.channel.is_closed or self.process.returncode is not None
 
-    async def ask(self, what: str, timeout_s: float) -> Details | None:
+    async def request(self, what: str, timeout_s: float) -> Details | None:
         try:
-            return await self.channel.ask(what, timeout_s=timeout_s) if self.channel is not None else None
+            return await self.channel.request(what, timeout_s=timeout_s) if self.channel is not None else None
         except ChannelError:
             return None
 
@@ -38,12 +38,12 @@ class Worker:
         """To take up a new configuration, by what it answered, and goes on with the old one."""
         return not self.is_leaving if answer is None else answer["reason"] is not None
 
-    def stop(self, *, hurry: bool, lame_duck: bool) -> None:
+    def stop(self, *, force: bool, lame_duck: bool) -> None:
         if self.process.returncode is not None:
             return
         if self.channel is not None and not self.channel.is_closed:
-            self.channel.tell("stop", {"hurry": hurry, "lame_duck": lame_duck})
-        elif hurry:
+            self.channel.notify("stop", {"hurry": force, "lame_duck": lame_duck})
+        elif force:
             self.process.kill()
         else:
             self.process.terminate()
