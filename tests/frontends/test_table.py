@@ -40,6 +40,11 @@ def test_one_that_is_removed_leaves_no_trace() -> None:
     table, alone = FrontendTable([first, second]), FrontendTable([first])
     table.remove(second)
     assert (table.by_name, table.by_path, table.by_prefix) == (alone.by_name, alone.by_path, alone.by_prefix)
+    second.client_header = "x-second"
+    table.add(second)
+    assert table.by_client_header == {"x-second": second}
+    table.remove(second)
+    assert table.by_client_header == {}
 
 
 def test_no_two_have_one_name_or_one_prefix() -> None:

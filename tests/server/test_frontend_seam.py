@@ -7,7 +7,7 @@ is there for it.
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event, StreamCompleted, StreamFailed, TextDelta
 from streamweir.core.request import ChatRequest, read_request
 from streamweir.frontends.base import ErrorResponse, Frontend, Reply, WholeBody
+from streamweir.frontends.model_list import ListedModel
 from streamweir.frontends.table import FRONTENDS
 from streamweir.wire.jsonio import encode
 from support.accounting_gateway import keeping
@@ -43,6 +44,7 @@ class LinesEncoder:
 
 class Lines(Frontend):
     name, paths, keep_alive = "lines", ("/lines",), b"\n"
+    prefix, client_header = "lines", "x-lines-version"
     stream_headers = (("content-type", "application/x-ndjson"),)
 
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
@@ -54,6 +56,14 @@ class Lines(Frontend):
 
     def make_id(self, entropy: bytes, /) -> str:
         return f"lines-{entropy.hex()[:16]}"
+
+    def write_models(self, models: Sequence[ListedModel], query: str, /) -> dict[str, Any]:
+        if not query:
+            raise CallerError("missing_required_parameter", "There is no query.", param="query")
+        return {"all": [model.id for model in models], "query": query}
+
+    def write_model(self, model: ListedModel, /) -> dict[str, Any]:
+        return {"one": model.id, "reads": model.context_window, "writes": model.max_output_tokens}
 
     def encoder(self, reply: Reply, /) -> LinesEncoder:
         return LinesEncoder(reply.id)
@@ -189,3 +199,42 @@ async def test_the_other_frontends_answer_as_before_beside_it() -> None:
         (spec,) = await gate.settled()
         assert spec.dialect == "openai"
     assert "lines" not in FRONTENDS.dialects, "no key can choose an API that has a path of its own"
+
+
+async def get(gate: Gate, path: str, *headers: str, key: str = KEY) -> Response:
+    async with await gate.connect() as client:
+        lines = [f"GET {path} HTTP/1.1", "host: gateway", f"authorization: Bearer {key}", *headers, "", ""]
+        await client.send("\r\n".join(lines).encode())
+        return await client.response()
+
+
+ALIAS = '[[models]]\nid = "a"\ntargets = [{ provider = "up", model = "gpt-4o" }]\n'
+ITS_CLIENT = "x-lines-version: 1"
+
+
+@pytest.mark.parametrize(("path", "headers"), [("/lines/v1", ()), ("/v1", (ITS_CLIENT,)), ("/lines/v1", (ITS_CLIENT,))])
+async def test_it_lists_models_below_its_prefix_and_for_clients_with_its_header(path: str, headers: tuple[str]) -> None:
+    async with gateway_to(whole(openai_whole()), ALIAS) as (gate, _):
+        assert json.loads((await get(gate, f"{path}/models?x=1", *headers)).body) == {"all": ["a"], "query": "x=1"}
+        assert json.loads((await get(gate, f"{path}/models/a", *headers)).body) == {
+            "one": "a",
+            "reads": 128_000,
+            "writes": 16_384,
+        }
+        refused = await get(gate, f"{path}/models", *headers)
+        assert (refused.status, json.loads(refused.body)["where"]) == (400, "query")
+        unknown = await get(gate, f"{path}/models/b", *headers)
+        assert (unknown.status, json.loads(unknown.body)["failed"]) == (404, "model_not_found")
+        assert json.loads((await get(gate, f"{path}/other", *headers)).body)["failed"] == "unknown_url"
+        wrong = await get(gate, f"{path}/models", *headers, key="sk-wrong")
+        assert (wrong.status, json.loads(wrong.body)["failed"]) == (401, "invalid_api_key")
+        assert {record.dialect for record in await gate.settled(6)} == {"lines"}
+
+
+async def test_its_header_changes_nothing_for_another_api() -> None:
+    async with gateway_to(whole(openai_whole()), ALIAS) as (gate, _):
+        request = chat_request(model="a", headers=(("x-lines-version", "1"),))
+        assert json.loads((await ask(gate, request)).body)["object"] == "chat.completion"
+        for path in ("/v1/models", "/opentoken/v1/models"):
+            headers = (ITS_CLIENT,) if path.startswith("/opentoken") else ()
+            assert json.loads((await get(gate, path, *headers)).body)["object"] == "list"

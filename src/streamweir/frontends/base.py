@@ -10,7 +10,7 @@ entropy of ids are arguments (`Reply`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
+from streamweir.frontends.model_list import ListedModel, openai_list, openai_model
 from streamweir.wire import sse
 from streamweir.wire.native import NativeWire
 
@@ -96,6 +97,8 @@ class Frontend(ABC):
     """The paths of its requests. If several frontends share a path, the key or the configuration chooses."""
     prefix: str = ""
     """The first segment of paths whose errors have this API's format, including unknown URLs."""
+    client_header: str = ""
+    """A header that only clients of this API send. It selects this API on paths that do not (`/v1/models`)."""
     native_wire: NativeWire | None = None
     """The wire format whose frames can be passed on unchanged, because they are this frontend's own."""
     always_includes_usage: bool = False
@@ -111,6 +114,14 @@ class Frontend(ABC):
     @abstractmethod
     def make_id(self, entropy: bytes, /) -> str:
         """An id in this API's format, made from at least 24 random bytes."""
+
+    def write_models(self, models: Sequence[ListedModel], _query: str, /) -> dict[str, Any]:
+        """The document of `GET /v1/models`. `query`: of the URL. Raises `CallerError`."""
+        return openai_list(models)
+
+    def write_model(self, model: ListedModel, /) -> dict[str, Any]:
+        """The document of `GET /v1/models/{id}`."""
+        return openai_model(model)
 
     @abstractmethod
     def encoder(self, reply: Reply, /) -> StreamEncoder: ...

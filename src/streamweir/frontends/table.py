@@ -16,6 +16,7 @@ class FrontendTable:
         self.by_path: dict[str, Frontend | None] = {}
         """None: several frontends share the path."""
         self.by_prefix: dict[str, Frontend] = {}
+        self.by_client_header: dict[str, Frontend] = {}
         for frontend in frontends:
             self.add(frontend)
 
@@ -27,12 +28,14 @@ class FrontendTable:
         self.by_name[frontend.name] = frontend
         if frontend.prefix:
             self.by_prefix[frontend.prefix] = frontend
+        if frontend.client_header:
+            self.by_client_header[frontend.client_header] = frontend
         for path in frontend.paths:
             self.by_path[path] = frontend if path not in self.by_path else None
 
     def remove(self, frontend: Frontend) -> None:
         rest = [other for other in self.by_name.values() if other is not frontend]
-        for index in (self.by_name, self.by_path, self.by_prefix):
+        for index in (self.by_name, self.by_path, self.by_prefix, self.by_client_header):
             index.clear()
         for other in rest:
             self.add(other)

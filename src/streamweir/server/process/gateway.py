@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from socket import socket
 from ssl import SSLContext
-from urllib.parse import unquote
 
 from starlette.types import Scope
 
@@ -61,7 +60,7 @@ from streamweir.server.request.admission import (
 )
 from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.key_wait import KeyWaits
-from streamweir.server.request.models import list_models, show_model
+from streamweir.server.request.models import answer_models
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.registry import RequestRegistry
@@ -395,10 +394,9 @@ class Gateway:
         return self._early_responses.answer(request, error)
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
-        runtime, key, model = admission.runtime, admission.key, unquote(admission.where.rest)
+        runtime, key, frontend, model = admission.runtime, admission.key, admission.frontend, admission.where.rest
         try:
-            at_ms = now_ms()
-            answer = show_model(runtime, key, model, at_ms) if model else list_models(runtime, key, at_ms)
+            answer = answer_models(runtime, key, frontend, model, request.query, now_ms())
         except StreamweirError as error:
             response.send(self._early_responses.answer(request, error))
             return

@@ -121,7 +121,7 @@ def _enter(
         accounting.peek(key)
     return Admission(
         runtime=runtime,
-        frontend=where.frontend or own_frontend(key) or runtime.frontend,
+        frontend=where.frontend or _frontend_of_client(where, headers) or own_frontend(key) or runtime.frontend,
         key=key,
         where=where,
         generation=accounting.directory.generation,
@@ -166,12 +166,21 @@ def may_read_metrics(
 
 
 def frontend_of(request: Request, runtime: RuntimeConfig, directory: KeyDirectory) -> Frontend:
-    """For an answer to a request that was not admitted: by its path, else by its key if it has a good one."""
+    """For an answer to a request that was not admitted: by its path, else by a header that only clients of one API
+    send, else by its key if it has a good one."""
     where = find(request.path)
-    if where is not None and where.frontend is not None:
-        return where.frontend
+    frontend = None if where is None else where.frontend or _frontend_of_client(where, request.headers)
+    if frontend is not None:
+        return frontend
     key = key_of(request, directory)
     return (own_frontend(key) if key is not None else None) or runtime.frontend
+
+
+def _frontend_of_client(where: ResourcePath, headers: Mapping[str, str]) -> Frontend | None:
+    """Not for a chat: its path says which API is meant, or that several dialects share it."""
+    if where.resource is Resource.CHAT:
+        return None
+    return next((each for header, each in FRONTENDS.by_client_header.items() if header in headers), None)
 
 
 def key_of(request: Request, directory: KeyDirectory) -> Key | None:

@@ -7,8 +7,11 @@ nobody pays more than was shown; where one of them has no price, none is shown.
 """
 
 from typing import Any
+from urllib.parse import unquote
 
 from streamweir.core.errors import CallerError
+from streamweir.frontends.base import Frontend
+from streamweir.frontends.model_list import ListedModel
 from streamweir.policy.access import Key
 from streamweir.policy.prices import highest_rates, in_dollars
 from streamweir.policy.route import Route, is_pattern
@@ -21,13 +24,16 @@ _OURS = "streamweir"
 _BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
-def list_models(runtime: RuntimeConfig, key: Key, at_ms: int) -> Answer:
-    rows = [
-        _row(model, owner, _pricing(runtime, route, at_ms))
+def answer_models(runtime: RuntimeConfig, key: Key, frontend: Frontend, model: str, query: str, at_ms: int) -> Answer:
+    """`model`: what follows `/v1/models/` in the URL; empty: all models. `query`: of the URL. Raises `CallerError`."""
+    if model:
+        return json_answer(frontend.write_model(_find(runtime, key, unquote(model), at_ms)))
+    models = [
+        _listed(runtime, route, owner, at_ms)
         for model, owner in _models(runtime)
         if key.may_use(model) and (route := runtime.router.resolve(model)) is not None
     ]
-    return json_answer({"object": "list", "data": rows})
+    return json_answer(frontend.write_models(models, query))
 
 
 def model_ids(runtime: RuntimeConfig) -> list[str]:
@@ -35,14 +41,14 @@ def model_ids(runtime: RuntimeConfig) -> list[str]:
     return [model for model, _ in _models(runtime) if runtime.router.resolve(model) is not None]
 
 
-def show_model(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> Answer:
+def _find(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> ListedModel:
     """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
     route = runtime.router.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")
     owner = _OURS if route.pattern is not None else dict(_models(runtime)).get(model)
     owner = owner or route.targets[0].target.provider
-    return json_answer(_row(model, owner, _pricing(runtime, route, at_ms)))
+    return _listed(runtime, route, owner, at_ms)
 
 
 def _models(runtime: RuntimeConfig) -> list[tuple[str, str]]:
@@ -53,9 +59,15 @@ def _models(runtime: RuntimeConfig) -> list[tuple[str, str]]:
     return found
 
 
-def _row(model: str, owner: str, pricing: dict[str, Any] | None) -> dict[str, Any]:
-    # No service says when a model of another's was made; the member is required by clients, and 0 is not a lie.
-    return {"id": model, "object": "model", "created": 0, "owned_by": owner, "pricing": pricing}
+def _listed(runtime: RuntimeConfig, route: Route, owner: str, at_ms: int) -> ListedModel:
+    limits = runtime.reaches.of(route)
+    return ListedModel(
+        id=route.id,
+        owner=owner,
+        pricing=_pricing(runtime, route, at_ms),
+        context_window=limits.narrowest,
+        max_output_tokens=limits.longest,
+    )
 
 
 def _pricing(runtime: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any] | None:
