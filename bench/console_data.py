@@ -27,7 +27,7 @@ from streamweir.store.keys.sessions import ensure_admin_secret
 from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 from streamweir.store.ledger.posting import apply
-from streamweir.store.requests.retention import FINE_MS
+from streamweir.store.requests.retention import FINE_USAGE_MS
 
 DAY_MS = 86_400_000
 DAYS = 30
@@ -142,7 +142,7 @@ async def _write(store: Store, month: "_Month") -> None:
 
 def _forget(conn: Connection, now_ms: int) -> None:
     """As they would have been purged all the time."""
-    before_ms = now_ms - FINE_MS
+    before_ms = now_ms - FINE_USAGE_MS
     conn.execute(delete(usage_minutes).where(usage_minutes.c.minute < before_ms // 60_000))
     conn.execute(delete(usage_quarters).where(usage_quarters.c.quarter < before_ms // 900_000))
 

@@ -18,7 +18,7 @@ from streamweir.store.keys.sessions import (
     IDLE_MS,
     MAX_SESSIONS,
     TOUCH_MS,
-    Holder,
+    SessionKey,
     create_session,
     end_session,
     end_sessions,
@@ -105,8 +105,14 @@ async def test_logging_in_takes_the_secret_and_ends_the_session_before(database:
         assert two is not None
         assert three is not None
         assert [await is_open(store, token, NOW) for token in (one, two, three)] == [False, True, True]
-        told = [row.action for row in await store.read(audit.list_rows)][::-1]
-        assert told == ["secret.reset", "session.create", "session.end", "session.create", "session.create"]
+        reported = [row.action for row in await store.read(audit.list_rows)][::-1]
+        assert reported == [
+            "secret.reset",
+            "session.create",
+            "session.end",
+            "session.create",
+            "session.create",
+        ]
 
 
 @each_database
@@ -152,9 +158,12 @@ async def test_logging_out(database: str, tmp_path: Path) -> None:
         assert await is_open(store, other, NOW)
         assert await store.write(partial(end_sessions, actor="admin", at_ms=NOW)) == 1
         assert not await is_open(store, other, NOW)
-        told = [(row.action, row.object) for row in await store.read(audit.list_rows)][::-1]
-        assert [action for action, _ in told] == ["session.create"] * 2 + ["session.end", "session.end_all"]
-        assert told[0][1] == told[2][1] != told[1][1]
+        reported = [(row.action, row.object) for row in await store.read(audit.list_rows)][::-1]
+        assert [action for action, _ in reported] == ["session.create"] * 2 + [
+            "session.end",
+            "session.end_all",
+        ]
+        assert reported[0][1] == reported[2][1] != reported[1][1]
 
 
 @pytest.mark.parametrize(("unused", "left"), [(IDLE_MS, 1), (IDLE_MS - 1, MAX_SESSIONS)])
@@ -171,8 +180,8 @@ async def test_what_is_kept_is_bounded(tmp_path: Path, unused: int, left: int) -
         assert count == left
 
 
-def holder(key: NewSecret) -> Holder:
-    return Holder(key_id=key.key.id, key_digest=digest_of(key.secret), workspace_id=key.key.workspace_id)
+def holder(key: NewSecret) -> SessionKey:
+    return SessionKey(key_id=key.key.id, key_digest=digest_of(key.secret), workspace_id=key.key.workspace_id)
 
 
 @each_database
@@ -192,8 +201,8 @@ async def test_a_session_of_a_key_says_whose_it_is(database: str, tmp_path: Path
         assert newest is not None
         assert (newest.key_id, newest.key_digest) == (None, None)
         assert await store.write(partial(end_session, token=token, actor=actor, at_ms=NOW))
-        told = [row for row in await store.read(audit.list_rows) if row.action.startswith("session.")][::-1]
-        assert [(row.action, row.actor, row.workspace_id) for row in told] == [
+        reported = [row for row in await store.read(audit.list_rows) if row.action.startswith("session.")][::-1]
+        assert [(row.action, row.actor, row.workspace_id) for row in reported] == [
             ("session.create", "admin", None),
             ("session.end", actor, None),
             ("session.create", actor, "default"),
@@ -226,7 +235,7 @@ async def test_nobodys_sessions_end_by_how_many_another_opens(tmp_path: Path) ->
     async with store_on("sqlite", tmp_path) as store:
         operators = await new_session(store)
         await store.write(fill)
-        one = Holder(key_id="key_1", key_digest=b"", workspace_id="default")
+        one = SessionKey(key_id="key_1", key_digest=b"", workspace_id="default")
         token = await store.write(partial(create_session, actor="x", at_ms=NOW + 5000, holder=one))
         await new_session(store, NOW + 5000)
         assert await store.read(count) == {None: 2, "key_0": MAX_SESSIONS, "key_1": MAX_SESSIONS}

@@ -54,8 +54,13 @@ async def test_credit_is_kept_told_and_logged(database: str, tmp_path: Path) -> 
         assert (balance.workspace, balance.granted_nano, balance.balance_nano) == (team, 25 * DOLLAR, 25 * DOLLAR)
         balance = await add(store, -DOLLAR, team.id)
         assert balance.granted_nano == 24 * DOLLAR
-        (told,) = (await changes(store, version)).workspaces
-        assert (told.id, told.name, told.prepaid, told.granted) == (team.id, "team", True, 24 * DOLLAR)
+        (reported,) = (await changes(store, version)).workspaces
+        assert (
+            reported.id,
+            reported.name,
+            reported.prepaid,
+            reported.granted,
+        ) == (team.id, "team", True, 24 * DOLLAR)
         rows = await store.read(partial(list_ledger, workspace_id=team.id))
         assert [(row.kind, row.amount_nano, row.note, row.cost_nano) for row in rows] == [
             ("credit", -DOLLAR, "", None),

@@ -176,20 +176,20 @@ async def test_at_the_start_a_slow_disk_is_reported_and_waited_for(tmp_path: Pat
         number: int = conn.exec_driver_sql("SELECT 7").scalar_one()
         return number
 
-    def slow(where: str, seconds: float) -> None:
+    def on_slow(where: str, seconds: float) -> None:
         reports.put_nowait((where, seconds))
 
-    store = await open_store("sqlite:///books.db", tmp_path, slow=slow, every_s=0.01)
+    store = await open_store("sqlite:///books.db", tmp_path, on_slow=on_slow, every_s=0.01)
     try:
-        with store.unhurried(slow, every_s=0.01):
+        with store.without_time_limit(on_slow, every_s=0.01):
             for run in (store.read, store.write, store.write_content):
                 may_end.clear()
                 while not reports.empty():  # the opening itself may have been slow
                     reports.get_nowait()
                 answer = asyncio.ensure_future(run(linger, timeout_s=0.0))
-                told = [await reports.get() for _ in range(3)]
-                assert {where for where, _ in told} == {str(tmp_path / "books.db")}
-                assert told[0][1] < told[2][1]
+                reported = [await reports.get() for _ in range(3)]
+                assert {where for where, _ in reported} == {str(tmp_path / "books.db")}
+                assert reported[0][1] < reported[2][1]
                 may_end.set()
                 assert await answer == 7
                 while not reports.empty():
@@ -207,7 +207,10 @@ async def test_at_the_start_a_file_that_is_locked_is_not_waited_for_without_end(
     other = sqlite3.connect(tmp_path / "books.db", isolation_level=None)
     try:
         other.execute("BEGIN IMMEDIATE")
-        with store.unhurried(lambda *_: None), pytest.raises(StoreUnavailable, match="locked by another process"):
+        with (
+            store.without_time_limit(lambda *_: None),
+            pytest.raises(StoreUnavailable, match="locked by another process"),
+        ):
             await store.write(lambda _: None, timeout_s=0.1)
     finally:
         other.close()

@@ -70,17 +70,17 @@ async def test_entries_of_one_turn_are_one_group(tmp_path: Path) -> None:
 
 async def test_what_is_durable_is_told_once_and_at_once_where_it_is_already(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
-        told: list[str] = []
+        reported: list[str] = []
         first, second = journal.append(hold("r1")), journal.append(settle("r2"), required=True)
         done = asyncio.get_running_loop().create_future()
-        first.when_durable(lambda: told.append("first"))
-        second.when_durable(lambda: told.append("second"))
+        first.when_durable(lambda: reported.append("first"))
+        second.when_durable(lambda: reported.append("second"))
         second.when_durable(lambda: done.set_result(None))
-        assert told == []
+        assert reported == []
         await done
-        assert told == ["first", "second"]
-        first.when_durable(lambda: told.append("late"))
-        assert told == ["first", "second", "late"]
+        assert reported == ["first", "second"]
+        first.when_durable(lambda: reported.append("late"))
+        assert reported == ["first", "second", "late"]
 
 
 async def test_what_one_callback_raises_does_not_concern_the_others(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ async def test_who_waits_only_so_long_is_told_that_nobody_knows_and_the_others_w
         handle, other = journal.append(hold("r1")), journal.append(hold("r2"))
         patient = asyncio.ensure_future(handle.written())
         impatient = (handle.written(0.01), other.written(0.01))
-        told = await asyncio.gather(*impatient, return_exceptions=True)
-        assert [type(each) for each in told] == [TimeoutError, TimeoutError]
+        reported = await asyncio.gather(*impatient, return_exceptions=True)
+        assert [type(each) for each in reported] == [TimeoutError, TimeoutError]
         with pytest.raises(TimeoutError):
             await other.written(0.01)  # asked anew
         assert not patient.done()
@@ -279,15 +279,15 @@ async def test_what_the_database_has_is_durable_however_long_the_sync_takes(
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", lambda _: goes_on.wait())
             handle = journal.append(hold("r1"))
-            told: list[str] = []
-            handle.when_durable(lambda: told.append("durable"))
+            reported: list[str] = []
+            handle.when_durable(lambda: reported.append("durable"))
             await handle.written()
-            assert told == []
+            assert reported == []
             journal.applied(handle.position)
-            assert told == ["durable"]
+            assert reported == ["durable"]
             goes_on.set()
             await durable(journal, hold("r2"))
-        assert told == ["durable"]
+        assert reported == ["durable"]
 
 
 async def test_entries_that_come_during_a_write_go_with_the_next_one(

@@ -110,8 +110,8 @@ async def test_processes_that_start_at_once(database: str, tmp_path: Path) -> No
         return ensure_admin_secret(conn, NOW)
 
     async with two_stores(database, tmp_path) as stores:
-        told = await asyncio.gather(*(stores[number % 2].write(start) for number in range(6)))
-        (secret,) = [each for each in told if each is not None]
+        reported = await asyncio.gather(*(stores[number % 2].write(start) for number in range(6)))
+        (secret,) = [each for each in reported if each is not None]
         assert await stores[1].read(partial(is_admin_secret, secret=secret))
         assert [each.name for each in await stores[0].read(list_workspaces)] == ["default", "team"]
         assert [each.id for each in await stores[0].read(list_keys)] == ["file:b", "file:ci"]

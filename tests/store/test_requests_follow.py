@@ -11,7 +11,7 @@ from conftest import SOAKS
 from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import requests
-from streamweir.store.requests.follow import MAX_NEW, PATIENCE_MS, FollowPosition, mark_now, newer_than
+from streamweir.store.requests.follow import MAX_NEW, MISSING_TIMEOUT_MS, FollowPosition, mark_now, newer_than
 from streamweir.store.requests.requests import RequestFilter
 from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
@@ -46,14 +46,14 @@ async def test_rows_are_told_once_in_the_order_in_which_they_come(database: str,
         # The later to end is the earlier to have come.
         await store.write(partial(insert_rows, rows=[request_row(9), request_row(4, workspace_id="two")]))
         await store.write(partial(insert_rows, rows=[request_row(3)]))
-        told, after = await read_new(store, mark)
-        assert told == [9, 4, 3]
+        reported, after = await read_new(store, mark)
+        assert reported == [9, 4, 3]
         assert (await read_new(store, after))[0] == []
         assert (await read_new(store, mark, wanted=RequestFilter(workspace_id="two")))[0] == [4]
         # More than one reading tells.
         await store.write(partial(insert_rows, rows=[request_row(100 + each) for each in range(2 * MAX_NEW + 1)]))
-        told, after = await read_new(store, after)
-        assert told == [100 + each for each in range(2 * MAX_NEW + 1)]
+        reported, after = await read_new(store, after)
+        assert reported == [100 + each for each in range(2 * MAX_NEW + 1)]
         # Numbers are never used again, also when the newest rows are gone.
         await store.write(lambda conn: conn.execute(delete(requests)).rowcount)
         await store.write(partial(insert_rows, rows=[request_row(7)]))
@@ -72,16 +72,16 @@ async def test_a_row_that_becomes_visible_after_later_ones_is_told(tmp_path: Pat
             await slow.run_sync(insert_rows, [request_row(3)])
             await lost.run_sync(insert_rows, [request_row(4)])
             await store.write(partial(insert_rows, rows=[request_row(5)]))
-            told, mark = await read_new(store, mark, NOW_MS)
-            assert told == [5]
+            reported, mark = await read_new(store, mark, NOW_MS)
+            assert reported == [5]
             await before.commit()
             await slow.commit()
             await lost.rollback()
-            told, mark = await read_new(store, mark, NOW_MS + PATIENCE_MS)
-            assert told == [1, 3]
+            reported, mark = await read_new(store, mark, NOW_MS + MISSING_TIMEOUT_MS)
+            assert reported == [1, 3]
             assert len(mark.missing) == 1
-            told, mark = await read_new(store, mark, NOW_MS + PATIENCE_MS + 1)
-            assert (told, mark.missing) == ([], {})
+            reported, mark = await read_new(store, mark, NOW_MS + MISSING_TIMEOUT_MS + 1)
+            assert (reported, mark.missing) == ([], {})
     finally:
         await engine.dispose()
         await store.close()
@@ -93,7 +93,7 @@ async def test_transactions_that_end_in_any_order_are_told_whole_and_once(tmp_pa
     engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
     chance = random.Random(7)
     written: list[int] = []
-    told: list[int] = []
+    reported: list[int] = []
     try:
         mark = await store.read(partial(mark_now, now_ms=0))
         open_ones = [(await engine.connect(), list[int]()) for _ in range(4)]
@@ -109,14 +109,14 @@ async def test_transactions_that_end_in_any_order_are_told_whole_and_once(tmp_pa
                 ended.clear()
             if chance.random() < 0.5:
                 new, mark = await read_new(store, mark)
-                told += new
+                reported += new
         for conn, numbers in open_ones:
             await conn.commit()
             written += numbers
             await conn.close()
-        told += (await read_new(store, mark))[0]
+        reported += (await read_new(store, mark))[0]
     finally:
         await engine.dispose()
         await store.close()
-    assert len(told) == len(set(told))
-    assert sorted(told) == sorted(written)
+    assert len(reported) == len(set(reported))
+    assert sorted(reported) == sorted(written)

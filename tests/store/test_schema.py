@@ -17,7 +17,7 @@ from streamweir.store.db.base import Store, StoreError
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.migrations import HEAD, REVISIONS
 from streamweir.store.db.schema import found_revision, migrate
-from streamweir.store.db.sql import inserting
+from streamweir.store.db.sql import insert_columns
 from streamweir.store.db.tables import TTFT, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
@@ -96,7 +96,7 @@ def make_first_books(conn: Connection) -> None:
     names = [column.name for column in usage_hours.c if column.name not in TTFT]
     rows = [("w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8)] * 3
     values = [dict(zip(names, (hour, *row), strict=True)) for hour, row in zip((48, 71, 72), rows, strict=True)]
-    conn.execute(inserting(usage_hours, names), values)
+    conn.execute(insert_columns(usage_hours, names), values)
 
 
 @each_database

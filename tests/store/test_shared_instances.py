@@ -31,11 +31,11 @@ class Fleet:
 
     async def pass_time(self, seconds: float, *living: SharedLimits) -> list[bool]:
         """In steps, at each of which those who live say so. What each was told at last."""
-        told = [False] * len(living)
+        reported = [False] * len(living)
         for _ in range(round(seconds / STEP_S)):
             self.now += STEP_S
-            told = [await each.beat() for each in living]
-        return told
+            reported = [await each.beat() for each in living]
+        return reported
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ async def test_what_is_put_twice_counts_once(database: str, tmp_path: Path) -> N
             desk.writer.put(settle("r1"), required=True)
             await desk.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
-        assert desk.told == []
+        assert desk.reported == []
 
 
 @each_database
@@ -121,7 +121,7 @@ async def test_a_commit_whose_answer_is_lost_is_repeated_and_counts_once(
             desk.writer.put(refused("r2"))
             await desk.flush()
             await desk.wait_for("database_back")
-            assert desk.told == ["database_away", "database_back"]
+            assert desk.reported == ["database_away", "database_back"]
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
 
 
@@ -136,7 +136,7 @@ async def test_a_poisonous_entry_is_quarantined_alone(database: str, tmp_path: P
         for entry in entries:
             desk.writer.put(entry)
         await desk.flush()
-        assert desk.told == ["entry_quarantined"]
+        assert desk.reported == ["entry_quarantined"]
         assert desk.facts[0][1]["request_id"] == "poison"
         assert desk.writer.batcher.quarantined == 1
         expected = [(f"r{number:03}", "hold") for number in range(120) if number != place]
@@ -155,7 +155,7 @@ async def test_text_that_a_database_does_not_take_is_made_plain_rather_than_lost
         desk.writer.put(hold("r2"))
         await desk.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
-        assert desk.told == []
+        assert desk.reported == []
 
 
 async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,10 +203,10 @@ async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Pa
         writer = Writer(store, None, settle_abandoned=release, pause_s=0.0)
         writer.start()
         handle = writer.put(hold("r1"))
-        told: list[bool] = []
-        handle.when_durable(lambda: told.append(handle.is_durable))
+        reported: list[bool] = []
+        handle.when_durable(lambda: reported.append(handle.is_durable))
         await handle.written()
-        assert told == [True]
+        assert reported == [True]
         assert await kinds_of(store) == [("r1", "hold")]
         assert await writer.close(WAIT_TIMEOUT_S)
 
@@ -266,7 +266,7 @@ async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_j
         (dead,) = orphaned_journals(folder)
         with pytest.raises(StoreUnavailable, match="the database refuses to work"):
             await desk.writer.replay(dead)
-        assert desk.told == ["replay_waits"] * 11
+        assert desk.reported == ["replay_waits"] * 11
         await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE hidden RENAME TO ledger"))
         (again,) = orphaned_journals(folder)
         assert await desk.writer.replay(again) == 1
@@ -304,7 +304,7 @@ async def test_what_is_not_understood_is_quarantined_and_the_rest_applied(tmp_pa
     async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
         (dead,) = orphaned_journals(folder)
         await desk.writer.replay(dead)
-        assert desk.told == ["entry_quarantined", "journal_replayed"]
+        assert desk.reported == ["entry_quarantined", "journal_replayed"]
         assert await kinds_of(store) == [("r2", "hold")]
         assert (folder / "quarantine.jsonl").exists()
 

@@ -54,7 +54,7 @@ async def test_what_was_put_before_counts_before(database: str, tmp_path: Path) 
             assert await decided(desk, budgeted("r2"), limit=150) == ["budget_exceeded"]
             desk.writer.put(settle("r1", 10, account=DAY), required=True)
             assert await decided(desk, budgeted("r3"), limit=150) == [None]
-            assert desk.told == []
+            assert desk.reported == []
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle"), ("r3", "hold")]
 
 
@@ -93,7 +93,7 @@ async def test_a_question_that_cannot_be_written_fails_alone(database: str, tmp_
         assert answers[0] is None
         assert isinstance(answers[1], DBAPIError | OverflowError)
         assert answers[2] is None
-        assert desk.told == ["entry_quarantined"]
+        assert desk.reported == ["entry_quarantined"]
         assert not desk.writer.is_unavailable
         assert await kinds_of(store) == [("before", "hold"), ("r1", "hold"), ("r2", "hold")]
 

@@ -43,7 +43,7 @@ from streamweir.server.request.runtime import build_runtime_config
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import NewSecret, create_key, revoke_key
-from streamweir.store.keys.sessions import Holder, create_session
+from streamweir.store.keys.sessions import SessionKey, create_session
 from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import Workspace, WorkspaceSpec, create_workspace
 from streamweir.store.ledger.posting import apply
@@ -158,7 +158,7 @@ class Api:
         actor, holder = "admin", None
         if key is not None:
             actor, digest = f"key:{key.key.id}", digest_of(key.secret)
-            holder = Holder(key_id=key.key.id, key_digest=digest, workspace_id=key.key.workspace_id)
+            holder = SessionKey(key_id=key.key.id, key_digest=digest, workspace_id=key.key.workspace_id)
         token = await self.storage.store.write(
             lambda conn: create_session(conn, actor=actor, at_ms=self.clock.at_ms, holder=holder)
         )

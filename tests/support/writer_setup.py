@@ -24,7 +24,7 @@ class Desk:
 
     def __init__(self, store: Store, folder: Path, instance: str = "test", **more: Any) -> None:
         self.facts: list[tuple[str, dict[str, Any]]] = []
-        self._told = asyncio.Event()
+        self._reported = asyncio.Event()
         self.folder = folder
         self.journal = Journal(folder, instance, report=self._report)
         self.journal.open()
@@ -32,17 +32,17 @@ class Desk:
 
     def _report(self, name: str, details: dict[str, Any]) -> None:
         self.facts.append((name, details))
-        self._told.set()
+        self._reported.set()
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [name for name, _ in self.facts]
 
     async def wait_for(self, name: str) -> None:
         async with asyncio.timeout(WAIT_TIMEOUT_S):
-            while name not in self.told:
-                self._told.clear()
-                await self._told.wait()
+            while name not in self.reported:
+                self._reported.clear()
+                await self._reported.wait()
 
     async def flush(self) -> None:
         assert await self.writer.flush(WAIT_TIMEOUT_S)

@@ -61,10 +61,10 @@ class Place(Struct, frozen=True):
         from streamweir.store.db.engine import open_store
         from streamweir.store.keys.workspaces import has_default_workspace, open_default_workspace
 
-        def slow(where: str, seconds: float) -> None:
+        def on_slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
-        store = await open_store(_store_url(self.config_file), _made(self.data_dir), slow=slow)
+        store = await open_store(_store_url(self.config_file), _made(self.data_dir), on_slow=on_slow)
         try:
             if not await store.read(has_default_workspace):  # no server was ever started here
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))

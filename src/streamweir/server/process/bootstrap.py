@@ -104,8 +104,8 @@ async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1
     store: Store | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
-        store = await open_store(config.store.url, data_dir, slow=_log_slow)
-        with store.unhurried(_log_slow):
+        store = await open_store(config.store.url, data_dir, on_slow=_log_slow)
+        with store.without_time_limit(_log_slow):
             if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
                 reason = f"is required: {limited} has a limit, and {workers} workers need Valkey or Redis to share it"
                 raise ConfigError("shared", reason)
@@ -132,11 +132,11 @@ async def open_accounting(
     accounting_runtime: AccountingRuntime | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
-        store = await open_store(config.store.url, data_dir, slow=_log_slow)
+        store = await open_store(config.store.url, data_dir, on_slow=_log_slow)
         accounting_runtime = _make_runtime(
             config, data_dir, store, lock, _node(config), intervals, background or background_tasks()
         )
-        with store.unhurried(_log_slow):
+        with store.without_time_limit(_log_slow):
             await _recover_and_load(accounting_runtime, data_dir)
     except BaseException as reason:
         await _release(store, lock, accounting_runtime)

@@ -25,22 +25,22 @@ _PARTS = 16
 class Deadline:
     """Calls `expired` once, after `limit_s` in which the event loop ran freely, unless it is cancelled before."""
 
-    __slots__ = ("_expired", "_left", "_loop", "_part_s", "_timer")
+    __slots__ = ("_expired", "_loop", "_part_s", "_parts_left", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float, expired: Callable[[], None]) -> None:
         self._loop = loop
         self._part_s = limit_s / _PARTS
-        self._left = _PARTS
+        self._parts_left = _PARTS
         self._expired = expired
-        self._timer = loop.call_later(self._part_s, self._pass)
+        self._timer = loop.call_later(self._part_s, self._end_part)
 
     def cancel(self) -> None:
         self._timer.cancel()
 
-    def _pass(self) -> None:
-        self._left -= 1
-        if self._left:
-            self._timer = self._loop.call_later(self._part_s, self._pass)
+    def _end_part(self) -> None:
+        self._parts_left -= 1
+        if self._parts_left:
+            self._timer = self._loop.call_later(self._part_s, self._end_part)
         else:
             self._expired()
 

@@ -1,9 +1,9 @@
 """Two small rows of the database: counters that only increase, and leases.
 
 Advancing a counter locks its row until the transaction ends. So the next one waits, and whatever was committed with a
-smaller number is visible to whoever sees a larger one: readers that ask for everything after a number miss nothing.
+smaller number is visible to every reader that sees a larger one: a reader of everything after a number misses nothing.
 
-A lease is a claim that one process at a time holds. It expires by itself, so that a process that dies with it blocks
+A lease is a right that one process at a time holds. It expires by itself, so that a process that dies with it blocks
 nobody for long. Time is an argument. Clocks of nodes differ: work under a lease must be safe when it is done twice at
 once; the lease only saves the work.
 """
@@ -32,13 +32,13 @@ def advance(conn: Connection, name: str) -> int:
 
 
 def current(conn: Connection, name: str) -> int:
-    """Without holding it. 0 before the first."""
+    """Without locking it. 0 before the first."""
     value: int | None = conn.execute(select(counters.c.value).where(counters.c.name == name)).scalar_one_or_none()
     return value or 0
 
 
 def take_lease(conn: Connection, name: str, holder: str, now_ms: int, for_ms: int) -> bool:
-    """Takes or prolongs it. False: another holds it."""
+    """Takes or extends it. False: another process holds it."""
     values = {"holder": holder, "until_ms": now_ms + for_ms}
     free = or_(leases.c.holder == holder, leases.c.until_ms <= now_ms)
     if conn.execute(update(leases).where(leases.c.name == name, free).values(**values)).rowcount == 1:
@@ -47,5 +47,5 @@ def take_lease(conn: Connection, name: str, holder: str, now_ms: int, for_ms: in
 
 
 def release_lease(conn: Connection, name: str, holder: str) -> None:
-    """Of another's nothing is changed."""
+    """No effect on the lease of another holder."""
     conn.execute(delete(leases).where(leases.c.name == name, leases.c.holder == holder))

@@ -1,7 +1,7 @@
 """Opens the database that the configuration names: an SQLite file, or PostgreSQL by its URL.
 
-Whoever opens it finds it at the schema of this program, or not at all. Every way in which that can
-fail is a `StoreError` of one line, which says where and why and never shows a password.
+An opened database always has the schema of this program. Every failure to open it is a `StoreError` of one line, which
+names the database and the reason and never contains a password.
 """
 
 import asyncio
@@ -11,30 +11,30 @@ from urllib.parse import unquote
 from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.db import schema
-from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, wait_for_disk
+from streamweir.store.db.base import SLOW_S, OnSlow, Store, StoreError, StoreUnavailable, wait_for_disk
 from streamweir.store.db.migrations import HEAD
 
 _MIGRATION_S = 3600.0
-"""Indexes of a log of many million rows are made anew; what is not done by then is undone, and is to be begun anew."""
+"""Indexes of a log with many million rows are rebuilt. A migration that takes longer is rolled back."""
 _OPEN_S = 10.0
 
 
 async def open_store(
-    url: str, data_dir: Path, *, migrate: bool = True, slow: Slow = lambda *_: None, every_s: float = SLOW_S
+    url: str, data_dir: Path, *, migrate: bool = True, on_slow: OnSlow = lambda *_: None, every_s: float = SLOW_S
 ) -> Store:
     """With `migrate` false, a schema that is not this program's own is an error too. A slow disk is waited for, and
-    `slow` is told every few seconds."""
-    store = await _make_store(url, data_dir, slow, every_s)
+    `on_slow` is told every few seconds."""
+    store = await _make_store(url, data_dir, on_slow, every_s)
     try:
-        with store.unhurried(slow, every_s):
-            await _bring_up(store, migrate)
+        with store.without_time_limit(on_slow, every_s):
+            await _check_schema(store, migrate)
     except BaseException:
         await store.close()
         raise
     return store
 
 
-async def _bring_up(store: Store, migrate: bool) -> None:
+async def _check_schema(store: Store, migrate: bool) -> None:
     try:
         if await store.read(schema.found_revision, timeout_s=_OPEN_S) == HEAD:
             return
@@ -48,7 +48,7 @@ async def _bring_up(store: Store, migrate: bool) -> None:
 
 
 def sqlite_path(url: str, data_dir: Path) -> Path | None:
-    """Of an SQLite database; None for PostgreSQL."""
+    """The path of an SQLite database; None for PostgreSQL."""
     scheme, colon, rest = url.partition(":")
     if not colon or scheme.lower() != "sqlite":
         return None
@@ -58,13 +58,13 @@ def sqlite_path(url: str, data_dir: Path) -> Path | None:
     return data_dir / path
 
 
-async def _make_store(url: str, data_dir: Path, slow: Slow, every_s: float) -> Store:
+async def _make_store(url: str, data_dir: Path, on_slow: OnSlow, every_s: float) -> Store:
     path = sqlite_path(url, data_dir)
     if path is not None:
         from streamweir.store.db.sqlite import SqliteStore, make_file
 
         making = asyncio.get_running_loop().run_in_executor(None, make_file, path)
-        await wait_for_disk(making, str(path), slow, every_s)
+        await wait_for_disk(making, str(path), on_slow, every_s)
         making.result()
         return SqliteStore(path)
     if url.partition(":")[0].lower() not in ("postgresql", "postgres", "postgresql+asyncpg"):
@@ -79,6 +79,6 @@ async def _make_store(url: str, data_dir: Path, slow: Slow, every_s: float) -> S
 
 
 def first_line(fault: DBAPIError) -> str:
-    """In the driver's own words, without the statement."""
+    """The driver's message, without the statement."""
     cause = fault.orig.__cause__ or fault.orig if fault.orig is not None else fault
     return str(cause).partition("\n")[0]

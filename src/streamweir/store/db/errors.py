@@ -1,19 +1,19 @@
-"""Why something in the database is not changed, or not found, in words for the user.
+"""Why something in the database was not changed or not found, in words for the user.
 
-    Objection
-    +-- Invalid     what was asked for makes no sense; `param` says which part of it
-    +-- NotFound    there is no such thing, or not within the asker's reach
-    +-- Conflict    it does not go with what is there: a name that is taken, a key of the file
+    OperationRefused
+    +-- Invalid     the request is not valid; `param` is the invalid part
+    +-- NotFound    the object does not exist, or the caller has no access to it
+    +-- Conflict    it conflicts with existing data: a name that is in use, a key of the configuration file
 
-The message names no secret, and what it repeats of the asker's own text is cut. How it is told (a
-status, a line) is not known here.
+The message contains no secret, and quoted text of the caller is shortened. The caller of the store chooses the form
+(an HTTP status, a line).
 """
 
 from streamweir.policy.secret import ADMIN, CSRF, KEY, SESSION
 
-_LONGEST = 80
+_MAX_QUOTED = 80
 _SECRETS = (KEY, ADMIN, SESSION, CSRF)
-"""How ours begin: some look for a key by its secret."""
+"""The prefixes of our secrets: some users search for a key by its secret."""
 
 
 class OperationRefused(Exception):
@@ -36,7 +36,7 @@ class Conflict(OperationRefused):
 
 
 def quoted(text: str) -> str:
-    """A foreign text in a message: short, on one line, and no secret."""
+    """The user's text for a message: short, on one line, without secrets."""
     if text.startswith(_SECRETS):
         return "***"
-    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
+    return repr(text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "...")

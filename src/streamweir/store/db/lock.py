@@ -1,9 +1,9 @@
 """One server per SQLite file: its budgets are decided in memory, and two memories would spend the money twice.
 
-The lock is an flock on a file beside the database and goes with the process that holds it, however
-that ends. A lone server holds it alone; the workers of one supervisor share it under the name of
-their node, which the first of them writes into the file. It is no concern of those who only read and
-write rows, such as the command line. PostgreSQL needs none.
+The lock is an flock on a file next to the database, which the system releases when the process ends. A single server
+holds it exclusively. The workers of one supervisor share it under the name of their node, which the first of them
+writes into the file. Programs that only read and write rows, such as the command line, do not need it. PostgreSQL
+needs no lock.
 """
 
 import fcntl
@@ -14,29 +14,29 @@ from pathlib import Path
 from streamweir.store.db.base import StoreError
 from streamweir.store.db.engine import sqlite_path
 
-_PATIENCE_S = 2.0
-"""For the moment in which the first worker of a node has the file to itself."""
-_LONGEST = 512
+_SHARE_TIMEOUT_S = 2.0
+"""The first worker of a node holds the file exclusively for a moment."""
+_MAX_BYTES = 512
 
 
 class DatabaseLock:
-    """Held until it is released, or the process ends."""
+    """Held until `release`, or until the process ends."""
 
     def __init__(self, fd: int, *, shared: bool) -> None:
         self._fd = fd
         self.shared = shared
 
     def release(self) -> None:
-        """May be called again. The file stays: were it removed, two processes could each lock one of that name."""
+        """May be called again. The file stays: without it, two processes could each lock a file of that name."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 def lock_database(url: str, data_dir: Path, *, node: str | None = None) -> DatabaseLock | None:
-    """Shared with those who give the same `node`, else with nobody. None where no lock is needed.
+    """Shared with processes of the same `node`, else exclusive. None: no lock is needed.
 
-    A database that another server holds is a `StoreError`.
+    Raises `StoreError` if another server holds the database.
     """
     path = sqlite_path(url, data_dir)
     if path is None:
@@ -47,7 +47,7 @@ def lock_database(url: str, data_dir: Path, *, node: str | None = None) -> Datab
     except OSError as fault:
         raise StoreError(f"cannot lock the database {path}: {fault.strerror}") from fault
     try:
-        holder = _share(fd, node) if node is not None else _hold_alone(fd)
+        holder = _lock_shared(fd, node) if node is not None else _lock_exclusive(fd)
     except BaseException:
         os.close(fd)
         raise
@@ -60,30 +60,30 @@ def lock_database(url: str, data_dir: Path, *, node: str | None = None) -> Datab
     return DatabaseLock(fd, shared=node is not None)
 
 
-def _hold_alone(fd: int) -> str | None:
-    """None, or who holds it."""
-    if not _try(fd, fcntl.LOCK_EX):
-        return _read(fd)[0]
-    _write(fd, "")
+def _lock_exclusive(fd: int) -> str | None:
+    """None, or the holder."""
+    if not _try_lock(fd, fcntl.LOCK_EX):
+        return _read_holder(fd)[0]
+    _write_holder(fd, "")
     return None
 
 
-def _share(fd: int, node: str) -> str | None:
-    """The name in the file is only ever written by one who has it alone: it is that of all who share it."""
-    until = time.monotonic() + _PATIENCE_S
+def _lock_shared(fd: int, node: str) -> str | None:
+    """Only an exclusive holder writes the name into the file, so it is the name of all that share the lock."""
+    until = time.monotonic() + _SHARE_TIMEOUT_S
     while True:
-        if _try(fd, fcntl.LOCK_EX):
-            _write(fd, node)
-        # From alone to shared is two steps, and another may come between them: the name tells.
-        if _try(fd, fcntl.LOCK_SH):
-            holder, name = _read(fd)
+        if _try_lock(fd, fcntl.LOCK_EX):
+            _write_holder(fd, node)
+        # Going from exclusive to shared is not atomic: the name shows whether another process came in between.
+        if _try_lock(fd, fcntl.LOCK_SH):
+            holder, name = _read_holder(fd)
             return None if name == node else holder
         if time.monotonic() > until:
-            return _read(fd)[0]
+            return _read_holder(fd)[0]
         time.sleep(0.01)
 
 
-def _try(fd: int, kind: int) -> bool:
+def _try_lock(fd: int, kind: int) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -91,12 +91,12 @@ def _try(fd: int, kind: int) -> bool:
     return True
 
 
-def _write(fd: int, node: str) -> None:
+def _write_holder(fd: int, node: str) -> None:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n{node}".encode(), 0)
 
 
-def _read(fd: int) -> tuple[str, str]:
-    """Who holds it, in words, and under which name."""
-    pid, _, node = os.pread(fd, _LONGEST, 0).decode(errors="replace").partition("\n")
+def _read_holder(fd: int) -> tuple[str, str]:
+    """The holder in words, and the name of its node."""
+    pid, _, node = os.pread(fd, _MAX_BYTES, 0).decode(errors="replace").partition("\n")
     return (f"node {node}" if node else f"process {pid}"), node

@@ -1,9 +1,9 @@
-"""A store in PostgreSQL: a few connections, each transaction in a task of its own that nobody cancels.
+"""A store in PostgreSQL: a few connections, each transaction in its own task, which is never cancelled.
 
-A task that is cancelled while the driver waits for the server leaves a connection that is neither
-idle nor closed. So the caller waits for a task and may go away; the task goes on, and when the time
-is up its connection is cut, upon which the server rolls back. What fails before its commit is sent
-is tried again where that may help (a lost connection, a deadlock); a lost commit is not.
+Cancelling a task while the driver waits for the server would leave a connection that is neither idle nor closed. So
+the caller waits for a task and may be cancelled, while the task continues. At the time limit the connection is
+terminated, and the server rolls back. A failure before the commit is retried if that may help (a lost connection, a
+deadlock). A lost commit is not retried.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ _CONNECT_S = 5.0
 _CLOSE_S = 3.0
 _STATEMENT_MS = 10_000
 _SETTINGS = {"application_name": "streamweir", "statement_timeout": str(_STATEMENT_MS), "lock_timeout": "5000"}
-_WATCH = {"client_connection_check_interval": "500ms"}
-"""So that a connection that was cut in the middle of a statement is soon rolled back. Not every server can do it."""
+_CONNECTION_CHECK = {"client_connection_check_interval": "500ms"}
+"""Makes the server roll back soon when a connection is lost during a statement. Not every server supports it."""
 _UNKNOWN_SETTING = ("42704", "22023")
 _WRITERS, _READERS = 3, 2
 _PAUSE_S = 0.005
-"""Before a second try, and twice as much before each further one: up to this, at random."""
+"""The maximum random pause before the second attempt. It doubles with each further one."""
 
-_LEAST = 4
+_MIN_PART = 4
 
-_AGAIN = ("40001", "40P01", "0A000")
-"""Serialization failure, deadlock; a plan that another node's migration has made stale."""
+_RETRYABLE = ("40001", "40P01", "0A000")
+"""Serialization failure, deadlock, and a plan that another node's migration made stale."""
 _READ_ONLY = "25006"
-_AWAY = ("08", "25P03", _READ_ONLY, "28", "3D000", "53", "55P03", "57", "58", "XX001", "XX002")
-"""States, or the classes they begin with, that are about the server and not about the statement."""
+_SERVER_STATES = ("08", "25P03", _READ_ONLY, "28", "3D000", "53", "55P03", "57", "58", "XX001", "XX002")
+"""SQLSTATEs, or their classes, that concern the server and not the statement."""
 
 
 class _Driver(Protocol):
@@ -49,7 +49,7 @@ class _Driver(Protocol):
 
 
 class PostgresStore(Store):
-    """Nothing is connected before the first operation. A URL that cannot be read is a `StoreError`."""
+    """Connects at the first operation. A URL that cannot be parsed is a `StoreError`."""
 
     is_sqlite = False
 
@@ -57,7 +57,7 @@ class PostgresStore(Store):
         self._dsn = "postgresql:" + url.partition(":")[2]
         self.where = _describe(self._dsn)
         self._drivers: WeakSet[Any] = WeakSet()
-        self._watch = _WATCH
+        self._connection_check = _CONNECTION_CHECK
         engine = self._make_engine(_SETTINGS, _WRITERS + _READERS)
         content = self._make_engine({**_SETTINGS, "synchronous_commit": "off"}, 1)
         snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -82,36 +82,36 @@ class PostgresStore(Store):
         if self._is_closed:
             return
         self._is_closed = True
-        await _end(set(self._tasks), _CLOSE_S)
+        await _wait_for_tasks(set(self._tasks), _CLOSE_S)
         for operation in self._tasks.values():
-            operation.give_up()
-        await _end(set(self._tasks), _CONNECT_S)
+            operation.abandon()
+        await _wait_for_tasks(set(self._tasks), _CONNECT_S)
         disposal = {asyncio.create_task(engine.dispose()) for engine in self._engines}
-        await _end(disposal, _CLOSE_S)
-        for driver in list(self._drivers):  # of a server that does not even take a farewell
+        await _wait_for_tasks(disposal, _CLOSE_S)
+        for driver in list(self._drivers):  # the server does not answer
             driver.terminate()
-        await _end(disposal, _CLOSE_S)
+        await _wait_for_tasks(disposal, _CLOSE_S)
 
     async def _run(self, slots: "_ConnectionSlots", work: Callable[[Connection], T], timeout_s: float) -> T:
         deadline = time.monotonic() + timeout_s
         try:
             async with time_limit(timeout_s):
-                await slots.places.acquire()
+                await slots.semaphore.acquire()
         except TimeoutError:
             raise self._unavailable("not begun in time") from None
         if self._is_closed:
-            slots.places.release()
+            slots.semaphore.release()
             raise self._unavailable("it is closed")
-        # The time may have passed while the event loop stood still: a part of it is always left.
-        operation = _Operation(slots.engine, work, timeout_s, max(deadline, time.monotonic() + timeout_s / _LEAST))
-        task, given_up = self._start(slots, operation)
-        await asyncio.wait((task, given_up), return_when=asyncio.FIRST_COMPLETED)
+        # The time may have passed while the event loop was blocked: a part of it always remains.
+        operation = _Operation(slots.engine, work, timeout_s, max(deadline, time.monotonic() + timeout_s / _MIN_PART))
+        task, abandoned = self._start(slots, operation)
+        await asyncio.wait((task, abandoned), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise self._unavailable(f"not done within {timeout_s:g} s", operation)
         fault = task.exception()
         if fault is None:
             return task.result()
-        if operation.is_given_up:
+        if operation.is_abandoned:
             raise self._unavailable(f"not done within {timeout_s:g} s", operation) from fault
         reason = why_unavailable(fault, is_read=slots is self._read)
         if not reason:
@@ -121,33 +121,33 @@ class PostgresStore(Store):
     def _start(
         self, slots: "_ConnectionSlots", operation: "_Operation[T]"
     ) -> tuple[asyncio.Task[T], asyncio.Future[None]]:
-        """The task, and what is done when the time is up: from then on it cannot begin its commit."""
+        """The task, and a future that is done at the time limit. After that the task cannot begin its commit."""
         loop = asyncio.get_running_loop()
-        given_up = loop.create_future()
+        abandoned = loop.create_future()
 
         def expire() -> None:
-            self._give_up(operation)
-            if not given_up.done():
-                given_up.set_result(None)
+            self._abandon(operation)
+            if not abandoned.done():
+                abandoned.set_result(None)
 
-        alarm = Deadline(loop, operation.left_s, expire)
+        expiry = Deadline(loop, operation.remaining_s, expire)
 
         def ended(task: asyncio.Task[T]) -> None:
-            alarm.cancel()
-            slots.places.release()
+            expiry.cancel()
+            slots.semaphore.release()
             del self._tasks[task]
             if not task.cancelled():
-                task.exception()  # of a failure nobody waits for any more, nothing is said
+                task.exception()  # marks it as retrieved
 
         task = loop.create_task(operation.run())
         self._tasks[task] = operation
         task.add_done_callback(ended)
-        return task, given_up
+        return task, abandoned
 
-    def _give_up(self, operation: "_Operation[Any]") -> None:
-        """Where one connection is dead without a word, those that lie idle may be so too."""
+    def _abandon(self, operation: "_Operation[Any]") -> None:
+        """If one connection is dead, idle ones may be dead as well: older ones are not used again."""
         self._stale_before = time.monotonic()
-        operation.give_up()
+        operation.abandon()
 
     def _unavailable(self, reason: str, operation: "_Operation[Any] | None" = None) -> StoreUnavailable:
         return StoreUnavailable(
@@ -157,18 +157,18 @@ class PostgresStore(Store):
     def _make_engine(self, settings: dict[str, str], size: int) -> AsyncEngine:
         async def connect() -> _Driver:
             operation = _current.get()
-            timeout_s = min(_CONNECT_S, operation.left_s)
+            timeout_s = min(_CONNECT_S, operation.remaining_s)
             try:
                 driver: _Driver = await asyncpg.connect(
-                    self._dsn, timeout=timeout_s, server_settings={**settings, **self._watch}
+                    self._dsn, timeout=timeout_s, server_settings={**settings, **self._connection_check}
                 )
             except asyncpg.PostgresError as fault:
-                if not self._watch or fault.sqlstate not in _UNKNOWN_SETTING:
+                if not self._connection_check or fault.sqlstate not in _UNKNOWN_SETTING:
                     raise
-                self._watch = {}
+                self._connection_check = {}
                 return await connect()
             self._drivers.add(driver)
-            operation.take(driver)
+            operation.set_driver(driver)
             return driver
 
         engine = create_async_engine(
@@ -183,24 +183,24 @@ class PostgresStore(Store):
         return engine
 
     def _check_out(self, connection: Any, record: Any, _proxy: object) -> None:
-        """A connection that died while nobody used it is found out here and not by a caller."""
+        """Finds connections that were lost while they were idle, so that no operation fails because of them."""
         driver: _Driver = connection.driver_connection
         if driver.is_closed() or record.info.get("idle_since", self._stale_before) < self._stale_before:
             driver.terminate()
             raise DisconnectionError
-        _current.get().take(driver)
+        _current.get().set_driver(driver)
 
 
 class _ConnectionSlots:
-    """Operations of a kind, and how many of them run at once: the pool has a connection for each."""
+    """The maximum number of concurrent operations of one kind. The pool has a connection for each."""
 
-    def __init__(self, engine: AsyncEngine, places: int) -> None:
+    def __init__(self, engine: AsyncEngine, semaphore: int) -> None:
         self.engine = engine
-        self.places = asyncio.Semaphore(places)
+        self.semaphore = asyncio.Semaphore(semaphore)
 
 
 class _Operation(Generic[T]):
-    """One function, tried until it is committed, fails for good, or is given up."""
+    """One function, tried until it is committed, fails permanently, or is abandoned."""
 
     def __init__(self, engine: AsyncEngine, work: Callable[[Connection], T], timeout_s: float, deadline: float) -> None:
         self._engine = engine
@@ -208,35 +208,35 @@ class _Operation(Generic[T]):
         self._statement_ms = int(timeout_s * 1000)
         self._deadline = deadline
         self._driver: _Driver | None = None
-        self.is_given_up = False
+        self.is_abandoned = False
         self.is_committing = False
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return max(0.001, self._deadline - time.monotonic())
 
-    def take(self, driver: _Driver) -> None:
-        """The connection that it works on, from the moment on in which there is one to be cut."""
+    def set_driver(self, driver: _Driver) -> None:
+        """Sets the connection, so that `abandon` can terminate it."""
         self._driver = driver
-        if self.is_given_up:
+        if self.is_abandoned:
             driver.terminate()
 
-    def give_up(self) -> None:
-        self.is_given_up = True
+    def abandon(self) -> None:
+        self.is_abandoned = True
         if self._driver is not None:
             self._driver.terminate()
 
     async def run(self) -> T:
         _current.set(self)
-        tries = 0
+        attempts = 0
         while True:
             try:
                 return await self._attempt()
             except (DBAPIError, OSError) as fault:
-                tries += 1
-                if self.is_committing or self.is_given_up or not _may_help(fault, tries):
+                attempts += 1
+                if self.is_committing or self.is_abandoned or not _may_retry(fault, attempts):
                     raise
-            await asyncio.sleep(random.random() * _PAUSE_S * 2 ** min(tries, 6))  # noqa: S311
+            await asyncio.sleep(random.random() * _PAUSE_S * 2 ** min(attempts, 6))  # noqa: S311
 
     async def _attempt(self) -> T:
         async with self._engine.connect() as conn:
@@ -257,7 +257,7 @@ class _Operation(Generic[T]):
         return self._work(conn)
 
     def _check(self) -> None:
-        if self.is_given_up:
+        if self.is_abandoned:
             raise StoreUnavailable("given up")
 
 
@@ -265,30 +265,30 @@ _current: ContextVar[_Operation[Any]] = ContextVar("operation")
 
 
 def why_unavailable(fault: BaseException, *, is_read: bool = False) -> str:
-    """Empty: it is about the statement or its values, and not about the server."""
+    """Empty: the error concerns the statement or its values, not the server."""
     cause = _cause(fault)
     if is_read and _state(cause) == _READ_ONLY:
-        return ""  # a reader that wants to write: ours to mend
+        return ""  # a bug: a read function has written
     if isinstance(cause, TimeoutError):
         return "no answer"
     if isinstance(cause, OSError):
         return cause.strerror or str(cause) or type(cause).__name__
-    if _state(cause).startswith((*_AWAY, *_AGAIN)):
+    if _state(cause).startswith((*_SERVER_STATES, *_RETRYABLE)):
         return str(cause)
     if isinstance(fault, DBAPIError) and fault.connection_invalidated:
         return "the connection was lost"
     return ""
 
 
-def _may_help(fault: BaseException, tries: int) -> bool:
-    """A second try: without end against other transactions, once with another connection."""
-    if _state(_cause(fault)) in _AGAIN:
+def _may_retry(fault: BaseException, attempts: int) -> bool:
+    """Whether to try again: always after a conflict with other transactions, once after a lost connection."""
+    if _state(_cause(fault)) in _RETRYABLE:
         return True
-    return isinstance(fault, DBAPIError) and fault.connection_invalidated and tries == 1
+    return isinstance(fault, DBAPIError) and fault.connection_invalidated and attempts == 1
 
 
 def _cause(fault: BaseException) -> BaseException:
-    """The driver's own, beneath what SQLAlchemy made of it."""
+    """The driver's exception, which SQLAlchemy has wrapped."""
     if isinstance(fault, DBAPIError) and fault.orig is not None:
         return fault.orig.__cause__ or fault.orig
     return fault
@@ -314,6 +314,6 @@ def _describe(dsn: str) -> str:
     return f"{parts.hostname or 'PostgreSQL'}{port}{parts.path}"
 
 
-async def _end(tasks: set[asyncio.Task[Any]], timeout_s: float) -> None:
+async def _wait_for_tasks(tasks: set[asyncio.Task[Any]], timeout_s: float) -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=timeout_s)

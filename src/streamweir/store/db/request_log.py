@@ -59,7 +59,7 @@ class LogColumn(Struct, frozen=True, kw_only=True):
     is_small: bool = False
     """An integer of 32 bits is enough."""
     is_unique: bool = False
-    longest: int | None = None
+    max_length: int | None = None
     """Characters: it is in an index, and not one of our own ids."""
 
 
@@ -72,7 +72,10 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     completion_id: Annotated[
         str | None,
         LogColumn(
-            about="The id in the chunks of the answer.", log="completion_id", filters=("id",), longest=MAX_NAME_LENGTH
+            about="The id in the chunks of the answer.",
+            log="completion_id",
+            filters=("id",),
+            max_length=MAX_NAME_LENGTH,
         ),
     ] = None
     at_ms: Annotated[int, LogColumn(about="When it arrived.", filters=("since_ms", "until_ms"))]
@@ -84,12 +87,15 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dialect: Annotated[
         str | None,
         LogColumn(
-            about="The dialect that it was answered in.", log="dialect", filters=("dialect",), longest=MAX_WORD_LENGTH
+            about="The dialect that it was answered in.",
+            log="dialect",
+            filters=("dialect",),
+            max_length=MAX_WORD_LENGTH,
         ),
     ] = None
     model: Annotated[
         str | None,
-        LogColumn(about="The model that was asked for.", log="model", filters=("model",), longest=MAX_NAME_LENGTH),
+        LogColumn(about="The model that was asked for.", log="model", filters=("model",), max_length=MAX_NAME_LENGTH),
     ] = None
     target: Annotated[
         str | None,
@@ -97,7 +103,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
             about="The target that was tried last: `{provider}/{model}`.",
             log="target",
             filters=("target", "provider"),
-            longest=MAX_NAME_LENGTH,
+            max_length=MAX_NAME_LENGTH,
         ),
     ] = None
     attempts: Annotated[
@@ -115,11 +121,11 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     verdict: Annotated[
         str,
-        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), longest=MAX_WORD_LENGTH),
+        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), max_length=MAX_WORD_LENGTH),
     ]
     error: Annotated[
         str | None,
-        LogColumn(about="The code of its error.", log="error", filters=("error", "failed"), longest=MAX_WORD_LENGTH),
+        LogColumn(about="The code of its error.", log="error", filters=("error", "failed"), max_length=MAX_WORD_LENGTH),
     ] = None
     finish: Annotated[str | None, LogColumn(about="Why the model stopped.", log="finish")] = None
     prompt_tokens: Annotated[int | None, LogColumn(about="Tokens of the prompt.", log="usage")] = None

@@ -17,7 +17,7 @@ from sqlalchemy import table as plain_table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
-_MOST_AT_ONCE = 512
+_MAX_IDS = 512
 """Ids in one look-up."""
 
 
@@ -53,12 +53,12 @@ class LookupByIds:
 
     def run(self, conn: Connection, ids: Iterable[str]) -> Sequence[Row[*tuple[Any, ...]]]:
         """Rows come in the order of the statement for up to 512 ids, and in their order for each 512 of more."""
-        wanted = list(ids)
-        if len(wanted) <= _MOST_AT_ONCE:
-            return self._find(conn, wanted) if wanted else []
+        all_ids = list(ids)
+        if len(all_ids) <= _MAX_IDS:
+            return self._find(conn, all_ids) if all_ids else []
         found: list[Row[*tuple[Any, ...]]] = []
-        for start in range(0, len(wanted), _MOST_AT_ONCE):
-            found += self._find(conn, wanted[start : start + _MOST_AT_ONCE])
+        for start in range(0, len(all_ids), _MAX_IDS):
+            found += self._find(conn, all_ids[start : start + _MAX_IDS])
         return found
 
     def _find(self, conn: Connection, ids: list[str]) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -71,7 +71,7 @@ class LookupByIds:
         return conn.exec_driver_sql(text, (*ids, *ids[-1:] * (size - len(ids)))).all()
 
 
-def inserting(table: Table, names: Collection[str]) -> Insert:
+def insert_columns(table: Table, names: Collection[str]) -> Insert:
     """An insert of these columns in this order, whatever the order of the table; all else stays NULL."""
     return insert(plain_table(table.name, *(plain_column(name, table.c[name].type) for name in names)))
 

@@ -1,9 +1,9 @@
-"""A store in an SQLite file: the write-ahead log, one writer at a time, and threads, so the event loop never waits.
+"""A store in an SQLite file: write-ahead log, one writer at a time, and threads, so that the event loop never waits.
 
-Three lanes: `write`, whose commits wait for the disk (synchronous=FULL), `content`, whose commits do
-not (NORMAL), and the readers. Every write begins with BEGIN IMMEDIATE, so that it waits for the lock
-where waiting is safe and is never refused in the middle. Other programs may read and write the same
-file at any time, and are kept waiting no longer than a transaction lasts.
+There are three groups of workers: `write`, whose commits wait for the disk (synchronous=FULL), `content`, whose commits
+do not (NORMAL), and the readers. Every write begins with BEGIN IMMEDIATE, so that it waits for the lock at its start
+and is never refused in the middle. Other programs may read and write the same file at any time. They wait for one
+transaction at most.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from streamweir.store.db.base import SLOW_S, Slow, Store, StoreError, StoreUnavailable, T, wait_for_disk
+from streamweir.store.db.base import SLOW_S, OnSlow, Store, StoreError, StoreUnavailable, T, wait_for_disk
 from streamweir.store.db.clock import time_limit
 from streamweir.store.db.sqlite_workers import Operation, OperationAbandoned, SqliteWorkers, make_engine, primary_code
 
 _READERS = 2
 _CLOSE_S = 5.0
-_MAKE_S = 30.0
-_UNHURRIED_S = 30 * 86_400.0
+_WAL_TIMEOUT_S = 30.0
+_NO_TIME_LIMIT_S = 30 * 86_400.0
 _COMMON = (
     "PRAGMA temp_store=MEMORY",
     "PRAGMA cache_size=-8000",
@@ -51,33 +51,33 @@ _REASONS = {
 
 
 class SqliteStore(Store):
-    """On a file that is there (`make_file`); it is opened by the first operation."""
+    """The file must exist (`make_file`). The first operation opens it."""
 
     is_sqlite = True
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
         uri = _uri(path)
-        turn = threading.Lock()
-        self._write = SqliteWorkers("write", path, make_engine(uri, "BEGIN IMMEDIATE", _DURABLE), turn)
+        write_lock = threading.Lock()
+        self._write = SqliteWorkers("write", path, make_engine(uri, "BEGIN IMMEDIATE", _DURABLE), write_lock)
         self._content = SqliteWorkers(
-            "content", path, make_engine(uri, "BEGIN IMMEDIATE", (*_COMMON, "PRAGMA synchronous=NORMAL")), turn
+            "content", path, make_engine(uri, "BEGIN IMMEDIATE", (*_COMMON, "PRAGMA synchronous=NORMAL")), write_lock
         )
         self._read = SqliteWorkers(
             "read", path, make_engine(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS
         )
-        self._lanes = (self._write, self._content, self._read)
+        self._all_workers = (self._write, self._content, self._read)
         self._is_closed = False
-        self._slow: tuple[Slow, float] | None = None
-        """Where a slow disk is waited for: who is told, and how often."""
+        self._on_slow: tuple[OnSlow, float] | None = None
+        """While there is no time limit: the callback for a slow disk, and its interval."""
 
     @contextmanager
-    def unhurried(self, slow: Slow, every_s: float = SLOW_S) -> Iterator[None]:
-        self._slow = (slow, every_s)
+    def without_time_limit(self, on_slow: OnSlow, every_s: float = SLOW_S) -> Iterator[None]:
+        self._on_slow = (on_slow, every_s)
         try:
             yield
         finally:
-            self._slow = None
+            self._on_slow = None
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = 5.0) -> T:
         return await self._run(self._read, work, timeout_s)
@@ -92,37 +92,37 @@ class SqliteStore(Store):
         if self._is_closed:
             return
         self._is_closed = True
-        running = {asyncio.wrap_future(end) for workers in self._lanes for end in workers.close()}
+        running = {asyncio.wrap_future(end) for workers in self._all_workers for end in workers.close()}
         for end in running:
             end.add_done_callback(_retrieve)
         _, running = await asyncio.wait(running, timeout=_CLOSE_S)
         if running:
-            for workers in self._lanes:
-                workers.give_up()
+            for workers in self._all_workers:
+                workers.abandon()
             await asyncio.wait(running, timeout=_CLOSE_S)
 
     async def _run(self, workers: SqliteWorkers, work: Callable[[Connection], T], timeout_s: float) -> T:
         if self._is_closed:
             raise self._unavailable("it is closed")
-        slow = self._slow
-        limit_s = timeout_s if slow is None else _UNHURRIED_S
-        operation = Operation(work, time.monotonic() + limit_s, locked_s=timeout_s)
+        on_slow = self._on_slow
+        limit_s = timeout_s if on_slow is None else _NO_TIME_LIMIT_S
+        operation = Operation(work, time.monotonic() + limit_s, lock_timeout_s=timeout_s)
         future = workers.submit(operation)
         waiter = asyncio.wrap_future(future)
         waiter.add_done_callback(_retrieve)
         try:
-            if slow is not None:
-                await wait_for_disk(waiter, self.where, *slow)
+            if on_slow is not None:
+                await wait_for_disk(waiter, self.where, *on_slow)
             else:
                 async with time_limit(timeout_s):
                     await asyncio.wait((waiter,))
         except TimeoutError:
-            pass  # what it has come to by now is looked at below
+            pass  # the state of the future is checked below
         except asyncio.CancelledError:
             future.cancel()
             raise
         if not future.done() and not future.cancel():
-            operation.give_up()
+            operation.abandon()
             raise self._unavailable(f"not done within {timeout_s:g} s", operation)
         if future.cancelled():
             raise self._unavailable("not begun in time")
@@ -143,11 +143,11 @@ class SqliteStore(Store):
 
 
 def make_file(path: Path) -> None:
-    """Makes what is missing, for nobody but this user: SQLite gives its other files the same rights."""
+    """Creates the directory and the file, private to this user. SQLite creates its other files with the same mode."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        mode = _use_log(path)
+        mode = _enable_wal(path)
     except OSError as fault:
         raise StoreError(f"cannot open the database {path}: {fault.strerror}") from fault
     except sqlite3.Error as fault:
@@ -157,9 +157,9 @@ def make_file(path: Path) -> None:
         raise StoreError(f"cannot open the database {path}: its file system cannot share memory, which SQLite needs")
 
 
-def _use_log(path: Path) -> str:
-    """The journal's mode, which the file keeps. SQLite does not wait when it changes: so this does."""
-    until = time.monotonic() + _MAKE_S
+def _enable_wal(path: Path) -> str:
+    """Sets and returns the journal mode, which the file keeps. SQLite does not wait for locks here, so this retries."""
+    until = time.monotonic() + _WAL_TIMEOUT_S
     connection = sqlite3.connect(_uri(path), uri=True, isolation_level=None)
     try:
         while True:
@@ -176,18 +176,18 @@ def _use_log(path: Path) -> str:
 
 
 def why_unavailable(fault: DBAPIError, *, is_read: bool = False) -> str:
-    """Empty: it is about the statement or its values, and not about the database."""
+    """Empty: the error concerns the statement or its values, not the database."""
     if is_read and getattr(fault.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY:
-        return ""  # a reader that wants to write: ours to mend
+        return ""  # a bug: a read function has written
     return _REASONS.get(primary_code(fault), "")
 
 
 def _uri(path: Path) -> str:
-    """A file that has gone is not made again, empty."""
+    """mode=rw: a removed file is not created again."""
     return f"{path.absolute().as_uri()}?mode=rw"
 
 
 def _retrieve(waiter: "asyncio.Future[Any]") -> None:
-    """Of a failure nobody waits for any more, nothing is said."""
+    """Marks the exception of an abandoned operation as retrieved."""
     if not waiter.cancelled():
         waiter.exception()

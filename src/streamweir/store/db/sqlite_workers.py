@@ -1,10 +1,9 @@
 """Threads that run operations on an SQLite file, for one kind of operation each: writes, content, reads.
 
-An operation is one function in one transaction. It is given up by the event loop's thread while one
-of these runs it: it is interrupted and rolled back then, unless its commit has begun. A connection is
-kept for the next operation, but not where it failed in a way that says something about the file, nor
-where the file is no longer the one that it was opened on: what is written to a removed file is lost.
-Which failures those are, `sqlite.py` knows; nothing here has a word for the caller.
+An operation is one function in one transaction. The event loop's thread can abandon it while it runs: then it is
+interrupted and rolled back, unless its commit has begun. A connection is kept for the next operation. It is closed
+instead after a failure that concerns the file, and if the file at the path is no longer the one that was opened,
+because writes to a removed file are lost. `sqlite.py` turns failures into messages.
 """
 
 import sqlite3
@@ -23,36 +22,36 @@ from sqlalchemy.pool import NullPool
 
 from streamweir.store.db.base import T
 
-_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_FULL)
+_TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_FULL)
 _ABOUT_VALUES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
 
 
 class OperationAbandoned(Exception):
-    """Nobody waits for it any more, and it is undone."""
+    """The operation was abandoned and rolled back."""
 
 
 class Operation(Generic[T]):
-    """A function, and until when somebody waits for it (`time.monotonic`). `locked_s`: how long for the file's lock."""
+    """A function with its deadline (`time.monotonic`). `lock_timeout_s`: the maximum wait for the file's lock."""
 
-    def __init__(self, work: Callable[[Connection], T], deadline: float, locked_s: float = inf) -> None:
+    def __init__(self, work: Callable[[Connection], T], deadline: float, lock_timeout_s: float = inf) -> None:
         self._work = work
-        self._locked_s = locked_s
+        self._lock_timeout_s = lock_timeout_s
         self._deadline = deadline
         self._lock = threading.Lock()
         self._driver: sqlite3.Connection | None = None
-        self._is_given_up = False
+        self._is_abandoned = False
         self.is_committing = False
-        """From the moment on in which it cannot be given up any more."""
+        """From now on it cannot be abandoned."""
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
     def run(self, conn: Connection) -> T:
         driver: sqlite3.Connection = conn.connection.driver_connection  # type: ignore[assignment]
-        # In whole tenths of a second, so that the texts are few and stay prepared; and down, so
-        # that SQLite says that the file is locked before the caller says that it is late.
-        driver.execute(f"PRAGMA busy_timeout={int(min(self.left_s, self._locked_s) * 10) * 100}")
+        # Rounded down to tenths of a second: few different statements, which stay prepared, and SQLite reports the
+        # lock before the caller's time limit ends.
+        driver.execute(f"PRAGMA busy_timeout={int(min(self.remaining_s, self._lock_timeout_s) * 10) * 100}")
         conn.info["operation"] = self
         with self._lock:
             self._driver = driver
@@ -68,61 +67,63 @@ class Operation(Generic[T]):
                 self._driver = None
 
     def check(self) -> None:
-        """Before every statement, for an interruption does nothing between two of them."""
-        if self._is_given_up:
+        """Called before every statement, because an interrupt has no effect between two statements."""
+        if self._is_abandoned:
             raise OperationAbandoned
 
-    def give_up(self) -> bool:
-        """Whether nothing of it stays."""
+    def abandon(self) -> bool:
+        """True: it is rolled back. False: its commit has begun."""
         with self._lock:
             if self.is_committing:
                 return False
-            self._is_given_up = True
+            self._is_abandoned = True
             if self._driver is not None:
                 self._driver.interrupt()
             return True
 
 
 class SqliteWorkers:
-    """As many connections as threads are at work. `turn` is what lanes that write have in common, one at a time."""
+    """One connection per running thread. Workers that write share a `write_lock`."""
 
-    def __init__(self, name: str, path: Path, engine: Engine, turn: "threading.Lock | None", threads: int = 1) -> None:
+    def __init__(
+        self, name: str, path: Path, engine: Engine, write_lock: "threading.Lock | None", threads: int = 1
+    ) -> None:
         self._path = path
         self._engine = engine
-        self._turn = turn
+        self._write_lock = write_lock
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"streamweir-db-{name}")
         self._idle: list[Connection] = []
         self._operations: dict[Future[Any], Operation[Any]] = {}
         self._is_closed = False
 
     def submit(self, operation: Operation[T]) -> Future[T]:
-        """Cancelled, it never begins; once it has begun, it can be given up."""
+        """A cancelled future never starts. An operation that has started can be abandoned."""
         future = self._threads.submit(self._perform, operation)
         self._operations[future] = operation
         future.add_done_callback(self._operations.pop)
         return future
 
     def close(self) -> list[Future[Any]]:
-        """What waits is dropped. Given back: what is done when everything is over and every connection closed."""
+        """Drops waiting operations. The futures are done when all operations have ended and connections are closed."""
         running = [future for future in list(self._operations) if not future.cancel()]
         self._is_closed = True
         last = self._threads.submit(self._close_idle)
         self._threads.shutdown(wait=False)
         return [*running, last]
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         for operation in list(self._operations.values()):
-            operation.give_up()
+            operation.abandon()
 
     def _perform(self, operation: Operation[T]) -> T:
         operation.check()
-        with self._in_turn(operation):
-            conn = self._take()
+        with self._holding_write_lock(operation):
+            conn = self._take_connection()
             is_sound = True
             try:
                 return operation.run(conn)
             except DBAPIError as fault:
-                is_sound = primary_code(fault) in (*_PASSING, *_ABOUT_VALUES)
+                is_sound = primary_code(fault) in (*_TRANSIENT, *_ABOUT_VALUES)
                 raise
             finally:
                 if is_sound and not self._is_closed and not conn.in_transaction():
@@ -131,19 +132,19 @@ class SqliteWorkers:
                     conn.close()
 
     @contextmanager
-    def _in_turn(self, operation: Operation[Any]) -> Iterator[None]:
-        """SQLite waits for its lock in a series of sleeps; between two of our own threads there is a better way."""
-        if self._turn is None:
+    def _holding_write_lock(self, operation: Operation[Any]) -> Iterator[None]:
+        """SQLite polls for its lock with sleeps. Between our own threads a lock is faster."""
+        if self._write_lock is None:
             yield
             return
-        if not self._turn.acquire(timeout=operation.left_s):
+        if not self._write_lock.acquire(timeout=operation.remaining_s):
             raise OperationAbandoned
         try:
             yield
         finally:
-            self._turn.release()
+            self._write_lock.release()
 
-    def _take(self) -> Connection:
+    def _take_connection(self) -> Connection:
         file = _identity(self._path)
         while self._idle:
             try:
@@ -163,7 +164,7 @@ class SqliteWorkers:
 
 
 def make_engine(uri: str, begin: str, pragmas: Sequence[str]) -> Engine:
-    """Transactions begin with `begin` and nothing else does; its connections may move from thread to thread."""
+    """Each transaction begins with the statement `begin`. Connections may be used by different threads."""
 
     def connect() -> sqlite3.Connection:
         driver = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
@@ -191,7 +192,7 @@ def make_engine(uri: str, begin: str, pragmas: Sequence[str]) -> Engine:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file has that name; None: none has."""
+    """The device and inode of the file at the path; None: there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -200,5 +201,5 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def primary_code(fault: DBAPIError) -> int:
-    """Of SQLite's result codes, without what refines it; 0 where it gave none."""
+    """SQLite's primary result code, without the extension; 0 if there is none."""
     return getattr(fault.orig, "sqlite_errorcode", 0) & 0xFF

@@ -21,7 +21,7 @@ from streamweir.store.journal.entries import plain
 SYSTEM = "system"
 """The actor where nobody asked: at a start."""
 
-_BEFORE_THE_FIRST = bytes(32)
+_FIRST_PREVIOUS = bytes(32)
 _BATCH = 500
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -56,7 +56,7 @@ def append(
         "action": plain(action),
         "object": plain(object),
         "detail": _encode(_plain(detail)).decode(),
-        "previous": before if before is not None else _BEFORE_THE_FIRST,
+        "previous": before if before is not None else _FIRST_PREVIOUS,
     }
     conn.execute(insert(audit).values(**row, digest=_digest(row)))
     return seq
@@ -66,7 +66,7 @@ def verify(conn: Connection) -> int | None:
     """The number of the first row that is not as it was written, or is missing. None: all is well."""
     newest: int = conn.execute(select(func.max(audit.c.seq))).scalar_one() or 0
     count = current(conn, AUDIT)  # read after, for rows may be added meanwhile
-    seen, before = 0, _BEFORE_THE_FIRST
+    seen, before = 0, _FIRST_PREVIOUS
     for row in _in_order(conn, count):
         if row["seq"] != seen + 1 or row["previous"] != before or row["digest"] != _digest(row):
             return seen + 1

@@ -21,7 +21,7 @@ from streamweir.store.db.tables import keys
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 from streamweir.store.keys.keys import FILE, columns_of, read_key
-from streamweir.store.keys.spec import SCOPES, KeySpec, differences, told
+from streamweir.store.keys.spec import SCOPES, KeySpec, differences, non_default_fields
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, find_workspace, open_default_workspace
 from streamweir.store.ledger.accounts import delete_accounts, lock
 
@@ -37,40 +37,40 @@ def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> lis
     made, and so is the default one. Raises `Conflict` where a secret is that of a key which was made here.
     """
     open_default_workspace(conn, at_ms)
-    if not _is_new(conn, file_keys):
+    if not _has_changed(conn, file_keys):
         return [_named(conn, key) for key in file_keys]
     version = advance(conn, CHANGES)
     for name in dict.fromkeys(key.workspace_id for key in file_keys):
         _open_workspace(conn, name, at_ms)
-    wanted = [_named(conn, key) for key in file_keys]
-    _refuse_known(conn, wanted)
+    file_keys_by_id = [_named(conn, key) for key in file_keys]
+    _check_secrets_are_new(conn, file_keys_by_id)
     before = _rows(conn)
-    _free_digests(conn, wanted, before)
-    _delete_outdated_accounts(conn, wanted, before)
-    for key in wanted:
+    _clear_moved_digests(conn, file_keys_by_id, before)
+    _delete_outdated_accounts(conn, file_keys_by_id, before)
+    for key in file_keys_by_id:
         _put(conn, key, before.get(key.id), version=version, at_ms=at_ms)
-    _revoke_others(conn, wanted, before, version=version, at_ms=at_ms)
-    return wanted
+    _revoke_others(conn, file_keys_by_id, before, version=version, at_ms=at_ms)
+    return file_keys_by_id
 
 
-def _is_new(conn: Connection, file_keys: Sequence[Key]) -> bool:
+def _has_changed(conn: Connection, file_keys: Sequence[Key]) -> bool:
     """Something in the rows is not as the file has it."""
     rows = _rows(conn)
     in_force = {id for id, row in rows.items() if row["revoked_ms"] is None}
     if in_force != {file_key_id(key.name) for key in file_keys}:
         return True
     try:
-        wanted = [_named(conn, key) for key in file_keys]
+        file_keys_by_id = [_named(conn, key) for key in file_keys]
     except NotFound:
         return True
-    return any(_differs(_columns(key), rows[key.id]) for key in wanted)
+    return any(_differs(_columns(key), rows[key.id]) for key in file_keys_by_id)
 
 
 def _put(conn: Connection, key: Key, before: RowMapping | None, *, version: int, at_ms: int) -> None:
     columns, spec = _columns(key), _spec(key)
     if before is None:
         conn.execute(insert(keys).values(id=key.id, origin=FILE, created_ms=at_ms, version=version, **columns))
-        detail: Mapping[str, Any] = {**told(spec), "last4": key.last4}
+        detail: Mapping[str, Any] = {**non_default_fields(spec), "last4": key.last4}
         audit.append(conn, audit.SYSTEM, "key.create", key.id, detail, key.workspace_id, at_ms)
     elif _differs(columns, before) or before["revoked_ms"] is not None:
         values = {**columns, "revoked_ms": None, "version": version}
@@ -81,9 +81,9 @@ def _put(conn: Connection, key: Key, before: RowMapping | None, *, version: int,
 
 
 def _revoke_others(
-    conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping], *, version: int, at_ms: int
+    conn: Connection, file_keys_by_id: Sequence[Key], before: Mapping[str, RowMapping], *, version: int, at_ms: int
 ) -> None:
-    for id in sorted(before.keys() - {key.id for key in wanted}):
+    for id in sorted(before.keys() - {key.id for key in file_keys_by_id}):
         row = before[id]
         if row["revoked_ms"] is None:
             conn.execute(update(keys).where(keys.c.id == id).values(revoked_ms=at_ms, version=version))
@@ -91,19 +91,21 @@ def _revoke_others(
             audit.append(conn, audit.SYSTEM, "key.revoke", id, detail, row["workspace_id"], at_ms)
 
 
-def _free_digests(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
+def _clear_moved_digests(conn: Connection, file_keys_by_id: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
     """A secret may go from one entry of the file to another: no row keeps one that is not its own any more."""
-    own = {key.digest: key.id for key in wanted}
+    own = {key.digest: key.id for key in file_keys_by_id}
     moved = [id for id, row in before.items() if own.get(row["digest"], id) != id]
     if moved:
         statement = update(keys).where(keys.c.id == bindparam("moved")).values(digest=bindparam("nobodys"))
         conn.execute(statement, [{"moved": id, "nobodys": token_bytes(32)} for id in moved])
 
 
-def _delete_outdated_accounts(conn: Connection, wanted: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
+def _delete_outdated_accounts(
+    conn: Connection, file_keys_by_id: Sequence[Key], before: Mapping[str, RowMapping]
+) -> None:
     """Of budgets that have another period from now on, or another workspace: they are made anew when needed."""
     moved = []
-    for key in wanted:
+    for key in file_keys_by_id:
         row = before.get(key.id)
         if row is not None and _differs(
             {"budget_period": _spec(key).budget_period, "workspace_id": key.workspace_id}, row
@@ -114,8 +116,8 @@ def _delete_outdated_accounts(conn: Connection, wanted: Sequence[Key], before: M
         delete_accounts(conn, key_id)
 
 
-def _refuse_known(conn: Connection, wanted: Sequence[Key]) -> None:
-    for key in wanted:
+def _check_secrets_are_new(conn: Connection, file_keys_by_id: Sequence[Key]) -> None:
+    for key in file_keys_by_id:
         same = or_(keys.c.digest == key.digest, keys.c.old_digest == key.digest)
         name = conn.execute(select(keys.c.name).where(keys.c.origin != FILE, same)).scalar_one_or_none()
         if name is not None:

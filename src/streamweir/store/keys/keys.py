@@ -23,7 +23,7 @@ from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
 from streamweir.store.db.tables import keys
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
-from streamweir.store.keys.spec import KeyChange, KeySpec, changed, checked, differences, told
+from streamweir.store.keys.spec import KeyChange, KeySpec, changed, checked, differences, non_default_fields
 from streamweir.store.keys.workspaces import find_workspace
 from streamweir.store.ledger.accounts import Sums, delete_accounts, lock, sums_of_keys
 
@@ -86,7 +86,7 @@ def create_key(conn: Connection, workspace_id: str, spec: KeySpec, *, actor: str
     spec = checked(spec, at_ms)
     version = advance(conn, CHANGES)
     workspace = find_workspace(conn, workspace_id)
-    _refuse_taken(conn, workspace.id, spec.name)
+    _check_name_is_free(conn, workspace.id, spec.name)
     secret = make_key(token_bytes(RANDOM_BYTES))
     id = make_id("key", token_bytes(ID_BYTES))
     row: dict[str, Any] = {
@@ -100,7 +100,9 @@ def create_key(conn: Connection, workspace_id: str, spec: KeySpec, *, actor: str
         **columns_of(spec),
     }
     conn.execute(insert(keys).values(**row))
-    audit.append(conn, actor, "key.create", id, {**told(spec), "last4": row["last4"]}, workspace.id, at_ms)
+    audit.append(
+        conn, actor, "key.create", id, {**non_default_fields(spec), "last4": row["last4"]}, workspace.id, at_ms
+    )
     return NewSecret(_by_id(conn, id), secret)
 
 
@@ -166,7 +168,7 @@ def change_key(
     if spec == key.spec:
         return key
     if spec.name != key.name:
-        _refuse_taken(conn, key.workspace_id, spec.name)
+        _check_name_is_free(conn, key.workspace_id, spec.name)
     conn.execute(update(keys).where(keys.c.id == key.id).values(**columns_of(spec), version=version))
     if spec.budget_period != key.budget_period:
         lock(conn, [key.workspace_id])
@@ -178,7 +180,7 @@ def change_key(
 def revoke_key(conn: Connection, key_id: str, *, workspace_id: str | None = None, actor: str, at_ms: int) -> KeyRecord:
     """For good. A key that is revoked already stays as it is."""
     version = advance(conn, CHANGES)
-    key = _ours(conn, key_id, workspace_id)
+    key = _stored_key(conn, key_id, workspace_id)
     if key.revoked_ms is not None:
         return key
     conn.execute(update(keys).where(keys.c.id == key.id).values(revoked_ms=at_ms, version=version))
@@ -228,7 +230,7 @@ def _by_id(conn: Connection, id: str) -> KeyRecord:
     return read_key(conn.execute(select(keys).where(keys.c.id == id)).mappings().one())
 
 
-def _ours(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
+def _stored_key(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
     """By id alone: what is changed has been looked at before."""
     key = show_key(conn, key_id, workspace_id)
     if key.origin == FILE:
@@ -237,13 +239,13 @@ def _ours(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
 
 
 def _changeable(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
-    key = _ours(conn, key_id, workspace_id)
+    key = _stored_key(conn, key_id, workspace_id)
     if key.revoked_ms is not None:
         raise Conflict(f"the key {quoted(key.name)} is revoked: create a new one")
     return key
 
 
-def _refuse_taken(conn: Connection, workspace_id: str, name: str) -> None:
+def _check_name_is_free(conn: Connection, workspace_id: str, name: str) -> None:
     statement = select(keys.c.id).where(
         keys.c.workspace_id == workspace_id, keys.c.name == name, keys.c.revoked_ms.is_(None)
     )

@@ -33,7 +33,7 @@ _ADMIN = "admin"
 _NO_DIGEST = bytes(32)
 
 
-class Holder(Struct, frozen=True, kw_only=True):
+class SessionKey(Struct, frozen=True, kw_only=True):
     """A key that opens a session for itself."""
 
     key_id: str
@@ -81,9 +81,9 @@ def reset_admin_secret(conn: Connection, *, actor: str, at_ms: int, make: Callab
     return secret
 
 
-def is_admin_secret(conn: Connection, secret: str, *, until_the_end: bool = False) -> bool:
-    """`until_the_end`: and it stays so until the transaction ends."""
-    known = _admin_digest(conn, is_held=until_the_end)
+def is_admin_secret(conn: Connection, secret: str, *, lock: bool = False) -> bool:
+    """`lock`: and it stays so until the transaction ends."""
+    known = _admin_digest(conn, for_update=lock)
     return hmac.compare_digest(known or _NO_DIGEST, digest_of(secret)) and known is not None
 
 
@@ -93,13 +93,13 @@ def log_in(conn: Connection, secret: str, *, old_token: str | None, actor: str, 
     The session of `old_token`, if there is one, ends. The secret cannot be reset between the look at it and the end of
     the transaction: no session outlives the secret that it was opened with.
     """
-    if not is_admin_secret(conn, secret, until_the_end=True):
+    if not is_admin_secret(conn, secret, lock=True):
         return None
     return replace_session(conn, old_token, actor=actor, at_ms=at_ms)
 
 
 def replace_session(
-    conn: Connection, old_token: str | None, *, actor: str, at_ms: int, holder: Holder | None = None
+    conn: Connection, old_token: str | None, *, actor: str, at_ms: int, holder: SessionKey | None = None
 ) -> str:
     """The token of a new session. That of `old_token`, if there is one, ends."""
     if old_token is not None:
@@ -107,7 +107,7 @@ def replace_session(
     return create_session(conn, actor=actor, at_ms=at_ms, holder=holder)
 
 
-def create_session(conn: Connection, *, actor: str, at_ms: int, holder: Holder | None = None) -> str:
+def create_session(conn: Connection, *, actor: str, at_ms: int, holder: SessionKey | None = None) -> str:
     """Its token. Those that are over are removed on the way, and the longest unused beyond `MAX_SESSIONS`."""
     conn.execute(delete(sessions).where(sessions.c.used_ms <= at_ms - IDLE_MS))
     is_own = sessions.c.key_id.is_(None) if holder is None else sessions.c.key_id == holder.key_id
@@ -154,10 +154,10 @@ def end_sessions(conn: Connection, *, actor: str, at_ms: int) -> int:
     return count
 
 
-def _admin_digest(conn: Connection, *, is_held: bool = False) -> bytes | None:
+def _admin_digest(conn: Connection, *, for_update: bool = False) -> bytes | None:
     statement = select(tables.secrets.c.digest).where(tables.secrets.c.name == _ADMIN)
-    held = statement.with_for_update() if is_held else statement
-    digest: bytes | None = conn.execute(held).scalar_one_or_none()
+    statement = statement.with_for_update() if for_update else statement
+    digest: bytes | None = conn.execute(statement).scalar_one_or_none()
     return digest
 
 

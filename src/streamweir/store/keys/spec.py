@@ -104,10 +104,10 @@ def differences(old: KeySpec, new: KeySpec) -> dict[str, dict[str, Any]]:
     return {name: {"from": before[name], "to": after[name]} for name in after if before[name] != after[name]}
 
 
-def told(spec: KeySpec) -> Mapping[str, Any]:
+def non_default_fields(spec: KeySpec) -> Mapping[str, Any]:
     """What an audit row says of a new key: all that is not as usual."""
-    usual = structs.asdict(KeySpec(name=""))
-    return {name: value for name, value in structs.asdict(spec).items() if value != usual[name]}
+    defaults = structs.asdict(KeySpec(name=""))
+    return {name: value for name, value in structs.asdict(spec).items() if value != defaults[name]}
 
 
 def _check_scopes(scopes: tuple[str, ...]) -> None:

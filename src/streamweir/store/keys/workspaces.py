@@ -57,7 +57,7 @@ def open_default_workspace(conn: Connection, at_ms: int) -> None:
 def create_workspace(conn: Connection, spec: WorkspaceSpec, *, actor: str, at_ms: int) -> Workspace:
     check_name(spec.name)
     version = advance(conn, CHANGES)
-    _refuse_taken(conn, spec.name)
+    _check_name_is_free(conn, spec.name)
     id = make_id("ws", token_bytes(ID_BYTES))
     return _insert(conn, id, spec, version=version, actor=actor, at_ms=at_ms)
 
@@ -92,7 +92,7 @@ def change_workspace(
     if not changed:
         return read_workspace(row)
     if "name" in changed:
-        _refuse_taken(conn, changed["name"], but=workspace_id)
+        _check_name_is_free(conn, changed["name"], except_id=workspace_id)
     conn.execute(update(workspaces).where(workspaces.c.id == row["id"]).values(**changed, version=version))
     detail = {name: {"from": row[name], "to": value} for name, value in changed.items()}
     audit.append(conn, actor, "workspace.change", row["id"], detail, row["id"], at_ms)
@@ -118,8 +118,8 @@ def _insert(conn: Connection, id: str, spec: WorkspaceSpec, *, version: int, act
     return Workspace(**values)
 
 
-def _refuse_taken(conn: Connection, name: str, but: str | None = None) -> None:
-    if any(row["id"] != but for row in _rows(conn, name)):
+def _check_name_is_free(conn: Connection, name: str, except_id: str | None = None) -> None:
+    if any(row["id"] != except_id for row in _rows(conn, name)):
         raise Conflict(f"a workspace named {quoted(name)} already exists", "name")
 
 

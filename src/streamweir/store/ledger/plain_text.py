@@ -9,7 +9,7 @@ from msgspec import structs
 from streamweir.store.db.request_log import COLUMNS, MAX_NAME_LENGTH, Row
 from streamweir.store.journal.entries import Entry, Progress, Refused, Settle, plain
 
-INDEXED = {column.name: column.about.longest for column in COLUMNS if column.about.longest is not None}
+INDEXED = {column.name: column.about.max_length for column in COLUMNS if column.about.max_length is not None}
 
 
 def with_plain_text(entry: Entry) -> Entry:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from streamweir.store.db.request_log import Row
-from streamweir.store.db.sql import BatchStatement, inserting, upsert
+from streamweir.store.db.sql import BatchStatement, insert_columns, upsert
 from streamweir.store.db.tables import (
     SUMS,
     TTFT,
@@ -87,10 +87,10 @@ _is_idempotency_row = (
     idempotency.c.digest == bindparam("of_key", type_=LargeBinary),
     idempotency.c.request_id == _REQUEST,
 )
-_ledger = BatchStatement(lambda _: inserting(ledger, _LEDGER), _LEDGER)
-_requests = BatchStatement(lambda _: inserting(requests, Row.__struct_fields__), Row.__struct_fields__)
+_ledger = BatchStatement(lambda _: insert_columns(ledger, _LEDGER), _LEDGER)
+_requests = BatchStatement(lambda _: insert_columns(requests, Row.__struct_fields__), Row.__struct_fields__)
 _replaced = BatchStatement(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
-_opened = BatchStatement(lambda _: inserting(open_requests, _OPEN), _OPEN)
+_opened = BatchStatement(lambda _: insert_columns(open_requests, _OPEN), _OPEN)
 _closed = BatchStatement(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
 _extended = BatchStatement(
     lambda _: (

@@ -41,7 +41,7 @@ INSTANCE_S = 8.0
 """A process that made no call for so long is taken for dead."""
 _MICRO = 1_000_000
 _MAX_CHARGED = 10_000
-_MOST_RENEWED = 100
+_MAX_RENEWED = 100
 """By one step of the script, so that nobody else waits long for it."""
 _SCHEMES = {
     "redis": "redis",
@@ -83,7 +83,7 @@ class SharedLimits:
 
     async def reserve(self, request: LimitRequest) -> Decision:
         """All or nothing. A request that is reserved already is renewed, and not counted again."""
-        words = self._words(
+        arguments = self._arguments(
             "reserve",
             request.request_id,
             request.key_id,
@@ -92,22 +92,22 @@ class SharedLimits:
             *_limits(request),
         )
         for charge in request.charges:
-            words += (charge.account, str(charge.limit), charge.code)
+            arguments += (charge.account, str(charge.limit), charge.code)
             if len(self._charged_accounts) < _MAX_CHARGED:
                 self._charged_accounts[charge.account] = None
-        self._valkey.forgive(request.request_id)
+        self._valkey.cancel_deferred(request.request_id)
         release = self._settlement(request.request_id, 0, 0, took_place=False)
-        return _decision(await self._valkey.call(words, undo=(request.request_id, release)), request)
+        return _decision(await self._valkey.call(arguments, undo=(request.request_id, release)), request)
 
     async def peek(self, key_id: str, limits: KeyLimits) -> Decision:
         """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
-        answer = await self._valkey.call(self._words("peek", key_id, *_limits(limits)))
+        answer = await self._valkey.call(self._arguments("peek", key_id, *_limits(limits)))
         return _decision(answer, LimitRequest(request_id="", key_id=key_id, **limits_of(limits)))
 
     async def extend(self, request_id: str, amount: int) -> str | None:
         """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
         Raises `SharedUnavailable` also where the request is not known there, for then it cannot tell."""
-        code = await self._valkey.call(self._words("extend", request_id, str(amount)))
+        code = await self._valkey.call(self._arguments("extend", request_id, str(amount)))
         if code == "unknown":
             raise SharedUnavailable("Valkey does not know the request any more")
         return code or None
@@ -124,39 +124,39 @@ class SharedLimits:
     async def renew(self, request_ids: Iterable[str]) -> None:
         """Several times within `lease_s`, for all that is open, be it nothing: what is owed goes out with it, and
         who asks knows whether Valkey is there."""
-        every = list(request_ids)
-        for first in range(0, max(1, len(every)), _MOST_RENEWED):
-            await self._valkey.call(self._words("renew", *every[first : first + _MOST_RENEWED]))
-        self._valkey.pay()
+        ids = list(request_ids)
+        for first in range(0, max(1, len(ids)), _MAX_RENEWED):
+            await self._valkey.call(self._arguments("renew", *ids[first : first + _MAX_RENEWED]))
+        self._valkey.flush_deferred()
 
     async def beat(self) -> bool:
         """Several times within `instance_s`: this process is alive. True: it was taken for dead meanwhile, and what it
         has reserved is to be renewed."""
-        return await self._valkey.call(self._words("beat")) == "1"
+        return await self._valkey.call(self._arguments("beat")) == "1"
 
     async def end_instance(self, instance: str) -> None:
         """It is dead: nothing is held for it any more. Does not raise: its lease lapses in any case."""
         with suppress(SharedUnavailable):
-            await self._valkey.call(self._words("end", instance))
+            await self._valkey.call(self._arguments("end", instance))
 
     async def seed(self, account: str, used: int) -> None:
         """The sum of an account by the ledger; no effect where it is known already."""
-        await self._valkey.call(self._words("seed", account, str(used)))
+        await self._valkey.call(self._arguments("seed", account, str(used)))
 
     async def correct(self, account: str, used: int) -> None:
         """The sum by the ledger, whatever was known. It errs by what is reserved but not in the ledger at that moment,
         and to the side on which the database decides."""
-        await self._valkey.call(self._words("correct", account, str(used)))
+        await self._valkey.call(self._arguments("correct", account, str(used)))
 
     async def adjust(self, account: str, used: int, *, at_least: bool = False) -> bool:
         """As `correct`, where nothing can be running that the ledger does not have: nobody has drawn on it for a
         while, nor pinned it. Else False; with `at_least`, it is no less than that afterwards."""
-        return await self._valkey.call(self._words("adjust", account, str(used), "1" if at_least else "0")) == "1"
+        return await self._valkey.call(self._arguments("adjust", account, str(used), "1" if at_least else "0")) == "1"
 
     async def pin(self, accounts: Sequence[str]) -> None:
         """For `lease_s` they are not adjusted: something was charged that the ledger does not have yet."""
-        for first in range(0, len(accounts), _MOST_RENEWED):
-            await self._valkey.call(self._words("pin", *accounts[first : first + _MOST_RENEWED]))
+        for first in range(0, len(accounts), _MAX_RENEWED):
+            await self._valkey.call(self._arguments("pin", *accounts[first : first + _MAX_RENEWED]))
 
     def charged_accounts(self) -> list[str]:
         """The accounts that this process asked for since this was called last: those to be corrected."""
@@ -167,28 +167,28 @@ class SharedLimits:
         return await self.used(account) is not None
 
     async def used(self, account: str) -> int | None:
-        answer = await self._valkey.call(self._words("used", account))
+        answer = await self._valkey.call(self._arguments("used", account))
         return int(answer) if answer else None
 
     async def close(self) -> None:
         await self._valkey.close()
 
-    async def _end(self, request_id: str, words: Sequence[str]) -> None:
-        is_heard = False
+    async def _end(self, request_id: str, arguments: Sequence[str]) -> None:
+        is_delivered = False
         try:
-            await self._valkey.call(words)
-            is_heard = True
+            await self._valkey.call(arguments)
+            is_delivered = True
         except SharedUnavailable:
             return
         finally:
-            if not is_heard:
-                self._valkey.owe(request_id, words)
+            if not is_delivered:
+                self._valkey.defer(request_id, arguments)
 
     def _settlement(self, request_id: str, tokens: int | None, cost: int, *, took_place: bool) -> list[str]:
         counted = "" if tokens is None else str(max(0, tokens))
-        return self._words("settle", request_id, counted, str(cost), "1" if took_place else "0")
+        return self._arguments("settle", request_id, counted, str(cost), "1" if took_place else "0")
 
-    def _words(self, command: str, *rest: str) -> list[str]:
+    def _arguments(self, command: str, *rest: str) -> list[str]:
         now = "" if self._clock is None else str(floor(self._clock() * _MICRO))
         return [self._prefix, command, now, self._lease, *self._instance, *rest]
 

@@ -34,22 +34,22 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from streamweir.policy.breaker import Breaker
 from streamweir.store.limits.errors import SharedUnavailable
 
-_MOST_TOGETHER = 64
-_MOST_OWED_TOGETHER = 16
-_MOST_WAITING = 10_000
-_MOST_OWED = 10_000
+_MAX_BATCH = 64
+_MAX_BATCH_DEFERRED = 16
+_MAX_WAITING = 10_000
+_MAX_DEFERRED = 10_000
 _CONNECT_SHARE = 5.0
 """How many times `timeout_s` a connection may take to be made: as long as five failures, and counted for them all."""
-_PASSING = (ReadOnlyError, OutOfMemoryError)
+_TRANSIENT = (ReadOnlyError, OutOfMemoryError)
 _ERROR_WORD = re.compile(r"[A-Z]{2,16}\b")
 
 
 class _Call:
-    __slots__ = ("answer", "count", "is_sent", "name", "tail")
+    __slots__ = ("answer", "count", "encoded_arguments", "is_sent", "name")
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.count = len(words)
-        self.tail = _packed(words)
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.count = len(arguments)
+        self.encoded_arguments = _packed(arguments)
         self.answer: asyncio.Future[str | SharedUnavailable] | None = None
         self.is_sent = False
         self.name = ""
@@ -59,7 +59,7 @@ class _Call:
     def is_over(self) -> bool:
         return self.answer.done() if self.answer is not None else not self.name
 
-    def give(self, answer: str | SharedUnavailable) -> None:
+    def set_answer(self, answer: str | SharedUnavailable) -> None:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(answer)  # never as an exception, which nobody might fetch
 
@@ -85,7 +85,7 @@ class Valkey:
         self._by_digest = _packed(["EVALSHA", digest, "1"])
         self._by_body = _packed(["EVAL", script, "1"])
         self._waiting: deque[_Call] = deque()
-        self._owed: OrderedDict[str, _Call] = OrderedDict()
+        self._deferred: OrderedDict[str, _Call] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -95,22 +95,22 @@ class Valkey:
         return self._breaker.is_open
 
     @property
-    def owed(self) -> int:
-        return len(self._owed)
+    def deferred(self) -> int:
+        return len(self._deferred)
 
-    async def call(self, words: Sequence[str], undo: tuple[str, Sequence[str]] | None = None) -> str:
-        """Runs the script with the first of `words` as its key. Raises `SharedUnavailable`.
+    async def call(self, arguments: Sequence[str], undo: tuple[str, Sequence[str]] | None = None) -> str:
+        """Runs the script with the first of `arguments` as its key. Raises `SharedUnavailable`.
 
         `undo` (a name and words) is owed where it was sent, but nobody is there to take the answer.
         """
         if self._is_closed:
             raise SharedUnavailable("the connection to Valkey is closed")
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= _MAX_WAITING:
             raise SharedUnavailable("too many requests are waiting for Valkey")
         if not self._breaker.may_pass(self._clock()):
             raise SharedUnavailable("Valkey is unavailable and not used for a while")
         loop = asyncio.get_running_loop()
-        call = _Call(words)
+        call = _Call(arguments)
         future = call.answer = loop.create_future()
         self._waiting.append(call)
         self._wake(loop)
@@ -122,29 +122,29 @@ class Valkey:
             raise SharedUnavailable("Valkey does not answer in time") from None
         finally:
             if undo is not None and call.is_sent and not isinstance(answer, str):
-                self.owe(*undo)
+                self.defer(*undo)
         if isinstance(answer, SharedUnavailable):
             raise answer
         return answer
 
-    def owe(self, name: str, words: Sequence[str]) -> None:
+    def defer(self, name: str, arguments: Sequence[str]) -> None:
         """A call that nobody waits for: it goes out with the next exchange, and again until one succeeds.
 
         It must be one that may be heard twice. A later one of the same name takes its place.
         Bounded: the oldest is forgotten first.
         """
-        call = _Call(words)
+        call = _Call(arguments)
         call.name = name
-        self._owed[name] = call
-        if len(self._owed) > _MOST_OWED:
-            self._owed.popitem(last=False)
+        self._deferred[name] = call
+        if len(self._deferred) > _MAX_DEFERRED:
+            self._deferred.popitem(last=False)
 
-    def forgive(self, name: str) -> None:
-        self._owed.pop(name, None)
+    def cancel_deferred(self, name: str) -> None:
+        self._deferred.pop(name, None)
 
-    def pay(self) -> None:
+    def flush_deferred(self) -> None:
         """Lets what is owed go out, if it is time to ask at all."""
-        if self._owed and not self._is_closed and self._breaker.may_pass(self._clock()):
+        if self._deferred and not self._is_closed and self._breaker.may_pass(self._clock()):
             self._wake(asyncio.get_running_loop())
 
     async def close(self) -> None:
@@ -153,16 +153,16 @@ class Valkey:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        _give_all(self._waiting, "the connection to Valkey is closed")
+        _fail_all(self._waiting, "the connection to Valkey is closed")
         self._waiting.clear()
         await self._drop(is_last=True)
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._task is None:
             self._task = loop.create_task(self._run())
-            self._task.add_done_callback(self._rest)
+            self._task.add_done_callback(self._on_task_done)
 
-    def _rest(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         self._task = None
         if self._waiting and not self._is_closed:
             self._wake(task.get_loop())
@@ -179,12 +179,12 @@ class Valkey:
                 if not self._waiting:
                     return  # what is owed goes with the next who asks: tried at once, it would be until Valkey is back
             finally:
-                _give_all(batch, "the connection to Valkey is closed")
+                _fail_all(batch, "the connection to Valkey is closed")
 
     def _take(self) -> list[_Call]:
         """Some of what is owed, first, for it is older; and those who still wait."""
-        batch = [self._owed.popitem(last=False)[1] for _ in range(min(_MOST_OWED_TOGETHER, len(self._owed)))]
-        while self._waiting and len(batch) < _MOST_TOGETHER:
+        batch = [self._deferred.popitem(last=False)[1] for _ in range(min(_MAX_BATCH_DEFERRED, len(self._deferred)))]
+        while self._waiting and len(batch) < _MAX_BATCH:
             call = self._waiting.popleft()
             if not call.is_over:
                 batch.append(call)
@@ -194,14 +194,14 @@ class Valkey:
         was_connected = self._connection.is_connected
         try:
             await self._connect()
-            await self._speak(batch)
+            await self._run_script(batch)
         except RedisConnectionError:
             if not was_connected:
                 raise
             # The other end left while nobody was looking. Whatever it has heard may be said to it again.
             await self._drop()
             await self._connect()
-            await self._speak(batch)
+            await self._run_script(batch)
 
     async def _connect(self) -> None:
         if self._connection.is_connected:
@@ -213,56 +213,56 @@ class Valkey:
             self._breaker.trip(self._clock())
             raise
 
-    async def _speak(self, batch: list[_Call]) -> None:
+    async def _run_script(self, batch: list[_Call]) -> None:
         calls = [call for call in batch if not call.is_over]  # connecting may have taken longer than their timeout
         if not calls:
             return
         async with asyncio.timeout(self._timeout_s):
-            unheard, fault = await self._ask(calls, self._by_digest)
-            if unheard and fault is None:  # it does not know the script: it was restarted, or told to forget
-                unheard, fault = await self._ask(unheard, self._by_body)
+            not_run, fault = await self._send(calls, self._by_digest)
+            if not_run and fault is None:  # it does not know the script: it was restarted, or told to forget
+                not_run, fault = await self._send(not_run, self._by_body)
         if fault is not None:
             raise fault
         self._breaker.note_success()
 
-    async def _ask(self, calls: list[_Call], head: bytes) -> tuple[list[_Call], ResponseError | None]:
+    async def _send(self, calls: list[_Call], head: bytes) -> tuple[list[_Call], ResponseError | None]:
         """Those that were not heard because the script is not known, and the error if nobody was answered."""
         parts: list[bytes] = []
         for call in calls:
             call.is_sent = True
-            parts += (b"*%d\r\n" % (3 + call.count), head, call.tail)
+            parts += (b"*%d\r\n" % (3 + call.count), head, call.encoded_arguments)
             head = self._by_digest  # the first one makes it known to the rest
         await self._connection.send_packed_command(b"".join(parts), check_health=False)
-        unheard: list[_Call] = []
+        not_run: list[_Call] = []
         fault: ResponseError | None = None
         is_answered = False
         for call in calls:
             try:
                 answer = await self._connection.read_response()
             except NoScriptError:
-                unheard.append(call)
+                not_run.append(call)
             except ResponseError as error:
                 fault = error
-                call.give(SharedUnavailable(_reason(error)))
-                if not isinstance(error, _PASSING):
+                call.set_answer(SharedUnavailable(_reason(error)))
+                if not isinstance(error, _TRANSIENT):
                     call.name = ""  # it would be refused for ever
             else:
                 is_answered = True
-                call.give(answer.decode() if isinstance(answer, bytes) else str(answer))
+                call.set_answer(answer.decode() if isinstance(answer, bytes) else str(answer))
                 call.name = ""
-        return unheard, None if is_answered else fault
+        return not_run, None if is_answered else fault
 
     def _fail(self, batch: list[_Call], error: Exception) -> None:
         if not self._breaker.is_open:
             self._breaker.note_failure(self._clock())
         reason = _reason(error)
-        _give_all(batch, reason)
+        _fail_all(batch, reason)
         for call in reversed(batch):
-            if call.name and call.name not in self._owed:
-                self._owed[call.name] = call
-                self._owed.move_to_end(call.name, last=False)
+            if call.name and call.name not in self._deferred:
+                self._deferred[call.name] = call
+                self._deferred.move_to_end(call.name, last=False)
         if self._breaker.is_open:
-            _give_all(self._waiting, reason)
+            _fail_all(self._waiting, reason)
             self._waiting.clear()
 
     async def _drop(self, *, is_last: bool = False) -> None:
@@ -272,15 +272,15 @@ class Valkey:
             return  # it is gone, one way or another
 
 
-def _give_all(calls: Iterable[_Call], reason: str) -> None:
+def _fail_all(calls: Iterable[_Call], reason: str) -> None:
     for call in calls:
-        call.give(SharedUnavailable(reason))
+        call.set_answer(SharedUnavailable(reason))
 
 
-def _packed(words: Iterable[str]) -> bytes:
+def _packed(arguments: Iterable[str]) -> bytes:
     """Words as Valkey reads them, without their number."""
-    encoded = [word.encode() for word in words]
-    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded])
+    encoded = [argument.encode() for argument in arguments]
+    return b"".join([b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in encoded])
 
 
 def _reason(error: Exception) -> str:
@@ -294,8 +294,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OutOfMemoryError):
         return "Valkey is out of memory"
     if isinstance(error, ResponseError):
-        word = _ERROR_WORD.match(str(error))
-        return f"Valkey answers with an error ({word[0] if word else 'ERR'})"
+        argument = _ERROR_WORD.match(str(error))
+        return f"Valkey answers with an error ({argument[0] if argument else 'ERR'})"
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "Valkey does not answer in time"
     return "cannot connect to Valkey"

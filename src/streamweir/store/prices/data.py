@@ -101,18 +101,18 @@ def read_data(data: bytes, *, version: str, source: str, licence: str) -> PriceL
     if not any(provider.models for provider in wanted.values()):
         raise InvalidPrices("not the data of genai-prices: there is no model of a known provider in it")
     today = date.fromisoformat(version[:10])
-    made = PriceList(
+    price_list = PriceList(
         version=version,
         source=source,
         licence=licence,
         providers={id: _provider(wanted[id], today) for id in sorted(wanted)},
     )
     try:  # what the list's own types demand is not looked at where one is made
-        made = msgspec.convert(msgspec.to_builtins(made), PriceList)
+        price_list = msgspec.convert(msgspec.to_builtins(price_list), PriceList)
     except (msgspec.ValidationError, RecursionError) as reason:
         raise InvalidPrices(str(reason)) from None
-    check_list(made)
-    return made
+    check_list(price_list)
+    return price_list
 
 
 def _provider(provider: _Provider, today: date) -> Provider:
@@ -126,7 +126,7 @@ def _model(model: _Model, provider: str, today: date) -> Model:
     where = f"{provider}/{model.id}"
     rule = _lower(model.match, where)
     conditional = model.prices if isinstance(model.prices, list) else [_Conditional(prices=model.prices)]
-    prices = _still_to_come([_price(each, where, today) for each in conditional])
+    prices = _current_and_future([_price(each, where, today) for each in conditional])
     if provider == "openrouter" and model.id.endswith(":free") and all(price == Price() for price in prices):
         prices = (Price(input=0.0, output=0.0),)  # it is free by name; elsewhere no price means that none is known
     services = [
@@ -156,9 +156,9 @@ def _lower(rule: Rule, where: str, depth: int = 1) -> Rule:
     )
 
 
-def _still_to_come(prices: list[Price]) -> tuple[Price, ...]:
+def _current_and_future(prices: list[Price]) -> tuple[Price, ...]:
     """From the last one on that is always in force: those before it never count again."""
-    always = [place for place, price in enumerate(prices) if price.since is None and price.hours is None]
+    always = [index for index, price in enumerate(prices) if price.since is None and price.hours is None]
     return tuple(prices[always[-1] if always else 0 :])
 
 

@@ -49,15 +49,15 @@ def save_prices(price_list: PriceList, data_dir: Path) -> Path:
 
 def _replace(file: Path, data: bytes) -> None:
     """Whole before it has its name, and on the disk."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as out:
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        draft.replace(file)
+        temporary.replace(file)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     folder = os.open(file.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -96,14 +96,16 @@ def pack(content: Content, redactor: Redactor) -> PackedContent:
 def write_contents(conn: Connection, packed: Sequence[PackedContent]) -> int:
     """Those of keys that want them kept, once each. How many there were."""
     key_ids = {each.key_id for each in packed}
-    wanting = set(conn.execute(select(keys.c.id).where(keys.c.id.in_(key_ids), keys.c.log_content.is_(True))).scalars())
-    names = [_erasure(key_id) for key_id in wanting]
-    marks = conn.execute(select(counters.c.name, counters.c.value).where(counters.c.name.in_(names)))
-    erased = {row.name: row.value for row in marks}
+    logging_keys = set(
+        conn.execute(select(keys.c.id).where(keys.c.id.in_(key_ids), keys.c.log_content.is_(True))).scalars()
+    )
+    names = [_erasure(key_id) for key_id in logging_keys]
+    erasures = conn.execute(select(counters.c.name, counters.c.value).where(counters.c.name.in_(names)))
+    erased = {row.name: row.value for row in erasures}
     kept = [
         msgspec.structs.asdict(each)
         for each in packed
-        if each.key_id in wanting and each.at_ms > erased.get(_erasure(each.key_id), -1)
+        if each.key_id in logging_keys and each.at_ms > erased.get(_erasure(each.key_id), -1)
     ]
     if kept:
         conn.execute(upsert(conn, contents).on_conflict_do_nothing(), kept)
@@ -126,11 +128,11 @@ def delete_content(conn: Connection, request_id: str, workspace_id: str | None =
         statement = statement.where(contents.c.workspace_id == plain(workspace_id))
     if conn.execute(statement).rowcount == 0:
         return False
-    forget_contents(conn, [plain(request_id)])
+    clear_content_flags(conn, [plain(request_id)])
     return True
 
 
-def forget_contents(conn: Connection, request_ids: Sequence[str]) -> None:
+def clear_content_flags(conn: Connection, request_ids: Sequence[str]) -> None:
     """Their rows say so."""
     of_them = requests.c.request_id.in_(request_ids)
     conn.execute(update(requests).where(of_them, requests.c.has_content.is_(True)).values(has_content=False))

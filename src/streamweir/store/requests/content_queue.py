@@ -118,10 +118,10 @@ class ContentQueue:
         return [pack(content, self.redactor) for content in batch]
 
     async def _write(self, packed: Sequence[PackedContent]) -> None:
-        while not await self._try(packed):
+        while not await self._try_write(packed):
             await asyncio.sleep(self._pause_s)
 
-    async def _try(self, packed: Sequence[PackedContent]) -> bool:
+    async def _try_write(self, packed: Sequence[PackedContent]) -> bool:
         """Whether it is over with: written, or dropped."""
         try:
             await self._store.write_content(lambda conn: write_contents(conn, packed), timeout_s=self._timeout_s)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 from streamweir.store.db.tables import requests
 from streamweir.store.requests.requests import RequestFilter, RequestRow, conditions, read_rows
 
-PATIENCE_MS = 15_000
+MISSING_TIMEOUT_MS = 15_000
 """For a missing number: longer than a transaction may take."""
 MAX_NEW = 500
 """Rows in one reading."""
@@ -53,10 +53,12 @@ def mark_now(conn: Connection, now_ms: int) -> FollowPosition:
 def newer_than(conn: Connection, mark: FollowPosition, wanted: RequestFilter, now_ms: int) -> NewRequests:
     late = _present(conn, list(mark.missing))
     new = _after(conn, mark.top)
-    still = {
-        seq: since_ms for seq, since_ms in mark.missing.items() if seq not in late and now_ms - since_ms <= PATIENCE_MS
+    still_missing = {
+        seq: since_ms
+        for seq, since_ms in mark.missing.items()
+        if seq not in late and now_ms - since_ms <= MISSING_TIMEOUT_MS
     }
-    missing = still | _missing(mark.top, new, now_ms)
+    missing = still_missing | _missing(mark.top, new, now_ms)
     if len(missing) > _MAX_MISSING:
         missing = dict(islice(missing.items(), len(missing) - _MAX_MISSING, None))
     next_mark = FollowPosition(new[-1] if new else mark.top, missing)

@@ -27,8 +27,8 @@ def now_of(conn: Connection, now_ms: int) -> int:
 def beat(conn: Connection, instance: str, node: str, now_ms: int) -> None:
     """A sign of life, the first one or another. `node`: what the workers of one supervisor have in common."""
     values = {"id": plain(instance), "node": plain(node), "started_ms": now_ms, "seen_ms": now_ms, "stopped_ms": None}
-    again = {"seen_ms": now_ms, "stopped_ms": None}
-    conn.execute(upsert(conn, instances).values(values).on_conflict_do_update(index_elements=["id"], set_=again))
+    updated = {"seen_ms": now_ms, "stopped_ms": None}
+    conn.execute(upsert(conn, instances).values(values).on_conflict_do_update(index_elements=["id"], set_=updated))
 
 
 def retire(conn: Connection, instance: str, now_ms: int) -> None:
@@ -50,8 +50,8 @@ def names_of(conn: Connection, ids: Collection[str]) -> dict[str, str]:
 
 def is_alive(since_ms: int, own: str) -> ColumnElement[bool]:
     """Of open requests joined with the processes: whether the process has given a sign since then. `own` is."""
-    has_sign = and_(instances.c.stopped_ms.is_(None), instances.c.seen_ms >= since_ms)
-    return or_(open_requests.c.instance == own, has_sign)
+    has_heartbeat = and_(instances.c.stopped_ms.is_(None), instances.c.seen_ms >= since_ms)
+    return or_(open_requests.c.instance == own, has_heartbeat)
 
 
 def dead_instances(conn: Connection, now_ms: int, silent_ms: int, *, own: str | None = None) -> list[str]:
@@ -65,10 +65,10 @@ def other_instances(conn: Connection, own: str) -> list[str]:
     return _others(conn, true(), own)
 
 
-def _others(conn: Connection, are_wanted: ColumnElement[bool], own: str | None) -> list[str]:
+def _others(conn: Connection, condition: ColumnElement[bool], own: str | None) -> list[str]:
     statement = (
         select(open_requests.c.instance)
         .outerjoin(instances, instances.c.id == open_requests.c.instance)
-        .where(are_wanted, open_requests.c.instance.is_distinct_from(own))
+        .where(condition, open_requests.c.instance.is_distinct_from(own))
     )
     return list(conn.scalars(statement.distinct().order_by(open_requests.c.instance)))

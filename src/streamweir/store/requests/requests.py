@@ -36,7 +36,7 @@ _OWN_RULES = ("target", "stream")
 _EQUAL = tuple(c.name for c in COLUMNS if c.name in c.about.filters and c.name not in _OWN_RULES)
 """What is filtered by for equality, under its own name."""
 _columns = requests.c
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 """In the order of pages: the moment and the number of a row."""
 _newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
 
@@ -128,7 +128,7 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
     rows: list[RequestRow] = []
     is_bounded = wanted.id is None and bool(_other_conditions(wanted))
     for count in (FIRST_SCANNED, MAX_SCANNED - FIRST_SCANNED) if is_bounded else (None,):
-        last = None if count is None else _place_after(conn, wanted, after, count)
+        last = None if count is None else _position_after(conn, wanted, after, count)
         statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
         rows += read_rows(conn, statement.limit(limit + 1 - len(rows)))
         if len(rows) > limit:
@@ -140,7 +140,7 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
     return Page(rows, None if after is None else _encode_cursor(*after))
 
 
-def _place_after(conn: Connection, wanted: RequestFilter, after: _Place | None, count: int) -> _Place | None:
+def _position_after(conn: Connection, wanted: RequestFilter, after: _Position | None, count: int) -> _Position | None:
     """Of so many rows from there on the last, if there are as many: where the filters without an index stop."""
     scanned = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
     found = conn.execute(scanned.order_by(*_newest_first).offset(count - 1).limit(1)).first()
@@ -148,7 +148,7 @@ def _place_after(conn: Connection, wanted: RequestFilter, after: _Place | None, 
 
 
 def conditions(
-    wanted: RequestFilter, after: _Place | None = None, last: _Place | None = None
+    wanted: RequestFilter, after: _Position | None = None, last: _Position | None = None
 ) -> list[ColumnElement[bool]]:
     """Of rows behind `after`, up to `last`."""
     # Those that few rows meet come first, for SQLite asks in this order.
@@ -167,17 +167,17 @@ def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
     return [_columns.key_id == plain(wanted.key_id), *(case((each, 1), else_=0) == 1 for each in within)]
 
 
-def _span(wanted: RequestFilter, after: _Place | None, last: _Place | None = None) -> list[ColumnElement[bool]]:
+def _span(wanted: RequestFilter, after: _Position | None, last: _Position | None = None) -> list[ColumnElement[bool]]:
     """One bound at each end: SQLite goes along an index between two, and holds any other against every row."""
-    place = tuple_(_columns.at_ms, _columns.seq)
+    position = tuple_(_columns.at_ms, _columns.seq)
     since, until = wanted.since_ms, wanted.until_ms
     found: list[ColumnElement[bool]] = []
     if after is not None and (until is None or after[0] < until):
-        found.append(place < tuple_(*after))
+        found.append(position < tuple_(*after))
     elif until is not None:
         found.append(_columns.at_ms < _bounded(until))
     if last is not None and (since is None or last[0] >= since):
-        found.append(place >= tuple_(*last))
+        found.append(position >= tuple_(*last))
     elif since is not None:
         found.append(_columns.at_ms >= _bounded(since))
     return found
@@ -205,8 +205,8 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
 
 
 def _of_provider(name: str) -> ColumnElement[bool]:
-    beginning = plain(name) + "/"
-    return func.substr(_columns.target, 1, len(beginning)) == beginning
+    prefix = plain(name) + "/"
+    return func.substr(_columns.target, 1, len(prefix)) == prefix
 
 
 def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElement[bool]]:
@@ -227,19 +227,19 @@ def _encode_cursor(at_ms: int, seq: int) -> str:
     return base64.urlsafe_b64encode(f"{at_ms}.{seq}".encode()).decode().rstrip("=")
 
 
-def _decode_cursor(cursor: str) -> _Place:
+def _decode_cursor(cursor: str) -> _Position:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         at_ms, seq = base64.b64decode(padded, b"-_", validate=True).split(b".")
-        place = int(at_ms), int(seq)
+        position = int(at_ms), int(seq)
     except ValueError as reason:
         raise CallerError("invalid_value", "The cursor is not valid.", param="cursor") from reason
-    return _bounded(place[0]), _bounded(place[1])
+    return _bounded(position[0]), _bounded(position[1])
 
 
-def _bounded(number: int, least: int = -_LARGEST, most: int = _LARGEST) -> int:
+def _bounded(number: int, minimum: int = -_LARGEST, maximum: int = _LARGEST) -> int:
     """A database refuses a number that is beyond its columns."""
-    return max(least, min(number, most))
+    return max(minimum, min(number, maximum))
 
 
 def read_rows(conn: Connection, statement: Select[Any]) -> list[RequestRow]:

@@ -29,11 +29,11 @@ from streamweir.store.db.tables import (
     usage_quarters,
 )
 from streamweir.store.journal.entries import plain
-from streamweir.store.requests.content import forget_contents, mark_erasure
+from streamweir.store.requests.content import clear_content_flags, mark_erasure
 from streamweir.store.requests.instances import now_of
 
 DAY_MS = 86_400_000
-FINE_MS = 50 * 3_600_000
+FINE_USAGE_MS = 50 * 3_600_000
 """How long usage is kept by the minute and the quarter: a day, the day before it for comparison, and what lies between
 two purges."""
 MAX_ROWS = 500
@@ -71,12 +71,12 @@ async def purge(
         while True:
             now_ms = clock_ms()
             batch = partial(_purge_some, step, holder, now_ms, now_ms - int(days * DAY_MS))
-            gone = await store.write_content(batch)
-            if gone is None:
+            deleted = await store.write_content(batch)
+            if deleted is None:
                 return None
-            if gone == 0:
+            if deleted == 0:
                 break
-            counts[name] += gone
+            counts[name] += deleted
             await asyncio.sleep(pause_s)
     await store.write_content(lambda conn: release_lease(conn, LEASE, holder))
     return Purged(**counts)
@@ -95,16 +95,16 @@ async def purge_regularly(
 async def erase_key(store: Store, key_id: str, now_ms: int, *, pause_s: float = 0.02) -> Erased:
     """All that is known of the key up to now. Raises `StoreUnavailable`; asked again, it does the rest."""
     await store.write(lambda conn: mark_erasure(conn, key_id, now_ms))
-    contents_gone = rows_cleared = 0
-    while gone := await store.write(lambda conn: erase_contents(conn, key_id)):
-        contents_gone += gone
+    contents_deleted = rows_cleared = 0
+    while deleted := await store.write(lambda conn: erase_contents(conn, key_id)):
+        contents_deleted += deleted
         await asyncio.sleep(pause_s)
     after: tuple[int, int] | None = _START
     while after is not None:
         count, after = await store.write(partial(erase_requests, key_id=key_id, after=after))
         rows_cleared += count
         await asyncio.sleep(pause_s)
-    return Erased(requests=rows_cleared, contents=contents_gone)
+    return Erased(requests=rows_cleared, contents=contents_deleted)
 
 
 def erase_contents(conn: Connection, key_id: str) -> int:
@@ -114,9 +114,9 @@ def erase_contents(conn: Connection, key_id: str) -> int:
 
 def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
     """Clears some of its rows, from where it ended before. How many, and where it ended, or None: it is done."""
-    place = tuple_(requests.c.at_ms, requests.c.seq)
+    position = tuple_(requests.c.at_ms, requests.c.seq)
     statement = select(requests.c.at_ms, requests.c.seq).where(
-        requests.c.key_id == plain(key_id), place > tuple_(*after)
+        requests.c.key_id == plain(key_id), position > tuple_(*after)
     )
     found = conn.execute(statement.order_by(requests.c.at_ms, requests.c.seq).limit(MAX_ROWS)).all()
     cleared = {"peer": None, "client": None, "client_id": None, "dropped": None, "has_content": False}
@@ -152,15 +152,15 @@ def _purge_sessions(conn: Connection, _now_ms: int, before_ms: int) -> int:
 
 def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
     """One that still has an open request has not been cleared up after."""
-    is_gone = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
+    is_old_instance = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
     has_none = ~exists().where(open_requests.c.instance == instances.c.id)
-    gone = select(instances.c.id).where(is_gone, has_none).limit(MAX_ROWS)
-    return conn.execute(delete(instances).where(instances.c.id.in_(gone))).rowcount
+    deleted = select(instances.c.id).where(is_old_instance, has_none).limit(MAX_ROWS)
+    return conn.execute(delete(instances).where(instances.c.id.in_(deleted))).rowcount
 
 
 def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[int], unit_ms: int) -> int:
     """Whole units, so that none is left in part: the last of them may make it more rows than usual."""
-    is_old = unit < (now_ms - FINE_MS) // unit_ms
+    is_old = unit < (now_ms - FINE_USAGE_MS) // unit_ms
     last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MAX_ROWS - 1).limit(1))
     return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
 
@@ -187,7 +187,7 @@ def _delete_contents(conn: Connection, which: ColumnElement[bool]) -> int:
     ids = [request_id for request_id, _ in found[:chosen]]
     if ids:
         conn.execute(delete(contents).where(contents.c.request_id.in_(ids)))
-        forget_contents(conn, ids)
+        clear_content_flags(conn, ids)
     return len(ids)
 
 

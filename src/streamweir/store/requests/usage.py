@@ -125,11 +125,11 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
     columns = inner.subquery().c
     rows = conn.execute(select(columns.at, columns.group, *_sums(columns)).group_by(columns.at, columns.group)).all()
     found = [((at * step_ms(step), group), counts) for at, group, *counts in rows]
-    by_group = {group: _sum(counts) for group, counts in _added(found, lambda place: place[1])}
+    by_group = {group: _sum(counts) for group, counts in _sum_by(found, lambda group_key: group_key[1])}
     return Usage(
-        total=_sum(dict(_added(found, lambda _: None)).get(None, (0,) * (len(SUMS) + len(TTFT)))),
-        groups=[UsageGroup(group=group, sum=by_group[group]) for group in sorted(by_group, key=_dearest(by_group))],
-        series=[UsagePoint(at_ms=at, group=None, sum=_sum(each)) for at, each in sorted(_added(found, _moment))],
+        total=_sum(dict(_sum_by(found, lambda _: None)).get(None, (0,) * (len(SUMS) + len(TTFT)))),
+        groups=[UsageGroup(group=group, sum=by_group[group]) for group in sorted(by_group, key=_by_cost(by_group))],
+        series=[UsagePoint(at_ms=at, group=None, sum=_sum(each)) for at, each in sorted(_sum_by(found, _moment))],
         group_series=[
             UsagePoint(at_ms=at, group=group, sum=_sum(counts))
             for (at, group), counts in sorted(found, key=lambda row: (row[0][0], row[0][1] is None, row[0][1] or ""))
@@ -146,17 +146,17 @@ def was_used(conn: Connection, workspace_id: str | None) -> bool:
     return False
 
 
-def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, most: int) -> ColumnElement[Any]:
+def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, max_groups: int) -> ColumnElement[Any]:
     """What a row counts for: the largest groups by themselves, all others as NULL."""
     if by == "total":
         return null()
     columns = plan.table.c
     column: ColumnElement[str] = columns[_COLUMNS[by]]
     order = (func.sum(columns.cost).desc(), func.sum(columns.requests).desc(), column)
-    most = max(1, min(most, MAX_GROUPS))
-    largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(most + 1)
+    max_groups = max(1, min(max_groups, MAX_GROUPS))
+    largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(max_groups + 1)
     found = list(conn.scalars(largest))
-    return column if len(found) <= most else case((column.in_(found[:most]), column), else_=None)
+    return column if len(found) <= max_groups else case((column.in_(found[:max_groups]), column), else_=None)
 
 
 def _conditions(plan: _Plan, wanted: UsageFilter) -> list[ColumnElement[bool]]:
@@ -183,22 +183,22 @@ def _sums(columns: Any) -> list[ColumnElement[int]]:
     return [func.coalesce(cast(func.sum(columns[name]), BigInteger), 0).label(name) for name in (*SUMS, *TTFT)]
 
 
-def _added(
+def _sum_by(
     found: Iterable[tuple[tuple[int, str | None], _Counts]], key: Callable[[tuple[int, str | None]], Any]
 ) -> Iterable[tuple[Any, _Counts]]:
     """Together what has the same key."""
     sums: dict[Any, _Counts] = {}
-    for place, counts in found:
-        known = sums.get(key(place))
-        sums[key(place)] = counts if known is None else tuple(map(add, known, counts))
+    for group_key, counts in found:
+        known = sums.get(key(group_key))
+        sums[key(group_key)] = counts if known is None else tuple(map(add, known, counts))
     return sums.items()
 
 
-def _moment(place: tuple[int, str | None]) -> int:
-    return place[0]
+def _moment(group_key: tuple[int, str | None]) -> int:
+    return group_key[0]
 
 
-def _dearest(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[bool, int, int, str]]:
+def _by_cost(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[bool, int, int, str]]:
     return lambda group: (group is None, -sums[group].cost, -sums[group].requests, group or "")
 
 

@@ -26,7 +26,7 @@ from streamweir.server.control.api.authentication import (
 )
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.routing import Access
-from streamweir.store.keys.sessions import IDLE_MS, Holder, end_session, log_in, replace_session
+from streamweir.store.keys.sessions import IDLE_MS, SessionKey, end_session, log_in, replace_session
 
 _MOST_BODY_BYTES = 4096
 
@@ -65,7 +65,7 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
     def work(conn: Connection) -> str | None:
         if actor.is_operator:
             return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms)
-        holder = Holder(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
+        holder = SessionKey(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
         return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
 
     token = await context.write(work)

@@ -23,12 +23,12 @@ _BUCKETS = 24
 
 
 def upgrade() -> None:
-    _tell_more_of_requests()
-    _answer_filters_by_indexes()
+    _add_request_columns()
+    _create_filter_indexes()
     _sum_up_usage()
 
 
-def _tell_more_of_requests() -> None:
+def _add_request_columns() -> None:
     for column in (
         sa.Column("service_tier", sa.String),
         sa.Column("rates", sa.Text),
@@ -43,7 +43,7 @@ def _tell_more_of_requests() -> None:
     op.add_column("sessions", sa.Column("key_digest", sa.LargeBinary))
 
 
-def _answer_filters_by_indexes() -> None:
+def _create_filter_indexes() -> None:
     for name, first, last in (
         ("requests_by_time", (), ("workspace_id", "key_id")),
         ("requests_of_workspace", ("workspace_id",), ("key_id",)),
