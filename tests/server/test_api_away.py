@@ -67,7 +67,7 @@ async def test_a_change_is_made_though_this_process_cannot_take_it_up(tmp_path: 
         raise StoreUnavailable("it has just gone")
 
     async with api_on("sqlite", tmp_path) as api:
-        await api.serve(app_of(structs.replace(api.context, look=look)))
+        await api.serve(app_of(structs.replace(api.context, refresh=look)))
         made = await make_call(api, named("create_key"))
         reply = await api.ask("POST", made.path, **made.sent, **api.operator)
         assert reply.status_code == 201

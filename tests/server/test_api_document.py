@@ -29,7 +29,7 @@ PROXIED = '[server]\ntrusted_proxies = ["127.0.0.1"]\n' + TOML
 WHO = {
     Access.ANYONE: "anyone",
     Access.ADMIN: "operator, admins",
-    Access.ONLOOKER: "operator, admins",
+    Access.VIEWER: "operator, admins",
     Access.OPERATOR: "operator",
 }
 DOCUMENT = document(OPERATIONS, is_secure=False)

@@ -15,7 +15,7 @@ from streamweir.core.errors import GatewayFault
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.live import watch_live
-from streamweir.server.control.api.live_feed import MOST_SHOWN, LiveFeed
+from streamweir.server.control.api.live_feed import MAX_SHOWN, LiveFeed
 from streamweir.server.control.api.operation import Call, Nothing
 from streamweir.server.http.message import Request
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -133,7 +133,7 @@ async def feeding(
             api.storage.accounting,
             clock_ms=api.clock,
             intervals=intervals,
-            most=most,
+            max_viewers=most,
             background=background,
         )
         tasks = asyncio.all_tasks()
@@ -193,10 +193,10 @@ async def test_all_of_them_cost_one_look(tmp_path: Path) -> None:
 
 async def test_the_newest_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (api, feed, _):
-        ids = [await api.new_open(api.one) for _ in range(MOST_SHOWN + 2)]
+        ids = [await api.new_open(api.one) for _ in range(MAX_SHOWN + 2)]
         async with looking(feed) as onlooker:
             _, document = await onlooker.event()
-            assert document["total"] == MOST_SHOWN + 2
+            assert document["total"] == MAX_SHOWN + 2
             assert [row["request_id"] for row in document["data"]] == ids[:1:-1]
 
 

@@ -13,9 +13,9 @@ from starlette.responses import PlainTextResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
-from streamweir.server.control.api.authentication import SAFE
+from streamweir.server.control.api.authentication import SAFE, api_gates
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
-from streamweir.server.control.api.table import OPERATIONS, api_gates
+from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.routing import Access, OpenRoute
 from streamweir.server.http.security_headers import SECURITY_HEADERS
 from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer

@@ -9,7 +9,7 @@ import pytest
 from streamweir import __version__
 from streamweir.policy import secret as form
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
-from streamweir.server.control.api.context import _MOST_PEERS, TRIES, WINDOW_MS, FailedLogins
+from streamweir.server.control.api.context import _MAX_PEERS, MAX_TRIES, WINDOW_MS, FailedLogins
 from streamweir.server.control.api.session import Login
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.admission import authenticate
@@ -149,7 +149,7 @@ async def test_a_new_secret_ends_every_session(tmp_path: Path) -> None:
 async def test_wrong_secrets_are_counted_by_address(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         api.clock.at_ms = 1_800_000_000_000
-        for number in range(TRIES):
+        for number in range(MAX_TRIES):
             api.clock.at_ms += 1000
             wrong = log_in(api, WRONG) if number % 2 else api.ask("GET", "/api/keys", **bearer(WRONG))
             reply = await wrong
@@ -175,8 +175,8 @@ async def test_guesses_at_the_same_moment_are_all_counted(tmp_path: Path) -> Non
     async with api_on("sqlite", tmp_path) as api:
         replies = await asyncio.gather(*(log_in(api, WRONG) for _ in range(20)), log_in(api, api.secret))
         statuses = [reply.status_code for reply in replies]
-        assert statuses.count(401) == TRIES
-        assert statuses.count(429) == 20 - TRIES
+        assert statuses.count(401) == MAX_TRIES
+        assert statuses.count(429) == 20 - MAX_TRIES
         assert statuses[-1] == 200
 
 
@@ -185,7 +185,7 @@ async def test_an_address_is_the_proxys_word_only_where_it_is_trusted(tmp_path: 
         folder = tmp_path / str(number)
         folder.mkdir()
         async with api_on("sqlite", folder, trusted + TOML) as api:
-            for _ in range(TRIES):
+            for _ in range(MAX_TRIES):
                 await log_in(api, WRONG, headers={"x-forwarded-for": "198.51.100.1"})
             others = await log_in(api, WRONG, headers={"x-forwarded-for": "198.51.100.2"})
             assert others.status_code == (401 if trusted else 429)
@@ -193,13 +193,13 @@ async def test_an_address_is_the_proxys_word_only_where_it_is_trusted(tmp_path: 
 
 def test_what_is_kept_of_addresses_is_bounded() -> None:
     tries = FailedLogins()
-    for number in range(_MOST_PEERS + 100):
-        for _ in range(TRIES):
+    for number in range(_MAX_PEERS + 100):
+        for _ in range(MAX_TRIES):
             tries.failed(str(number), 0)
-    assert len(tries._failed) == _MOST_PEERS
-    assert tries.failed(str(_MOST_PEERS), 0) is not None
-    assert tries.failed(str(_MOST_PEERS), WINDOW_MS) is None
-    assert tries.failed(str(_MOST_PEERS + 1), -1) is None  # a clock that was set back locks nobody out
+    assert len(tries._failed) == _MAX_PEERS
+    assert tries.failed(str(_MAX_PEERS), 0) is not None
+    assert tries.failed(str(_MAX_PEERS), WINDOW_MS) is None
+    assert tries.failed(str(_MAX_PEERS + 1), -1) is None  # a clock that was set back locks nobody out
     assert tries.failed("0", 0) is None
 
 

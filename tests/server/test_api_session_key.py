@@ -8,7 +8,7 @@ from msgspec import structs
 from streamweir import __version__
 from streamweir.policy.access import KeyRing
 from streamweir.policy.secret import csrf_of, make_admin_secret
-from streamweir.server.control.api.context import TRIES
+from streamweir.server.control.api.context import MAX_TRIES
 from streamweir.store.keys.keys import NewSecret
 from support.api import TOML, WRONG_KEY, Role, api_on, bearer
 from support.api_session import ORIGIN, log_in, make_workspace, page, token_of
@@ -129,7 +129,7 @@ async def test_a_key_that_may_not_is_told_why_and_opens_nothing(tmp_path: Path) 
             (one.expired, 401, "expired_api_key"),
             (one.revoked, 401, "key_revoked"),
         ):
-            for _ in range(TRIES + 1):  # who has the secret does not guess
+            for _ in range(MAX_TRIES + 1):  # who has the secret does not guess
                 reply = await log_in(api, key.secret)
                 assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
                 assert "set-cookie" not in reply.headers
@@ -139,7 +139,7 @@ async def test_a_key_that_may_not_is_told_why_and_opens_nothing(tmp_path: Path) 
 async def test_wrong_keys_are_counted_as_wrong_secrets_are(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         bodies = set()
-        for number in range(TRIES):
+        for number in range(MAX_TRIES):
             reply = await log_in(api, (WRONG, WRONG_KEY, "sk-sw-x", "anything", KEY[:-1])[number])
             assert reply.status_code == 401
             bodies.add(reply.content)

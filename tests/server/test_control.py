@@ -125,7 +125,7 @@ async def test_metrics_for_whoever_may_look_at_the_api() -> None:
     async def onlooker(request: Request, _scope: Scope) -> StreamweirError | None:
         return None if request.headers.get("cookie") == "session" else CallerError("missing_api_key", "No secret.")
 
-    app = control_app(readiness=Readiness(), metrics=text, may_read_metrics=gate, gates={Access.ONLOOKER: onlooker})
+    app = control_app(readiness=Readiness(), metrics=text, may_read_metrics=gate, gates={Access.VIEWER: onlooker})
     assert (await ask(app, "/metrics", headers=[(b"cookie", b"session")])).status == 200
     assert (await ask(app, "/metrics", key="admin")).status == 200
     assert (await ask(app, "/metrics", key="member")).status == 401

@@ -16,7 +16,7 @@ ROOM = 16 * 1024
 
 
 async def test_g24_a_blocked_sink_costs_lines_and_no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.telemetry.log.Sink", partial(Sink, most_bytes=ROOM, linger_s=0.0))
+    monkeypatch.setattr("streamweir.server.telemetry.log.Sink", partial(Sink, max_bytes=ROOM, linger_s=0.0))
     reading, writing = os.pipe()
     log = os.fdopen(writing, "w")
     configure_log("json", log)

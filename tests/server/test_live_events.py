@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 from sqlalchemy import select
 
-from streamweir.server.control.api.context import TRIES
+from streamweir.server.control.api.context import MAX_TRIES
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.http.security_headers import SECURITY_HEADERS
 from streamweir.store.db.clock import now_ms
@@ -165,7 +165,7 @@ async def test_wrong_secrets_from_the_same_address_neither_end_it_nor_keep_it(tm
     async with keeping([Hang()], tmp_path, intervals=PACE) as desk:
         secret = await desk.write(lambda conn: reset_admin_secret(conn, actor="cli", at_ms=now_ms()))
         async with watching(desk, bearer(secret)) as seen:
-            for status in [401] * TRIES + [429]:
+            for status in [401] * MAX_TRIES + [429]:
                 assert (await desk.gate.ask(path=PATH, key=new_admin_secret())).status == status
             await seen.comment()
             await seen.comment()

@@ -21,8 +21,8 @@ from streamweir.server.http.pressure import LagProbe
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metrics import (
     CHUNK_GAP_S,
-    MOST_HISTOGRAMS,
-    MOST_NAMES,
+    MAX_HISTOGRAMS,
+    MAX_NAMES,
     AccountingReading,
     Histogram,
     Metrics,
@@ -69,7 +69,7 @@ def books_of(number: int) -> AccountingReading:
 
 def test_requests_by_dialect_model_target_and_verdict() -> None:
     metrics = Metrics()
-    metrics.know(["fast"], ["openai/gpt-4o"])
+    metrics.set_names(["fast"], ["openai/gpt-4o"])
     metrics.request_ended(request())
     metrics.request_ended(request())
     metrics.request_ended(request(verdict=Verdict.TRUNCATED, error="upstream_stream_truncated"))
@@ -130,7 +130,7 @@ def test_tokens_are_counted_in_kinds_that_do_not_overlap() -> None:
 
 def test_attempts_and_ejections_by_target() -> None:
     metrics = Metrics()
-    metrics.know([], ["openai/gpt-4o"])
+    metrics.set_names([], ["openai/gpt-4o"])
     metrics.attempt_ended("openai/gpt-4o", None)
     metrics.attempt_ended("openai/gpt-4o", "upstream_overloaded")
     metrics.attempt_ended("openai/gpt-4o", "upstream_overloaded")
@@ -195,20 +195,19 @@ def test_a_model_that_a_provider_answered_for_is_a_label(members: dict[str, Any]
 
 def test_the_number_of_labels_is_bounded() -> None:
     metrics = Metrics()
-    metrics.know(["fast"], [])
-    for number in range(MOST_NAMES + 50):
+    metrics.set_names(["fast"], [])
+    for number in range(MAX_NAMES + 50):
         name = f"sim/any-{number}"
         metrics.request_ended(request(model=name, attempts=[AttemptRecord(target=name)], ttft_s=0.1))
     metrics.request_ended(request(model="fast"))
     models = labels_of(metrics, "streamweir_requests_total", 2)
-    assert len(models) == MOST_NAMES + 2
+    assert len(models) == MAX_NAMES + 2
     assert {"other", "fast"} < models
-    assert len(labels_of(metrics, "streamweir_requests_total", 3)) == MOST_NAMES + 2
+    assert len(labels_of(metrics, "streamweir_requests_total", 3)) == MAX_NAMES + 2
     targets = labels_of(metrics, "streamweir_time_to_first_token_seconds_count", 1)
-    assert len(targets) == MOST_HISTOGRAMS + 1
+    assert len(targets) == MAX_HISTOGRAMS + 1
     assert (
-        read(metrics.text())["streamweir_time_to_first_token_seconds_count", "other"]
-        == MOST_NAMES + 50 - MOST_HISTOGRAMS
+        read(metrics.text())["streamweir_time_to_first_token_seconds_count", "other"] == MAX_NAMES + 50 - MAX_HISTOGRAMS
     )
 
 
@@ -220,7 +219,7 @@ def test_labels_follow_the_names_that_are_known() -> None:
     )
     counted: list[tuple[str, ...]] = []
     for models, targets in ([], []), (["fast"], ["openai/o9"]), ([], ["openai/o9"]):
-        metrics.know(models, targets)
+        metrics.set_names(models, targets)
         metrics.request_ended(failed)
         metrics.request_ended(failed)
         rows = {key[2:4]: count for key, count in read(metrics.text()).items() if key[0] == "streamweir_requests_total"}
@@ -266,7 +265,7 @@ async def test_the_probe_sees_what_holds_up_the_loop() -> None:
 
 def worker(number: int) -> bytes:
     metrics = Metrics(connections=lambda: [("openai", number, 1)], lines_dropped=lambda: number)
-    metrics.know(["fast"], ["openai/gpt-4o"])
+    metrics.set_names(["fast"], ["openai/gpt-4o"])
     for _ in range(number):
         metrics.stream_opened()
         metrics.chunk_gap.observe(0.03)
@@ -322,7 +321,7 @@ def test_a_worker_that_has_gone_leaves_its_counts_and_takes_its_gauges() -> None
 @given(st.text(max_size=40))
 def test_any_label_survives_the_sum(model: str) -> None:
     metrics = Metrics()
-    metrics.know([model], [])
+    metrics.set_names([model], [])
     metrics.request_ended(request(model=model))
     text = metrics.text()
     assert merge([text]).splitlines()[:3] == text.splitlines()[:3]

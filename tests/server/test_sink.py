@@ -36,7 +36,7 @@ def test_a_line_is_written_without_waiting_for_the_next() -> None:
 def test_a_reader_that_stops_costs_lines_that_are_counted_and_reported() -> None:
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as source, os.fdopen(writer, "w") as stream:
-        sink = Sink(stream, report, most_bytes=100_000, linger_s=0.001)
+        sink = Sink(stream, report, max_bytes=100_000, linger_s=0.001)
         line = b"x" * 999 + b"\n"
         for _ in range(1000):
             sink.write(line)

@@ -29,9 +29,10 @@ from streamweir.policy.access import Key, digest_of
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
 from streamweir.server.accounting.maintenance import Maintenance
+from streamweir.server.control.api.authentication import api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
-from streamweir.server.control.api.table import api_gates, api_routes
+from streamweir.server.control.api.table import api_routes
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, Gate, control_app
 from streamweir.server.http.answers import failure_answer, json_answer
@@ -212,7 +213,7 @@ class Api:
 
     async def _made(self, work: Callable[[Connection], T]) -> T:
         made = await self.storage.store.write(work)
-        await self.context.look()
+        await self.context.refresh()
         return made
 
     def _space(self, conn: Connection, name: str) -> Space:
@@ -293,7 +294,7 @@ async def api_on(
             is_secure=is_secure,
         ),
         feed=LiveFeed(storage.store, storage.accounting, clock_ms=clock),
-        look=maintenance.look,
+        refresh=maintenance.look,
         clock_ms=clock,
     )
     api = Api(storage, secret, context, clock, stopped)

@@ -9,8 +9,9 @@ from starlette.applications import Starlette
 
 from streamweir.console.assets import Assets
 from streamweir.core.errors import StreamweirError
+from streamweir.server.control.api.authentication import api_gates
 from streamweir.server.control.api.context import Context
-from streamweir.server.control.api.table import api_gates, api_routes
+from streamweir.server.control.api.table import api_routes
 from streamweir.server.control.console import console_routes
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import control_app

@@ -41,10 +41,10 @@ _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options"
 class Access(StrEnum):
     ANYONE = "anyone"
     METRICS = "metrics"
-    """As `ONLOOKER`; and this machine, or anyone, where the operator says so."""
+    """As `VIEWER`; and this machine, or anyone, where the operator says so."""
     ADMIN = "admin"
     """The operator, and keys with the scope `admin` within their workspace."""
-    ONLOOKER = "onlooker"
+    VIEWER = "viewer"
     """As `ADMIN`, for what goes on by itself: a session does not last longer for it."""
     OPERATOR = "operator"
     """The operator alone."""
@@ -100,8 +100,8 @@ def control_app(
         return None
 
     async def for_metrics(request: Request, scope: Scope) -> StreamweirError | None:
-        error, onlooker = may_read_metrics(request), gates.get(Access.ONLOOKER)
-        return error if error is None or onlooker is None else await onlooker(request, scope)
+        error, viewer = may_read_metrics(request), gates.get(Access.VIEWER)
+        return error if error is None or viewer is None else await viewer(request, scope)
 
     every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
     app = _SecuredApp(

@@ -193,8 +193,8 @@ class Gateway:
             is_secure=self._is_secure,
             playground=self._playground(),
             feed=self._feed,
-            look=self._maintenance.look,
-            look_up=self._late_keys.find,
+            refresh=self._maintenance.look,
+            find_key=self._late_keys.find,
             file=str(file.absolute()) if file is not None else None,
         )
 
@@ -278,7 +278,7 @@ class Gateway:
     def _update_metric_names(self) -> None:
         models = self._runtime.config.models
         targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
-        self.metrics.know([model.id for model in models], targets)
+        self.metrics.set_names([model.id for model in models], targets)
 
     def begin_lame_duck(self) -> None:
         self.readiness.is_draining = True

@@ -28,7 +28,7 @@ from typing import Any, Literal, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from streamweir.server.telemetry.log_line import MOST_ITEMS, level_of, line_of, written
+from streamweir.server.telemetry.log_line import MAX_ITEMS, level_of, line_of, written
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id, clean_lines
 from streamweir.server.telemetry.sink import Sink
@@ -205,14 +205,14 @@ def dropped_lines() -> int:
     return _output.dropped_before + (_output.sink.dropped if _output.sink is not None else 0)
 
 
-def log_request(facts: RequestRecord) -> None:
+def log_request(record: RequestRecord) -> None:
     """The one line of a request."""
     if _output.sink is None:
         return
-    level, now = level_of(facts), time.time()
+    level, now = level_of(record), time.time()
     if _LEVELS[level] < _output.level:
         return
-    line = line_of(facts, level, now, _output.node, _output.worker)
+    line = line_of(record, level, now, _output.node, _output.worker)
     if _output.render is _render_json:
         _output.sink.write(jsonio.encode(line) + b"\n")
     else:
@@ -267,10 +267,10 @@ def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clea
     if isinstance(value, str | PurePath):
         return cleaned(str(value))
     if isinstance(value, dict) and depth:
-        items = list(value.items())[:MOST_ITEMS]
+        items = list(value.items())[:MAX_ITEMS]
         return {clean(str(name)): _clean_value(member, depth - 1) for name, member in items}
     if isinstance(value, list | tuple) and depth:
-        return [_clean_value(item, depth - 1, cleaned) for item in value[:MOST_ITEMS]]
+        return [_clean_value(item, depth - 1, cleaned) for item in value[:MAX_ITEMS]]
     if isinstance(value, BaseException):
         return clean(f"{type(value).__name__}: {value}")
     return type(value).__name__

@@ -18,7 +18,7 @@ from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
-MOST_ITEMS = 50
+MAX_ITEMS = 50
 """Of any list, in any line of the log."""
 
 _FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
@@ -71,15 +71,15 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     completion_id: str | None = None
 
 
-def level_of(facts: RequestRecord) -> Literal["info", "warning", "error"]:
-    if facts.verdict is Verdict.GATEWAY_FAULT:
+def level_of(record: RequestRecord) -> Literal["info", "warning", "error"]:
+    if record.verdict is Verdict.GATEWAY_FAULT:
         return "error"
-    if facts.status >= 500 or (facts.verdict is not None and facts.verdict not in _FINE):
+    if record.status >= 500 or (record.verdict is not None and record.verdict not in _FINE):
         return "warning"
     return "info"
 
 
-def line_of(facts: RequestRecord, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
+def line_of(record: RequestRecord, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
     """In steps: a call with more than fifteen names is made by way of a dict, and takes five times as long."""
     line = RequestLine(
         time=written(now),
@@ -87,48 +87,48 @@ def line_of(facts: RequestRecord, level: str, now: float, node: str | None, work
         event="request",
         node=node,
         worker=worker,
-        id=clean_id(facts.id),
-        status=facts.status,
-        verdict=facts.verdict,
-        stream=facts.stream,
-        duration_s=round(facts.duration_s, 6),
-        bytes_out=facts.bytes_out,
-        usage_source=facts.usage_source,
+        id=clean_id(record.id),
+        status=record.status,
+        verdict=record.verdict,
+        stream=record.stream,
+        duration_s=round(record.duration_s, 6),
+        bytes_out=record.bytes_out,
+        usage_source=record.usage_source,
     )
-    if facts.error:
-        line.error = clean(facts.error)
-    if facts.key:
-        line.key = clean(facts.key)
-    if facts.dialect:
-        line.dialect = clean(facts.dialect)
-    if facts.model:
-        line.model = clean(facts.model)
-    if facts.attempts:
-        line.attempts = [_attempt(attempt) for attempt in facts.attempts[:MOST_ITEMS]]
+    if record.error:
+        line.error = clean(record.error)
+    if record.key:
+        line.key = clean(record.key)
+    if record.dialect:
+        line.dialect = clean(record.dialect)
+    if record.model:
+        line.model = clean(record.model)
+    if record.attempts:
+        line.attempts = [_attempt(attempt) for attempt in record.attempts[:MAX_ITEMS]]
         line.target = line.attempts[-1].target
-    if facts.finish:
-        line.finish = clean(facts.finish)
-    if facts.ttft_s is not None:
-        line.ttft_s = round(facts.ttft_s, 6)
-    if facts.usage is not None:
-        line.usage = _usage(facts.usage)
-    if facts.dropped:
-        line.dropped = [clean(name) for name in facts.dropped[:MOST_ITEMS]]
-    _add_caller(line, facts)
+    if record.finish:
+        line.finish = clean(record.finish)
+    if record.ttft_s is not None:
+        line.ttft_s = round(record.ttft_s, 6)
+    if record.usage is not None:
+        line.usage = _usage(record.usage)
+    if record.dropped:
+        line.dropped = [clean(name) for name in record.dropped[:MAX_ITEMS]]
+    _add_caller(line, record)
     return line
 
 
-def _add_caller(line: RequestLine, facts: RequestRecord) -> None:
-    if facts.method:
-        line.method = clean(facts.method)
-    if facts.path:
-        line.path = clean(facts.path)
-    if facts.peer:
-        line.peer = clean(facts.peer)
-    if facts.client_id:
-        line.client_id = clean(facts.client_id)
-    if facts.completion_id:
-        line.completion_id = clean_id(facts.completion_id)
+def _add_caller(line: RequestLine, record: RequestRecord) -> None:
+    if record.method:
+        line.method = clean(record.method)
+    if record.path:
+        line.path = clean(record.path)
+    if record.peer:
+        line.peer = clean(record.peer)
+    if record.client_id:
+        line.client_id = clean(record.client_id)
+    if record.completion_id:
+        line.completion_id = clean_id(record.completion_id)
 
 
 def written(now: float) -> str:

@@ -24,9 +24,9 @@ from streamweir.server.telemetry.log import dropped_lines
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
 
-MOST_NAMES = 300
+MAX_NAMES = 300
 """Distinct models, and distinct targets, that may be learned beside the configured ones."""
-MOST_HISTOGRAMS = 100
+MAX_HISTOGRAMS = 100
 """Each is a score of lines in the text."""
 OTHER = "other"
 
@@ -143,7 +143,7 @@ class Metrics:
         self._registry.register(_Readings(self._families))
         ProcessCollector(registry=self._registry)
 
-    def know(self, models: Iterable[str], targets: Iterable[str]) -> None:
+    def set_names(self, models: Iterable[str], targets: Iterable[str]) -> None:
         """The names of the configuration: aliases, and `{provider}/{model}`."""
         self._models.configured = frozenset(models)
         self._targets.configured = frozenset(targets)
@@ -166,21 +166,21 @@ class Metrics:
         """`kind`: the class of an exception, of which a program has only so many."""
         _add(self._faults, kind)
 
-    def request_ended(self, facts: RequestRecord) -> None:
-        attempts, usage = facts.attempts, facts.usage
+    def request_ended(self, record: RequestRecord) -> None:
+        attempts, usage = record.attempts, record.usage
         target = attempts[-1].target if attempts else ""
-        has_answered = facts.ttft_s is not None or (bool(attempts) and facts.verdict in _ANSWERED)
-        kind = (facts.model, target, facts.dialect, facts.verdict, facts.usage_source, has_answered)
+        has_answered = record.ttft_s is not None or (bool(attempts) and record.verdict in _ANSWERED)
+        kind = (record.model, target, record.dialect, record.verdict, record.usage_source, has_answered)
         tally = self._tally_of.get(kind) or self._find_tally(kind)
         tally.requests += 1
-        if attempts or facts.error is None:
+        if attempts or record.error is None:
             self._admitted += 1
         else:
-            _add(self._rejected, facts.error)
-        if facts.ttft_s is not None:
-            _histogram_of(self._first_tokens, tally.target, FIRST_TOKEN_S).observe(facts.ttft_s)
+            _add(self._rejected, record.error)
+        if record.ttft_s is not None:
+            _histogram_of(self._first_tokens, tally.target, FIRST_TOKEN_S).observe(record.ttft_s)
         if attempts:
-            _histogram_of(self._durations, tally.target, DURATION_S).observe(facts.duration_s)
+            _histogram_of(self._durations, tally.target, DURATION_S).observe(record.duration_s)
         if usage is not None:
             # In kinds that do not overlap: what is cached is not also input, what is reasoned not also output.
             cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
@@ -270,12 +270,12 @@ class Metrics:
             queued = list(self.queued())
             waiting = [((name,), count) for name, count, _ in queued]
             yield _gauge("listen_queue", "Connections waiting in the kernel to be accepted.", ("listener",), waiting)
-            most = [((name,), count) for name, _, count in queued]
+            limits = [((name,), count) for name, _, count in queued]
             yield _gauge(
                 "listen_queue_limit",
                 "Maximum of connections waiting in the kernel to be accepted.",
                 ("listener",),
-                most,
+                limits,
             )
         if self.connections is not None:
             readings = list(self.connections())
@@ -283,7 +283,7 @@ class Metrics:
             rows += [((name, "idle"), idle) for name, _, idle in readings]
             yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
         if self._accounting is not None:
-            yield from _book_families(self._accounting())
+            yield from _accounting_families(self._accounting())
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
         yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
         yield _counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)
@@ -310,7 +310,7 @@ def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
     yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
 
 
-def _book_families(accounting: AccountingReading) -> Iterator[Metric]:
+def _accounting_families(accounting: AccountingReading) -> Iterator[Metric]:
     yield _gauge("books_waiting", "Journal entries not yet in the database.", (), [((), accounting.waiting)])
     about = "Age in seconds of the oldest journal entry not yet in the database."
     yield _gauge("books_lag_seconds", about, (), [((), accounting.lag_s)])
@@ -360,7 +360,7 @@ class _Names:
         name = clean(name)
         if name in self._learned:
             return name
-        if has_answered and len(self._learned) < MOST_NAMES:
+        if has_answered and len(self._learned) < MAX_NAMES:
             self._learned.add(name)
             return name
         return None
@@ -380,7 +380,7 @@ def _add(counts: dict[tuple[str, ...], float], *labels: str, by: float = 1) -> N
 
 
 def _histogram_of(histograms: dict[str, Histogram], label: str, bounds: tuple[float, ...]) -> Histogram:
-    if label not in histograms and len(histograms) >= MOST_HISTOGRAMS:
+    if label not in histograms and len(histograms) >= MAX_HISTOGRAMS:
         label = OTHER
     histogram = histograms.get(label)
     if histogram is None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TextIO
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 LINGER_S = 0.05
 """How long the thread collects before it writes: a thread that wakes for each line costs every
 request a fight for the interpreter."""
@@ -28,15 +28,15 @@ class Sink:
         stream: TextIO,
         report: Callable[[int], bytes],
         *,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         linger_s: float = LINGER_S,
     ) -> None:
         self._write = _writer_of(stream)
         self._report = report
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._linger_s = linger_s
         self._lock = threading.RLock()  # a report of the interpreter may come in the midst of a write, and is one
-        self._has_news = threading.Condition(self._lock)
+        self._has_lines = threading.Condition(self._lock)
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
         self._dropped = 0
@@ -53,21 +53,21 @@ class Sink:
     def write(self, line: bytes) -> None:
         """A whole line with its newline. Never waits for the other end, never raises."""
         with self._lock:
-            if self._is_closed or self._waiting_bytes + len(line) > self._most_bytes:
+            if self._is_closed or self._waiting_bytes + len(line) > self._max_bytes:
                 self._dropped += 1
                 return
             is_first = not self._lines  # behind others it finds the thread awake
             self._lines.append(line)
             self._waiting_bytes += len(line)
             if is_first:
-                self._has_news.notify()
+                self._has_lines.notify()
 
     def close(self, timeout_s: float = 1.0) -> bool:
         """Writes what is left, for no longer than this. False: some of it could not be written."""
         with self._lock:
             self._is_closed = True
             self._closing.set()
-            self._has_news.notify()
+            self._has_lines.notify()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -75,7 +75,7 @@ class Sink:
         while True:
             with self._lock:
                 while not self._lines and not self._is_closed:
-                    self._has_news.wait()
+                    self._has_lines.wait()
                 if not self._lines:
                     return
             self._closing.wait(self._linger_s)

@@ -18,7 +18,7 @@ SLOT_MS = 10
 SLOTS_PER_S = 1000.0 / SLOT_MS
 _SMALL, _LARGE = "H", "I"
 """What a slot takes: two bytes, and four where one has more than 65535 pieces."""
-_MOST_SMALL = 0xFFFF
+_MAX_SMALL = 0xFFFF
 _NONE = array(_SMALL, bytes(2 * SLOTS))
 
 
@@ -32,17 +32,17 @@ class Timeline(Struct, gc=False, eq=False):
 
     def add(self, now: float) -> None:
         """A piece that went out, not before the first."""
-        place = int((now - self.start_s) * SLOTS_PER_S) >> self.folds
-        while place >= SLOTS:
+        slot = int((now - self.start_s) * SLOTS_PER_S) >> self.folds
+        while slot >= SLOTS:
             self._fold()
-            place >>= 1
-        if self.counts[place] == _MOST_SMALL and self.counts.typecode == _SMALL:
+            slot >>= 1
+        if self.counts[slot] == _MAX_SMALL and self.counts.typecode == _SMALL:
             self.counts = array(_LARGE, self.counts)
-        self.counts[place] += 1
+        self.counts[slot] += 1
 
     def _fold(self) -> None:
         pairs = [first + second for first, second in zip(self.counts[::2], self.counts[1::2], strict=True)]
-        kind = _SMALL if max(pairs) <= _MOST_SMALL else _LARGE
+        kind = _SMALL if max(pairs) <= _MAX_SMALL else _LARGE
         self.counts = array(kind, pairs + [0] * (SLOTS // 2))
         self.folds += 1
 
@@ -54,10 +54,12 @@ def timeline_from(now: float) -> Timeline:
     return Timeline(now, counts)
 
 
-def read_timeline(strip: Timeline, arrived_s: float) -> StripView:
-    counts, used = strip.counts.tolist(), SLOTS
+def read_timeline(timeline: Timeline, arrived_s: float) -> StripView:
+    counts, used = timeline.counts.tolist(), SLOTS
     while not counts[used - 1]:
         used -= 1
     return StripView(
-        start_ms=max(0, round((strip.start_s - arrived_s) * 1000)), slot_ms=SLOT_MS << strip.folds, counts=counts[:used]
+        start_ms=max(0, round((timeline.start_s - arrived_s) * 1000)),
+        slot_ms=SLOT_MS << timeline.folds,
+        counts=counts[:used],
     )

@@ -44,7 +44,7 @@ def api_gates(context: Context) -> dict[Access, Gate]:
             return forbidden("Only the operator may do this: use the admin secret.")
         return error
 
-    return {Access.ADMIN: admin, Access.ONLOOKER: _gate(context, is_use=False), Access.OPERATOR: operator}
+    return {Access.ADMIN: admin, Access.VIEWER: _gate(context, is_use=False), Access.OPERATOR: operator}
 
 
 def _gate(context: Context, *, is_use: bool) -> Gate:
@@ -71,7 +71,7 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
     if secret.startswith(ADMIN):
         await check_admin(context, secret, request)
         return OPERATOR
-    await context.take_up_key(secret)
+    await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
         raise _guessed(context, request)
     return _by_key(context, secret)
@@ -86,7 +86,7 @@ async def check_admin(context: Context, secret: str, request: Request) -> None:
 def _guessed(context: Context, request: Request) -> CallerError:
     """What a wrong secret is answered with. Counts it."""
     peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
-    return context.tries.failed(peer, at_ms) or wrong_secret()
+    return context.failed_logins.failed(peer, at_ms) or wrong_secret()
 
 
 def wrong_secret() -> CallerError:
@@ -128,7 +128,7 @@ async def recognize(context: Context, request: Request, *, is_use: bool = True, 
     if secret is None:
         return await _by_session(context, request, is_use)
     if not secret.startswith(ADMIN):
-        await context.take_up_key(secret)
+        await context.load_key(secret)
         return _by_key(context, secret)
     if is_guess:
         await check_admin(context, secret, request)

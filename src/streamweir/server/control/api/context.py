@@ -28,9 +28,9 @@ from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, OperationRefused
 
-TRIES = 5
+MAX_TRIES = 5
 WINDOW_MS = 60_000
-_MOST_PEERS = 10_000
+_MAX_PEERS = 10_000
 
 
 class FailedLogins:
@@ -40,7 +40,7 @@ class FailedLogins:
     def failed(self, peer: str, at_ms: int) -> CallerError | None:
         """One more. The error: there were too many before it; it is not counted then."""
         recent = [each for each in self._failed.get(peer, ()) if 0 <= at_ms - each < WINDOW_MS]
-        if len(recent) >= TRIES:
+        if len(recent) >= MAX_TRIES:
             wait_s = (recent[0] + WINDOW_MS - at_ms) / 1000
             return CallerError(
                 "rate_limit_exceeded",
@@ -49,7 +49,7 @@ class FailedLogins:
             )
         self._failed[peer] = [*recent, at_ms]
         self._failed.move_to_end(peer)
-        if len(self._failed) > _MOST_PEERS:
+        if len(self._failed) > _MAX_PEERS:
             self._failed.popitem(last=False)
         return None
 
@@ -67,7 +67,7 @@ _PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "
 """What the API calls otherwise than the store."""
 
 
-async def _no_look() -> None:
+async def _no_refresh() -> None:
     """Without maintenance there are no changes to load."""
 
 
@@ -79,44 +79,44 @@ class Context(Struct, frozen=True, kw_only=True):
     """Callers come by TLS."""
     playground: Playground
     feed: LiveFeed
-    look: Callable[[], Awaitable[None]] = _no_look
+    refresh: Callable[[], Awaitable[None]] = _no_refresh
     """Takes up what has changed in the store now, not in a second: `Maintenance.look`."""
-    look_up: Callable[[str], Awaitable[None]] | None = None
+    find_key: Callable[[str], Awaitable[None]] | None = None
     """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
     file: str | None = None
     """Of the configuration. None: it was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
-    tries: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:
-        with objections_told():
+        with store_errors_mapped():
             return await self.store.read(work, timeout_s=timeout_s)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        with objections_told():
+        with store_errors_mapped():
             return await self.store.write(work)
 
     async def change(self, work: Callable[[Connection], T]) -> T:
         """As `write`, of what every process keeps in memory."""
         changed = await self.write(work)
         with suppress(StoreUnavailable):  # it is done; all learn of it when the database is back
-            await self.look()
+            await self.refresh()
         return changed
 
-    async def take_up_key(self, secret: str) -> None:
+    async def load_key(self, secret: str) -> None:
         """One that was made elsewhere a moment ago. Raises `GatewayFault` where nobody can tell."""
-        if self.look_up is not None:
-            await self.look_up(secret)
+        if self.find_key is not None:
+            await self.find_key(secret)
 
-    async def caught_up(self) -> None:
+    async def flush_accounting(self) -> None:
         """The database has all that this process wrote down so far; or it is behind, and the answer is too."""
         if self.accounting.writer is not None:
             await self.accounting.writer.flush(FLUSH_S)
 
 
 @contextmanager
-def objections_told() -> Iterator[None]:
+def store_errors_mapped() -> Iterator[None]:
     try:
         yield
     except (OperationRefused, StoreUnavailable) as reason:

@@ -43,7 +43,7 @@ async def list_credits(call: Call[BalanceQuery, Nothing]) -> Page[BalanceView]:
             return [show_balance(conn, wanted)]
         return list_balances(conn, after=query.cursor, limit=query.limit + 1)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return page_of(await call.context.read(work), query.limit, view_balance, lambda last: last.workspace.id)
 
 
@@ -64,7 +64,7 @@ async def list_ledger(call: Call[LedgerQuery, Nothing]) -> Page[LedgerView]:
     def work(conn: Connection) -> list[LedgerRow]:
         return credit.list_ledger(conn, actor.within(conn, query.workspace), before=query.before, limit=query.limit + 1)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return page_of(await call.context.read(work), query.limit, view_ledger, lambda last: last.seq)
 
 

@@ -45,7 +45,7 @@ async def export_requests(call: Call[ExportQuery, Nothing]) -> Stream:
         audit.append(conn, actor.name, "requests.export", "requests", _told(query), wanted.workspace_id, at_ms)
         return wanted
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     wanted = await call.context.write(begin)
     first = await _page(call.context, wanted, None)
     encode = _csv if query.format == "csv" else _jsonl

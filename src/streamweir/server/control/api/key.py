@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from streamweir.policy.access import DEFAULT_WORKSPACE
 from streamweir.policy.key_limits import NAMES, KeyLimits, LimitChanges
 from streamweir.server.control.api.actor import Actor, forbidden
-from streamweir.server.control.api.context import objections_told
+from streamweir.server.control.api.context import store_errors_mapped
 from streamweir.server.control.api.fields import (
     PAGE,
     Cursor,
@@ -94,7 +94,7 @@ async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
         )
         return found, keys.budget_sums(conn, found, at_ms)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     found, sums = await call.context.read(work)
     return page_of(found, query.limit, lambda key: view_key(key, sums.get(key.id)), lambda last: last.id)
 
@@ -107,15 +107,15 @@ async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
 
     def work(conn: Connection) -> NewKeyView:
         workspace = actor.within(conn, body.workspace) or DEFAULT_WORKSPACE
-        return _seen_new(conn, keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms), at_ms)
+        return _new_key_view(conn, keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms), at_ms)
 
     return await call.context.change(work)
 
 
 async def show_key(call: Call[Nothing, Nothing]) -> KeyView:
     id, reach, at_ms = call.path["id"], call.actor.reach, call.at_ms
-    await call.context.caught_up()
-    return await call.context.read(lambda conn: _seen(conn, keys.show_key(conn, id, reach), at_ms))
+    await call.context.flush_accounting()
+    return await call.context.read(lambda conn: _key_view(conn, keys.show_key(conn, id, reach), at_ms))
 
 
 async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
@@ -123,9 +123,9 @@ async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
     change = KeyChange(**_members(call, call.body))
 
     def work(conn: Connection) -> KeyView:
-        key = _at_hand(conn, actor, call.path["id"])
+        key = _changeable_key(conn, actor, call.path["id"])
         changed = keys.change_key(conn, key.id, change, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
-        return _seen(conn, changed, at_ms)
+        return _key_view(conn, changed, at_ms)
 
     return await call.context.change(work)
 
@@ -134,9 +134,9 @@ async def revoke_key(call: Call[Nothing, Nothing]) -> KeyView:
     actor, at_ms = call.actor, call.at_ms
 
     def work(conn: Connection) -> KeyView:
-        key = _at_hand(conn, actor, call.path["id"])
+        key = _changeable_key(conn, actor, call.path["id"])
         revoked = keys.revoke_key(conn, key.id, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
-        return _seen(conn, revoked, at_ms)
+        return _key_view(conn, revoked, at_ms)
 
     return await call.context.change(work)
 
@@ -145,9 +145,9 @@ async def rotate_key(call: Call[Nothing, Rotation]) -> NewKeyView:
     actor, at_ms, grace_ms = call.actor, call.at_ms, call.body.grace_s * 1000
 
     def work(conn: Connection) -> NewKeyView:
-        key = _at_hand(conn, actor, call.path["id"])
+        key = _changeable_key(conn, actor, call.path["id"])
         new = keys.rotate_key(conn, key.id, grace_ms=grace_ms, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
-        return _seen_new(conn, new, at_ms)
+        return _new_key_view(conn, new, at_ms)
 
     return await call.context.change(work)
 
@@ -157,22 +157,22 @@ async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
     context, actor, at_ms = call.context, call.actor, call.at_ms
 
     def work(conn: Connection) -> str:
-        key = _at_hand(conn, actor, call.path["id"])
+        key = _changeable_key(conn, actor, call.path["id"])
         mark_erasure(conn, key.id, at_ms)
         audit.append(conn, actor.name, "content.erase", key.id, {"name": key.name}, key.workspace_id, at_ms)
         return key.id
 
-    await context.caught_up()
+    await context.flush_accounting()
     key_id = await context.write(work)
-    with objections_told():
+    with store_errors_mapped():
         return await retention.erase_key(context.store, key_id, at_ms)
 
 
-def _seen(conn: Connection, key: KeyRecord, at_ms: int) -> KeyView:
+def _key_view(conn: Connection, key: KeyRecord, at_ms: int) -> KeyView:
     return view_key(key, keys.budget_sums(conn, [key], at_ms).get(key.id))
 
 
-def _seen_new(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
+def _new_key_view(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
     return view_new_key(new.key, keys.budget_sums(conn, [new.key], at_ms).get(new.key.id), new.secret)
 
 
@@ -189,7 +189,7 @@ def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
     return members
 
 
-def _at_hand(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
+def _changeable_key(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
     """A key that this one may do something to. It stays so until the transaction ends: changes wait for each other."""
     advance(conn, CHANGES)
     key = keys.show_key(conn, key_id, actor.reach)

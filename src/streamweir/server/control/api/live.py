@@ -34,7 +34,7 @@ async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
     def work(conn: Connection) -> list[OpenRequest]:
         return open_of(conn, actor.within(conn, query.workspace), query.limit, alive)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return Page(data=[view_live(row) for row in await call.context.read(work)])
 
 
@@ -44,7 +44,7 @@ async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
     if closed is not None:
         raise closed
 
-    async def is_good() -> bool:
+    async def has_access() -> bool:
         try:
             return await recognize(context, request, is_use=False, is_guess=False) == actor
         except CallerError:
@@ -53,7 +53,7 @@ async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
             return True
 
     is_read = request.method != "HEAD"
-    return Stream(pieces=context.feed.watch(actor.reach, is_good) if is_read else _nothing(), headers=EVENT_STREAM)
+    return Stream(pieces=context.feed.watch(actor.reach, has_access) if is_read else _nothing(), headers=EVENT_STREAM)
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
@@ -72,7 +72,7 @@ async def cancel_request(call: Call[Nothing, Nothing]) -> LiveView:
             audit.append(conn, actor.name, "request.cancel", row.request_id, {}, row.workspace_id, at_ms)
         return structs.replace(row, cancel_ms=at_ms)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return view_live(await call.context.change(work))
 
 
@@ -89,7 +89,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/live/events",
-        access=Access.ONLOOKER,
+        access=Access.VIEWER,
         about="Stream the running requests as server-sent events, on every change",
         handler=watch_live,
         answer=LiveEvent,

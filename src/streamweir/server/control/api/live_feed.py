@@ -3,7 +3,7 @@
 Each viewer gets the newest state of the requests that it may see, whenever it has read the previous frame; states in
 between are skipped. The query is repeated for as long as there are viewers. While the database is unavailable they
 are told so, once, and the feed continues when it is back. Whether a viewer still has access is asked repeatedly
-(`is_good`); how that is decided is not known here.
+(`has_access`); how that is decided is not known here.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import LiveInstances, OpenRequest, count_open, open_of
 from streamweir.wire import jsonio, sse
 
-MOST_ONLOOKERS = 64
-MOST_SHOWN = 200
+MAX_VIEWERS = 64
+MAX_SHOWN = 200
 _FLUSH_S = 1.0
 """For what this process has in its journal to be seen too."""
 _OVER = sse.write_event(b"over", b"{}")
-_SIGN = sse.write_comment(b"still here")
+_KEEP_ALIVE = sse.write_comment(b"still here")
 
 Reach = str | None
 """A workspace, or all of them."""
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class Snapshot(Struct, frozen=True, kw_only=True):
     total: int
     rows: list[OpenRequest]
 
@@ -53,7 +53,7 @@ class AwayEvent(Struct, frozen=True, kw_only=True):
 
 
 class _State(Struct, frozen=True, eq=False):
-    seen: Seen | None
+    snapshot: Snapshot | None
     """None: the database is away."""
     frame: bytes
 
@@ -66,7 +66,7 @@ class LiveFeed:
         *,
         clock_ms: Callable[[], int] = now_ms,
         intervals: Intervals = USUAL,
-        most: int = MOST_ONLOOKERS,
+        max_viewers: int = MAX_VIEWERS,
         background: BackgroundTasks | None = None,
     ) -> None:
         """`background`: who keeps the look-up running; None: nobody is told when that is needed."""
@@ -74,19 +74,19 @@ class LiveFeed:
         self._accounting = accounting
         self._clock_ms = clock_ms
         self._intervals = intervals
-        self._most = most
-        self._onlookers: dict[object, Reach] = {}
+        self._max_viewers = max_viewers
+        self._viewers: dict[object, Reach] = {}
         self._states: dict[Reach, _State] = {}
         self._background = background or BackgroundTasks()
         self._task: BackgroundTask | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         """Another one after each time that there were some."""
-        self._wanted = asyncio.Event()
+        self._poll_now = asyncio.Event()
         """Somebody came for whom nothing is known yet."""
         self._is_over = False
 
     def __len__(self) -> int:
-        return len(self._onlookers)
+        return len(self._viewers)
 
     def alive(self) -> LiveInstances:
         """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
@@ -96,7 +96,7 @@ class LiveFeed:
     def why_closed(self) -> GatewayFault | None:
         if self._is_over:
             return GatewayFault("server_shutting_down", "The gateway is shutting down.", retry_after_s=retry_after_s())
-        if len(self._onlookers) >= self._most:
+        if len(self._viewers) >= self._max_viewers:
             return GatewayFault(
                 "overloaded", "Too many live views are open on this process.", retry_after_s=retry_after_s()
             )
@@ -105,46 +105,46 @@ class LiveFeed:
     def end(self) -> None:
         """For good, at once and for all: the process is about to end."""
         self._is_over = True
-        self._tell()
+        self._notify()
 
-    async def watch(self, reach: Reach, is_good: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+    async def watch(self, reach: Reach, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """The frames for one who looks on. He has left when this is closed."""
         if self.why_closed() is not None:  # others have come since he was let in
             return
-        onlooker = object()
-        self._onlookers[onlooker] = reach
+        viewer = object()
+        self._viewers[viewer] = reach
         try:
-            self._look_for(reach)
-            async with aclosing(self._frames(reach, is_good)) as frames:
+            self._ensure_state(reach)
+            async with aclosing(self._frames(reach, has_access)) as frames:
                 async for frame in frames:
                     yield frame
         finally:
-            del self._onlookers[onlooker]
-            if not self._onlookers:
+            del self._viewers[viewer]
+            if not self._viewers:
                 self._stop()
 
-    async def _frames(self, reach: Reach, is_good: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+    async def _frames(self, reach: Reach, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         loop, shown = asyncio.get_running_loop(), None
-        ask_at = loop.time() + self._intervals.onlooker_s
+        check_at = loop.time() + self._intervals.onlooker_s
         while not self._is_over and self._task is not None:
             state = self._states.get(reach)
-            if loop.time() >= ask_at:
-                if not await is_good():
+            if loop.time() >= check_at:
+                if not await has_access():
                     yield _OVER
                     return
-                ask_at = loop.time() + self._intervals.onlooker_s
-                yield _SIGN
+                check_at = loop.time() + self._intervals.onlooker_s
+                yield _KEEP_ALIVE
             elif state is not None and state is not shown:
                 shown = state
                 yield state.frame
             else:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout_at(ask_at):
-                        await self._news.wait()
+                    async with asyncio.timeout_at(check_at):
+                        await self._changed.wait()
 
-    def _look_for(self, reach: Reach) -> None:
+    def _ensure_state(self, reach: Reach) -> None:
         if reach not in self._states:
-            self._wanted.set()
+            self._poll_now.set()
         if self._task is None:
             self._task = self._background.start("live feed", self._run)
 
@@ -156,54 +156,54 @@ class LiveFeed:
 
     async def _run(self) -> None:
         try:
-            await self._look_on()
+            await self._poll()
         except Exception:  # a bug of ours: what is shown is not the newest any more, and those who look on are told
             away = self._away()
-            self._states = dict.fromkeys(self._onlookers.values(), away)
-            self._tell()
+            self._states = dict.fromkeys(self._viewers.values(), away)
+            self._notify()
             raise
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            self._wanted.clear()
-            before, self._states = self._states, await self._look()
+            self._poll_now.clear()
+            before, self._states = self._states, await self._query()
             if self._states != before:
-                self._tell()
+                self._notify()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._intervals.live_s):
-                    await self._wanted.wait()
+                    await self._poll_now.wait()
 
-    async def _look(self) -> dict[Reach, _State]:
+    async def _query(self) -> dict[Reach, _State]:
         """The same state where nothing has changed."""
-        reaches = set(self._onlookers.values())
+        reaches = set(self._viewers.values())
         try:
             if self._accounting.writer is not None:
                 await self._accounting.writer.flush(_FLUSH_S)
             found = await self._store.read(partial(_read, reaches, self.alive()))
         except StoreUnavailable:
             away = self._away()
-            return {reach: self._kept(reach, None) or away for reach in reaches}
-        return {reach: self._kept(reach, seen) or self._state(seen) for reach, seen in found.items()}
+            return {reach: self._unchanged(reach, None) or away for reach in reaches}
+        return {reach: self._unchanged(reach, snapshot) or self._state(snapshot) for reach, snapshot in found.items()}
 
     def _away(self) -> _State:
         return _State(None, sse.write_event(b"away", jsonio.encode(AwayEvent(at_ms=self._clock_ms()))))
 
-    def _kept(self, reach: Reach, seen: Seen | None) -> _State | None:
+    def _unchanged(self, reach: Reach, snapshot: Snapshot | None) -> _State | None:
         state = self._states.get(reach)
-        return state if state is not None and state.seen == seen else None
+        return state if state is not None and state.snapshot == snapshot else None
 
-    def _state(self, seen: Seen) -> _State:
-        data = [view_live(row) for row in seen.rows]
-        event = LiveEvent(at_ms=self._clock_ms(), total=seen.total, data=data)
-        return _State(seen, sse.write_event(b"live", jsonio.encode(event)))
+    def _state(self, snapshot: Snapshot) -> _State:
+        data = [view_live(row) for row in snapshot.rows]
+        event = LiveEvent(at_ms=self._clock_ms(), total=snapshot.total, data=data)
+        return _State(snapshot, sse.write_event(b"live", jsonio.encode(event)))
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
-def _read(reaches: Set[Reach], alive: LiveInstances, conn: Connection) -> dict[Reach, Seen]:
+def _read(reaches: Set[Reach], alive: LiveInstances, conn: Connection) -> dict[Reach, Snapshot]:
     return {
-        reach: Seen(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MOST_SHOWN, alive))
+        reach: Snapshot(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MAX_SHOWN, alive))
         for reach in reaches
     }

@@ -20,7 +20,7 @@ _ADMINS = "For the operator, and for keys with the scope `admin` within their wo
 _WHO = {
     Access.ANYONE: "Anyone may.",
     Access.ADMIN: _ADMINS,
-    Access.ONLOOKER: f"{_ADMINS} It does not keep a session alive.",
+    Access.VIEWER: f"{_ADMINS} It does not keep a session alive.",
     Access.OPERATOR: "For the operator only.",
 }
 

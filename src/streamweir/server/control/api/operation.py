@@ -159,7 +159,7 @@ def read_query(kind: type[S], sent: list[tuple[str, str]]) -> S:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as reason:
-        raise complaint(str(reason)) from None
+        raise invalid_value(str(reason)) from None
 
 
 async def read_body(operation: Operation, body: bytes, content_type: str) -> Struct:
@@ -177,12 +177,12 @@ def decode_members(body: bytes, kind: type[S]) -> S:
         # From the text itself, for it says an amount of money exactly.
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as reason:
-        raise complaint(str(reason)) from None
+        raise invalid_value(str(reason)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise CallerError("invalid_json", "The request body is not valid JSON.") from None
 
 
-def complaint(reason: str) -> CallerError:
+def invalid_value(reason: str) -> CallerError:
     """What is wrong by the types, with the place where it is."""
     found = _PLACE.fullmatch(reason)
     message, place = (found["message"], found["place"] or "") if found is not None else (reason, "")

@@ -118,7 +118,7 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
             has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
         )
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return await call.context.read(work)
 
 

@@ -59,7 +59,7 @@ class PlayedChat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     body: Annotated[Raw, Meta(extra_json_schema={"type": "object"}, description="As for `/v1/chat/completions`.")]
 
 
-class _Asked(Struct):
+class _ModelMember(Struct):
     """What the audit log wants to know of a body."""
 
     model: str | None = None
@@ -155,7 +155,7 @@ def _frontend(name: str | None) -> Frontend | None:
 def _model_of(body: bytes) -> str | None:
     """None: it names none, or cannot be read, which it will be told."""
     try:
-        return msgspec.json.decode(body, type=_Asked).model
+        return msgspec.json.decode(body, type=_ModelMember).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

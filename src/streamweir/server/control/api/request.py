@@ -112,7 +112,7 @@ async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
         wanted = filter_of(query, actor.within(conn, query.workspace))
         return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     found = await call.context.read(work)
     return Page(data=[view_request(row) for row in found.rows], next=found.next)
 
@@ -126,7 +126,7 @@ async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
             raise _unknown(id)
         return found
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     found = await call.context.read(work)
     if isinstance(found, OpenRequest):
         return FoundRequest(state="running", request=None, live=view_live(found))
@@ -144,7 +144,7 @@ async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
         audit.append(conn, actor.name, "content.read", row.request_id, {}, row.workspace_id, at_ms)
         return packed
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     packed = await call.context.write(work)
     said = await asyncio.to_thread(packed.unpack)
     return ContentView(
@@ -167,7 +167,7 @@ async def delete_content(call: Call[Nothing, Nothing]) -> Deleted:
             raise NotFound("no content is stored for this request")
         audit.append(conn, actor.name, "content.delete", row.request_id, {}, row.workspace_id, at_ms)
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     await call.context.write(work)
     return Deleted(deleted=True)
 

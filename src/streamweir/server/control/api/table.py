@@ -24,13 +24,10 @@ from streamweir.server.control.api import (
     usage,
     workspace,
 )
-from streamweir.server.control.api.authentication import api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.operation import Call, Nothing, Operation, route_of
 from streamweir.server.control.routing import Access, OpenRoute
-
-__all__ = ["OPERATIONS", "api_gates", "api_routes"]
 
 
 async def show_openapi(call: Call[Nothing, Nothing]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
             series=[view_point(each) for each in found.group_series],
         )
 
-    await call.context.caught_up()
+    await call.context.flush_accounting()
     return await call.context.read(work)
 
 
