@@ -1,1 +1,1 @@
-"""The vocabulary of a stream: values that every other package speaks in. Imports nothing of ours."""
+"""The types that all other packages use: requests, events, usage, errors. It imports no other package."""

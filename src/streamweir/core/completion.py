@@ -1,8 +1,8 @@
-"""Events folded into a whole completion: the other end of every stream.
+"""Events folded into a completion.
 
-A buffered answer is the same events as a streamed one, folded here; so there is one mapping
-per provider, not two, and concatenating the deltas gives the buffered message by construction.
-Pieces are kept in lists and joined when the fold is read.
+A whole answer has the same events as a streamed one, and they are folded here. So there is one mapping per provider,
+not two, and concatenating the deltas gives the whole message by construction. Pieces are kept in lists and joined in
+`fold`.
 """
 
 from itertools import chain, groupby
@@ -41,7 +41,7 @@ class FoldedCall(Struct):
 class FoldedChoice(Struct):
     index: int
     text: str | None
-    """None: no text was sent, which is not the same as an empty one."""
+    """None: no text was sent. That differs from an empty text."""
     reasoning: str | None
     reasoning_details: list[dict[str, Any]]
     refusal: str | None
@@ -59,7 +59,7 @@ class Completion(Struct):
     extras: dict[str, Any]
     error: StreamweirError | None
     completed: bool
-    """False while no terminal event came, and after a failure."""
+    """False before the terminal event, and after a failure."""
 
 
 class _Call(Struct):
@@ -161,7 +161,7 @@ class Accumulator:
 
 
 def join_text(pieces: list[str]) -> str:
-    """The pieces as one text. An emoji that an upstream cut in two becomes one character again."""
+    """The pieces as one text. A surrogate pair that the upstream split (an emoji) becomes one character again."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -171,15 +171,15 @@ def join_text(pieces: list[str]) -> str:
 
 
 def merge_details(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`reasoning_details` as a message holds them: the streamed pieces of one entry joined.
+    """`reasoning_details` as in a whole message: the streamed pieces of one entry are joined.
 
-    Pieces belong together when they follow each other with the same type and index.
+    Consecutive pieces with the same type and index belong to one entry.
     """
     return [_join_object(list(group), "text", "summary") for _, group in groupby(pieces, _entry_of)]
 
 
 def _entry_of(piece: dict[str, Any]) -> object:
-    """What is equal for pieces of one entry. A piece that cannot have others is equal to nothing."""
+    """A key that is equal for the pieces of one entry. An entry that is never split gets a unique key."""
     kind, index = piece.get("type"), piece.get("index")
     is_piecewise = kind in ("reasoning.text", "reasoning.summary") and index is not None
     return (kind, index) if is_piecewise else object()
@@ -201,7 +201,7 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
 
 
 def extend_logprobs(held: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:
-    """`held`, with the piece's entries behind its own. Its lists are its own; the piece is not touched."""
+    """Appends the piece's entries to `held`. `held` owns its lists; the piece is not changed."""
     for name, value in piece.items():
         if not isinstance(value, list):
             held.setdefault(name, value)
@@ -213,7 +213,7 @@ def extend_logprobs(held: dict[str, Any], piece: dict[str, Any]) -> dict[str, An
 
 
 def _merge_extras(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    """A delta's own members: lists grow, an object (audio) is filled piece by piece."""
+    """The extra members of the deltas: lists are concatenated, an object (audio) is merged."""
     merged: dict[str, Any] = {}
     for name in dict.fromkeys(name for piece in pieces for name in piece):
         values = [piece[name] for piece in pieces if name in piece]
@@ -227,7 +227,7 @@ def _merge_extras(pieces: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_object(pieces: list[dict[str, Any]], *growing: str) -> dict[str, Any]:
-    """One object of its pieces: texts that grow are joined, of any other member the newest value counts."""
+    """One object from its pieces: the `growing` texts are joined; the newest value of any other member is used."""
     whole: dict[str, Any] = {}
     for piece in pieces:
         whole.update((name, value) for name, value in piece.items() if value is not None or name not in whole)

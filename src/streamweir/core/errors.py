@@ -1,14 +1,13 @@
-"""Everything that can go wrong, and whose fault it is.
+"""All errors, by their origin.
 
     StreamweirError
     +-- CallerError     the request, the key or its limits       4xx
-    +-- UpstreamError   the provider or the way to it            429, 502, 503, 504
-    +-- GatewayFault    ourselves                                500, 503
+    +-- UpstreamError   the provider or the connection to it     429, 502, 503, 504
+    +-- GatewayFault    the gateway itself                       500, 503
 
-An error is a value: it travels inside `StreamFailed` through pure code as well as up
-a call stack. Its `code` is API; status and type follow from the code by the tables
-below (the `openai` wording; dialects word some of them differently). A message is
-written by us: a provider's text enters only through `scrub`.
+An error is a value: it is part of `StreamFailed` events in pure code, and it is raised elsewhere. Its `code` is part
+of the API; status and type follow from the code by the tables below (those of the `openai` dialect; other dialects
+override some). Messages are the gateway's own: a provider's text is included only through `scrub`.
 """
 
 import re
@@ -19,7 +18,7 @@ class ErrorSpec(NamedTuple):
     status: int
     type: str
     may_retry: bool = False
-    """False: the response says `x-should-retry: false`, for a retry cannot help."""
+    """False: the response has `x-should-retry: false`, because a retry cannot help."""
 
 
 _INVALID = "invalid_request_error"
@@ -97,7 +96,7 @@ CODES: dict[str, ErrorSpec] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES
 
 
 class StreamweirError(Exception):
-    """The base. Raised as one of its three children, whose `codes` say what each may carry."""
+    """The base class. Only its three subclasses are raised; `codes` are the valid codes of each."""
 
     codes: ClassVar[dict[str, ErrorSpec]] = {}
 
@@ -174,8 +173,8 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 def scrub(text: str) -> str:
-    """A provider's text with nothing in it that could be a secret, an address or a control character."""
-    if len(text) > _MAX_SOURCE_LENGTH:  # never into the midst of a word, for half a secret is not recognised
+    """A provider's text without anything that could be a secret, an address or a control character."""
+    if len(text) > _MAX_SOURCE_LENGTH:  # cut between words, because a part of a secret is not recognised
         text = text[:_MAX_SOURCE_LENGTH].rpartition(" ")[0]
     text = text.partition("Traceback (most recent call last)")[0]
     text = _SECRETS.sub("***", _CONTROLS.sub(" ", text)).strip()

@@ -1,4 +1,4 @@
-"""What happened in a stream, whichever provider sent it and whatever dialect reads it.
+"""The events of a stream, independent of provider and frontend.
 
 The rules that every decoder keeps and every encoder relies on:
 
@@ -10,7 +10,7 @@ The rules that every decoder keeps and every encoder relies on:
 4. `LogprobsDelta` comes before the delta of the same choice that it describes.
 5. A choice finishes at most once, and nothing of that choice follows.
    `StreamCompleted` implies that every choice that was started has finished.
-6. `reason` is our word, `raw` is theirs. Unknown reasons are `OTHER`, not guessed.
+6. `reason` is the gateway's value, `raw` the vendor's. Unknown reasons are `OTHER`, not guessed.
 7. Usage is cumulative: the newest report replaces the one before it, never adds to it.
 8. Events are values: no clock, no storage key, no logger.
 """
@@ -24,7 +24,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.usage import Usage
 
 MAX_CHOICES = 128
-"""How many choices an answer may have: `n` cannot ask for more, and no index lies beyond."""
+"""The maximum number of choices: of `n` in a request, and of indexes in an answer."""
 
 
 class FinishReason(StrEnum):
@@ -34,15 +34,15 @@ class FinishReason(StrEnum):
     CONTENT_FILTER = "content_filter"
     FUNCTION_CALL = "function_call"
     OTHER = "other"
-    """A word we do not know: dialects write `stop`, or `tool_calls` where a call was sent."""
+    """An unknown value: dialects write `stop`, or `tool_calls` if a call was sent."""
 
 
 class Event(Struct, frozen=True, gc=False, tag=True):
-    """The base of all events. Where one is written for another process, its name stands with it."""
+    """The base of all events. The tag is the event's name when it is written for another process."""
 
 
 class StreamStarted(Event, frozen=True, gc=False):
-    """Who answers. Empty and zero values of the wire arrive here as None."""
+    """Id, model and time of the answer. Empty and zero values of the upstream are None here."""
 
     id: str | None = None
     model: str | None = None
@@ -52,7 +52,7 @@ class StreamStarted(Event, frozen=True, gc=False):
 
 
 class StreamTagged(Event, frozen=True, gc=False):
-    """The upstream's labels came, or changed, after the start (Groq: with the usage). UNSET: unchanged."""
+    """Labels that the upstream sent or changed after the start (Groq: with the usage). UNSET: unchanged."""
 
     system_fingerprint: str | None | UnsetType = UNSET
     service_tier: str | None | UnsetType = UNSET
@@ -64,10 +64,10 @@ class TextDelta(Event, frozen=True, gc=False):
 
 
 class ReasoningDelta(Event, frozen=True, gc=False):
-    """Reasoning text, and what must come back on the next turn.
+    """Reasoning text, and the details that the caller must send back on the next turn.
 
     `details` are entries of the `reasoning_details` member (type, text, signature,
-    data, format, index, ...) as they go out and as they are accepted back.
+    data, format, index, ...), in the form that is sent and accepted.
     """
 
     choice: int
@@ -81,7 +81,7 @@ class RefusalDelta(Event, frozen=True, gc=False):
 
 
 class ToolCallStarted(Event, frozen=True, gc=False):
-    """`id` is None where the vendor sent none: the dialect then derives one.
+    """`id` is None if the vendor sent none: then the dialect derives one.
 
     `legacy` marks OpenAI's deprecated `function_call`.
     """
@@ -121,24 +121,24 @@ class UsageReported(Event, frozen=True, gc=False):
 
 
 class UsageDiscarded(Event, frozen=True, gc=False):
-    """A report came whose counts cannot be counts (negative, absurd, no numbers). It says nothing else."""
+    """A usage report was ignored because its counts are invalid (negative, too large, not numbers)."""
 
     is_final: bool = False
-    """It was the last one, or that never came, and what was reported before is not of the whole answer."""
+    """It was the last report, or the last one is missing: earlier reports do not cover the whole answer."""
 
 
 class Extra(Event, frozen=True, gc=False):
-    """Members that are carried, not understood: of one choice's delta, or (None) of the stream."""
+    """Members that are passed on uninterpreted: of one choice's delta, or (None) of the stream."""
 
     choice: int | None
     fields: dict[str, Any]
 
 
 class StreamCompleted(Event, frozen=True, gc=False):
-    """Terminal: the upstream's answer is whole."""
+    """Terminal: the upstream's answer is complete."""
 
 
 class StreamFailed(Event, frozen=True, gc=False):
-    """Terminal: the answer is not whole, and whose fault that is."""
+    """Terminal: the answer is incomplete; `error` is the reason."""
 
     error: StreamweirError

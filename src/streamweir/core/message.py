@@ -1,8 +1,8 @@
 """One message of a request: its roles, its content parts, its tool calls.
 
-A `SentMessage` is of the right types; `read_message` checks the rest, and gives the view that providers
-have of it. Parts of a type that we do not know are kept as they are. Knows nothing of the request
-around the message, nor of what a provider can take.
+A `SentMessage` has the right types; `read_message` validates the rest and returns the `Message` that providers use.
+Parts of an unknown type are kept unchanged. This module does not depend on the request around the message, nor on
+what a provider supports.
 """
 
 from typing import Any, Literal
@@ -56,7 +56,7 @@ class RefusalPart(Struct, frozen=True):
 
 
 class OtherPart(Struct, frozen=True):
-    """A part of a type that we do not know: for providers that take the body as it is."""
+    """A part of an unknown type: for providers that take the body unchanged."""
 
     type: str
     members: dict[str, Any]
@@ -76,7 +76,7 @@ class CustomCall(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """A call that the model made on an earlier turn."""
+    """A tool call of the model on an earlier turn."""
 
     id: str
     type: str = "function"
@@ -94,15 +94,15 @@ class Message(Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning_member: str = "reasoning_content"
-    """The name under which the reasoning was sent: vendors have two."""
+    """The name of the member in which the reasoning was sent: vendors use two."""
     reasoning_details: tuple[dict[str, Any], ...] = ()
     cache_control: dict[str, Any] | None = None
     is_error: bool = False
-    """A tool result that reports a failure: an extension for providers that can say so."""
+    """A tool result that reports a failure: an extension, for providers that support it."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The content as parts, whichever way it was sent; a bare string is one text part."""
+        """The content as parts; a plain string is one text part."""
         if self.content is None:
             return ()
         if isinstance(self.content, str):

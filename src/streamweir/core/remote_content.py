@@ -1,7 +1,7 @@
-"""Members of a request by which the provider reads what is not in the request: caches, files, searches, its own tools.
+"""Members of a request that make the provider read content outside the request: caches, files, searches, its own tools.
 
-How much that is nobody can tell by the request. Where a name is missing here a report that is more than
-the request can have used is flagged and billed all the same, but a budget has reserved too little for it.
+The size of that content cannot be derived from the request. If a name is missing here, a usage report that exceeds
+the request is flagged and billed all the same, but the budget has reserved too little for it.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ REMOTE_MEMBERS = frozenset(
 
 
 def references_remote_content(body: Mapping[str, Any]) -> bool:
-    """`body`: the members of the request, as they were sent. An empty object may ask for something too."""
+    """`body`: the members of the request, unchanged. An empty object counts as a value."""
     if REMOTE_MEMBERS.isdisjoint(body):
         return False  # nearly always
     return any(body.get(name) not in (None, False, []) for name in REMOTE_MEMBERS)

@@ -1,10 +1,9 @@
-"""What a caller asks for: the whole OpenAI chat body, validated once, at the border.
+"""A chat request: the whole OpenAI chat body, validated once.
 
-`read_request` takes the parsed JSON body and gives a `ChatRequest`: a typed view for the
-providers that must translate it, and `body`, the very members that were sent, for those
-that speak the same wire. Members that we do not know are kept in `body`; only those that
-would let a caller choose where we connect are refused. What is wrong is named by its
-JSON path (`messages[2].content[0].image_url.url`).
+`read_request` takes the parsed JSON body and returns a `ChatRequest`: a typed view for the providers that must
+translate it, and `body`, the members as they were sent, for providers with the same protocol. Unknown members are
+kept in `body`; only those with which a caller could choose the gateway's upstream are refused. Errors name the JSON
+path (`messages[2].content[0].image_url.url`).
 """
 
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ Effort = str
 
 
 class RequestRules(Struct, frozen=True, kw_only=True):
-    """Where dialects differ in what they accept."""
+    """The differences between dialects in what they accept."""
 
     model_required: bool = True
     always_streams: bool = False
@@ -77,7 +76,7 @@ class JsonSchema(Struct, frozen=True):
 
     @property
     def described_schema(self) -> dict[str, Any] | None:
-        """The schema with its description inside, for providers that have no place for one beside it."""
+        """The schema with its description inside, for providers without a separate member for it."""
         if self.schema is None or not self.description or "description" in self.schema:
             return self.schema
         return {**self.schema, "description": self.description}
@@ -113,7 +112,7 @@ _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
 
 class _Body(Struct, kw_only=True):
-    """The members that are checked by type alone."""
+    """The members that are validated by their type only."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]
@@ -151,15 +150,15 @@ class _Body(Struct, kw_only=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What the model is given to read: all that is needed of a request to count it when it is over."""
+    """The model's input: the part of a request that is needed to count its tokens after it is over."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
-    """Legacy `functions` stand here as tools too, with `uses_legacy_functions` set."""
+    """Contains legacy `functions` as tools, too; then `uses_legacy_functions` is set."""
 
 
 class ChatRequest(Prompt, frozen=True, kw_only=True):
-    """A valid request. Absent members are None or empty; `body` holds everything as it was sent."""
+    """A valid request. Absent members are None or empty; `body` has everything as it was sent."""
 
     model: str | None
     stream: bool
@@ -197,7 +196,7 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> Prompt:
-        """Without the rest, which holds everything once more."""
+        """A copy without the other members, so that `body` can be freed."""
         return Prompt(messages=self.messages, tools=self.tools)
 
     @property
@@ -206,7 +205,7 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
         return tuple(name for name in self.body if name not in KNOWN_MEMBERS)
 
     def reasoning_path(self, member: str) -> str:
-        """Where the caller said this of `reasoning`: the effort may stand in a member of its own."""
+        """The JSON path of a `reasoning` member in the body; the effort can be in `reasoning_effort` instead."""
         sent = self.body.get("reasoning")
         is_long = isinstance(sent, dict) and sent.get(member) is not None
         return f"reasoning.{member}" if is_long else "reasoning_effort"
@@ -216,7 +215,7 @@ KNOWN_MEMBERS = frozenset(_Body.__struct_fields__) | {"stream_options", "tool_ch
 
 
 def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> ChatRequest:  # noqa: B008 (a frozen value)
-    """The request, or a `CallerError` that names the first thing that is wrong with it."""
+    """The request. Raises `CallerError` with the path of the first invalid member."""
     sent = _read_body(body, rules)
     stream = rules.always_streams or bool(sent.stream)
     return ChatRequest(

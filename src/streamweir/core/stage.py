@@ -1,9 +1,8 @@
-"""The one shape of every step in the flow.
+"""The interface of every step in the flow.
 
-A step is fed items and gives out items; when there is no more input it is
-finished, once. Cutting the input anywhere never changes the output: feeding
-`ab` and feeding `a`, then `b`, give the same items in the same order.
-A step that needs the time or an id is handed it when it is made.
+A step takes items and returns items; at the end of the input, `finish` is called once. How the input is cut never
+changes the output: feeding `ab`, and feeding `a` and then `b`, give the same items in the same order.
+A step that needs the time or an id gets it in its constructor.
 """
 
 from collections.abc import Iterable

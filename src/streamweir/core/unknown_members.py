@@ -1,9 +1,8 @@
-"""What a request says beyond what we read of it.
+"""Nested members of a request for which `ChatRequest` has no field.
 
-A provider that speaks a wire of its own writes its request from the typed view, `ChatRequest`: a
-member for which the view has no field is lost there, and nothing may be lost without a word. So
-such members are named here by their JSON path. Those at the top of the body are not: providers
-take some of them (`ChatRequest.unknown_members`). Knows no provider.
+A provider with another protocol writes its request from the typed view, `ChatRequest`. A member without a field is
+lost there, and every lost member must be reported. So this module lists them by their JSON path. It does not list
+members at the top of the body, because providers take some of them (`ChatRequest.unknown_members`).
 """
 
 from collections.abc import Iterable
@@ -13,11 +12,11 @@ from streamweir.core.message import PART_TYPES, FileRef, FunctionCall, ImageUrl,
 from streamweir.core.request import ChatRequest, Function, JsonSchema, Reasoning, ResponseFormat, Tool
 
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
-"""Values that say nothing, whatever the member."""
+"""Values without meaning, for any member."""
 
 _MESSAGE = {*Message.__struct_fields__, "reasoning"} - {"reasoning_member"}
 _CALL = {*ToolCall.__struct_fields__, "index"}
-"""The index is the streamed delta's; clients keep it, and the order of the list says the same."""
+"""Clients keep `index` from the streamed delta; the order of the list has the same information."""
 _INNER: dict[str, tuple[str, ...]] = {
     # The object that a content part holds, by its name.
     "image_url": ImageUrl.__struct_fields__,
@@ -39,7 +38,7 @@ def unknown_paths(request: ChatRequest) -> list[str]:
         for i, function in enumerate(body["functions"]):
             paths += _unknown_in(function, Function.__struct_fields__, f"functions[{i}]")
     elif body.get("functions"):
-        paths.append("functions")  # beside `tools`, which count
+        paths.append("functions")  # `tools` take precedence
     if body.get("tool_choice") is not None and body.get("function_call") is not None:
         paths.append("function_call")
     form = body.get("response_format")

@@ -1,10 +1,9 @@
-"""How many tokens a request took, in buckets that do not overlap.
+"""The token counts of a request, in categories that do not overlap.
 
-Providers count in overlapping ways (cached input inside the prompt here, beside it
-there; reasoning inside the completion, or not). Decoders sort what was reported into
-the buckets below, once; every number that a dialect shows or a price multiplies is
-derived from them, so nothing is ever counted twice. None means "not reported",
-which is not 0: some dialects show only what was reported.
+Providers count in overlapping ways: some include cached input in the prompt, some do not; some include reasoning in
+the completion, some do not. Decoders convert a report into the categories below, once. Every number that a dialect
+shows or a price multiplies is derived from them, so nothing is counted twice. None means "not reported", which is
+not 0: some dialects show only what was reported.
 """
 
 from collections.abc import Mapping
@@ -13,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 MAX_TOKEN_COUNT = 2**53
-"""Beyond this a JSON number is not exact, so it is no count; nor is a negative one. Such a report is not valid."""
+"""A larger JSON number is not exact. A report with a larger or a negative count is invalid."""
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
-    """One report. The buckets are disjoint; the properties are the overlapping numbers."""
+    """One report. The fields do not overlap; the properties are the overlapping totals."""
 
     input_uncached: int = 0
     cache_read: int | None = None
@@ -30,11 +29,11 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     audio_output: int | None = None
 
     accepted_prediction: int | None = None
-    """Inside `output`, told apart for display only, as is the next."""
+    """Part of `output`, shown separately for display only; so is the next."""
     rejected_prediction: int | None = None
 
     openai_style: bool = False
-    """Reported on an OpenAI-style wire: the next two are its details objects, for dialects that show them so."""
+    """Reported in OpenAI's format: the next two are its details objects, for dialects that show them unchanged."""
     prompt_details: dict[str, Any] | None = None
     completion_details: dict[str, Any] | None = None
 
@@ -59,7 +58,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def token_count(value: object) -> int | None:
-    """A reported count, or None where the value cannot be one (absent, negative, absurd, not a number)."""
+    """A reported count, or None if the value is invalid (absent, negative, too large, not a number)."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -80,12 +79,12 @@ def member_count(report: Mapping[str, Any], *path: str) -> int | None:
 
 
 def has_invalid_count(report: Mapping[str, Any], *names: str) -> bool:
-    """Whether one of these members is there and cannot be a count."""
+    """Whether one of these members is present and not a valid count."""
     return any(report.get(name) is not None and token_count(report[name]) is None for name in names)
 
 
 def take_at_most(count: int | None, left: int) -> tuple[int | None, int]:
-    """A bucket cut to what is left of the count that holds it, and what is left after it."""
+    """The part of `count` that fits into `left`, and the remainder of `left`."""
     if count is None:
         return None, left
     count = min(count, left)

@@ -1,8 +1,7 @@
-"""A caller's mistake, named by its JSON path.
+"""Validation of a request's members: an invalid member is a `CallerError` with its JSON path.
 
-The one place where msgspec's check of a request, and its wording, become ours: whatever it
-finds wrong is a `CallerError` with the path from the top of the body
-(`messages[2].content[0].image_url.url`). Knows nothing of what is checked.
+This is the one place where msgspec's validation errors become the gateway's, with the path from the top of the body
+(`messages[2].content[0].image_url.url`). It does not depend on what is validated.
 """
 
 import re
@@ -24,7 +23,7 @@ def missing_parameter(path: str) -> CallerError:
 
 
 def convert(value: object, model: type[T], path: str) -> T:
-    """`value` as a `model`; `path` is where it stands in the body ("" for the body itself)."""
+    """`value` as a `model`; `path` is its JSON path in the body ("" for the body itself)."""
     try:
         return msgspec.convert(value, model)
     except msgspec.ValidationError as complaint:

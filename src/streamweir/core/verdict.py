@@ -30,7 +30,7 @@ _OF_CODE = {
     "stream_idle_timeout": Verdict.IDLE_TIMEOUT,
     "upstream_timeout": Verdict.FIRST_TOKEN_TIMEOUT,
     "stream_deadline_exceeded": Verdict.DEADLINE,
-    "no_available_deployment": Verdict.REJECTED,  # nobody was asked: docs/spec/failures.md U39
+    "no_available_deployment": Verdict.REJECTED,  # no upstream was called: docs/spec/failures.md U39
     "key_revoked": Verdict.STOPPED,
     "budget_exceeded": Verdict.STOPPED,
     "stopped_by_operator": Verdict.STOPPED,
@@ -50,7 +50,7 @@ def verdict_of_error(error: StreamweirError) -> Verdict:
 
 
 def verdict_of_finish(reasons: set[FinishReason]) -> Verdict:
-    """Of an answer that is whole: cut by its length or by a filter, or simply done."""
+    """The verdict of a complete answer: stopped by its length limit, by a filter, or by the model."""
     if FinishReason.LENGTH in reasons:
         return Verdict.LENGTH
     if FinishReason.CONTENT_FILTER in reasons:

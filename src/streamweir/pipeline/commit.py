@@ -1,10 +1,9 @@
-"""The commit gate: holds a stream back until there is something worth sending.
+"""The commit gate: holds events back until there is model output to send.
 
-Until it opens, the caller has seen nothing: a failure can still have a real HTTP status, and
-another target can still be tried. It opens with the first event that carries model output
-(text, reasoning, a refusal, a tool call, a finish), not with the first event: providers send
-scaffolding first, and then their error. It also opens when told to (`release`: the longest
-time that a status may be held back has passed) and when it holds more than it may.
+Before the commit nothing was sent: a failure can still have its own HTTP status, and another target can still be
+tried. The gate opens with the first event that contains model output (text, reasoning, a refusal, a tool call, a
+finish), not with the first event: some providers send opening events first, and then their error. It also opens by
+`release`, when the status cannot be held back any longer, and when it holds `MAX_HELD` events.
 """
 
 from streamweir.core.errors import StreamweirError
@@ -20,7 +19,7 @@ from streamweir.core.events import (
 )
 
 MAX_HELD = 64
-"""Events, or frames. Scaffolding is a handful; an upstream that sends more of it is not held back for longer."""
+"""Events, or frames. Normally a handful precede the output; an upstream that sends more is not held back longer."""
 
 _OPENING = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ChoiceFinished, StreamCompleted})
 
@@ -29,7 +28,7 @@ class CommitGate:
     def __init__(self) -> None:
         self.committed = False
         self.failure: StreamweirError | None = None
-        """The error of a stream that failed before anything was sent. Nothing goes out of it."""
+        """The error of a stream that failed before anything was sent. Its events are dropped."""
         self._held: list[Event] = []
 
     def feed(self, event: Event, /) -> list[Event]:
@@ -45,7 +44,7 @@ class CommitGate:
         return []
 
     def release(self) -> list[Event]:
-        """Commit now: what was held goes out."""
+        """Commits now, and returns the held events."""
         self.committed = True
         held, self._held = self._held, []
         return held

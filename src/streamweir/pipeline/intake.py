@@ -1,7 +1,7 @@
-"""Bytes to events: the left half of the chain, for one answer of one provider.
+"""Bytes to events: the upstream half of the chain, for one answer of one provider.
 
-It puts the body splitter before the provider's decoder and turns what can go wrong between
-them (an event beyond the limit, an empty body, an answer that came whole) into events as well.
+It connects the body splitter with the provider's decoder. An event beyond the limit, an empty body and a whole
+document instead of a stream become events as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from streamweir.wire.sse import EventTooLarge, Frame
 
 
 class Intake:
-    """`feed` and `finish`; or `split`, `rest`, `decode` and `end`, for one who wants to see the frames between.
+    """`feed` and `finish`; or `split`, `remaining_frames`, `decode` and `end`, for callers that need the frames.
 
-    `split` and `decode` are called for every read: they are the splitter's and the decoder's own
-    `feed`, with nothing between. `split` raises `EventTooLarge`; `fail_too_large` is the answer to it.
+    `split` and `decode` are called for every read, so they are the `feed` methods of the splitter and of the decoder
+    themselves. `split` raises `EventTooLarge`; then call `fail_too_large`.
     """
 
     def __init__(self, provider: Provider, choices: int | None = None, *, max_whole_bytes: int = WHOLE_LIMIT) -> None:
-        """`choices`: see `Provider.decoder`. `max_whole_bytes`: bytes of an answer that came whole."""
+        """`choices`: see `Provider.decoder`. `max_whole_bytes`: the limit of a body that is one document."""
         self._provider = provider
         self._choices = choices
-        self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # it is read where nothing may take long
+        self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # read on the event loop, where nothing may take long
         self._body = BodySplitter(whole_limit=max_whole_bytes)
-        self._is_over = False  # by a failure, or by an answer that came whole; else the decoder knows
+        self._is_over = False  # by a failure, or by a whole document; otherwise the decoder knows
 
     @cached_property
     def decode(self) -> Callable[[Frame], Sequence[Event]]:
@@ -36,7 +36,7 @@ class Intake:
 
     @cached_property
     def _decoder(self) -> Decoder:
-        """Made when it is needed: what passes, or comes whole, needs none."""
+        """Created when it is needed: an answer that is passed on, or whole, needs none."""
         return self._provider.decoder(self._choices)
 
     @property
@@ -45,7 +45,7 @@ class Intake:
 
     @property
     def lacks_terminator(self) -> bool:
-        """The answer is whole, and was ended by the end of its body alone where the wire has a word for it."""
+        """The answer is complete, but its terminator is missing: only the body ended."""
         return self._decoder.lacks_terminator
 
     @property
@@ -54,12 +54,12 @@ class Intake:
 
     @property
     def whole(self) -> bytes | None:
-        """The body, where it is a whole answer of which nothing was decoded yet."""
+        """The body, if it is a whole document that was not decoded yet."""
         return self._body.whole if self._body.format is BodyFormat.WHOLE and not self._is_over else None
 
     @property
     def split(self) -> Callable[[bytes], list[Frame]]:
-        """Looked up, not kept: an object that holds a method of its own is freed only by the collector of cycles."""
+        """Not stored: an object that holds its own bound method is freed only by the cycle collector."""
         return (self._body.events or self._body).feed
 
     def fail_too_large(self) -> Sequence[Event]:
@@ -71,7 +71,7 @@ class Intake:
         )
 
     def remaining_frames(self) -> list[Frame]:
-        """What was left at the end of the body."""
+        """The frames that were incomplete until the body ended."""
         return self._body.finish()
 
     def feed(self, chunk: bytes, /) -> list[Event]:
@@ -96,7 +96,7 @@ class Intake:
         return events
 
     def end(self) -> Sequence[Event]:
-        """The events of the end itself, after those of the rest."""
+        """The events of the end itself, after those of `remaining_frames`."""
         if self._is_over:
             return ()
         if self._body.format is None:

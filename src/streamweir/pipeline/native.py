@@ -1,8 +1,7 @@
-"""How frames of a native wire are passed on: the table of what reads them, by the wire.
+"""How frames of a native wire format are passed on: a table by format.
 
-A provider that writes a wire to the byte and a frontend whose own wire it is are a native pair (`pipeline.plan`).
-What passes its frames (`tap`) and its whole bodies (`take_whole`) is found here, so that the exchange knows none of
-them by name.
+A provider that writes a format exactly and a frontend that uses it are a native pair (`pipeline.plan`). The exchange
+finds here what passes on its frames (`tap`) and its whole bodies (`take_whole`), and imports none of them.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,33 +15,33 @@ from streamweir.wire.sse import Frame
 
 
 class Tap(Protocol):
-    """Reads the frames of one stream that are passed on, and sees to it that they may be."""
+    """Reads the frames of one stream that are passed on, and checks that they may be."""
 
     record: Record
     ended: bool
-    """The end of the answer went out."""
+    """The end of the answer was sent."""
     held: list[tuple[Frame, bytes]]
-    """Frames that did not go out yet, with their bytes."""
+    """Frames that were not sent yet, with their bytes."""
 
     @property
     def has_finished(self) -> bool:
-        """Nothing but usage and the end can come."""
+        """Only usage and the end can follow."""
         ...
 
     def feed(self, frame: Frame, /) -> bytes | None:
-        """The bytes that go out for it. None: it may not pass, and nothing of it was taken."""
+        """The bytes to send for it. None: it must be translated; nothing was read from it."""
         ...
 
     def replay_frames(self) -> Iterable[Frame]:
-        """Frames of a short answer after which a decoder knows what is known here of the frames that went out."""
+        """Frames of a short answer that bring a decoder into the state after the frames that were sent."""
         ...
 
 
 class NativePath(NamedTuple):
     tap: Callable[[Record, bool, int | None], Tap]
-    """Given the record, whether usage goes out, and how many choices were asked for (None: that is not known)."""
+    """Arguments: the record, whether usage is sent, and the number of requested choices (None: unknown)."""
     take_whole: Callable[[bytes, Record, int | None], bytes | None]
-    """The body of a whole answer as the caller gets it, with what it says in the record. None: it is decoded."""
+    """The body of a whole answer as the caller gets it; its data is written to the record. None: it is decoded."""
 
 
 NATIVE: dict[NativeWire, NativePath] = {NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical)}

@@ -1,12 +1,12 @@
-"""How the bytes of one answer go, chosen once per request, by allow-list.
+"""The mode of one answer, chosen once per request, by allow-list.
 
-- PASS: provider and frontend have the same native wire, so the upstream's frames are what the caller was
-  promised: they go out as they came, and the tap reads them.
-- FILTER: PASS, less the usage that the caller did not ask for.
-- TRANSLATE: decode, encode. Always right; the other two are cheaper.
+- PASS: provider and frontend have the same native wire format, so the upstream's frames are sent unchanged, and the
+  tap reads them.
+- FILTER: PASS, without usage that the caller did not request.
+- TRANSLATE: decode and encode. Always correct; the other two are cheaper.
 
-The choice only says what may be tried: the first frame that deviates from the promise switches
-the stream to TRANSLATE (`pipeline.exchange`).
+PASS and FILTER end with the first frame that deviates from the format: from there on the stream is translated
+(`pipeline.exchange`).
 """
 
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Mode(StrEnum):
 
 
 def plan(wire: NativeWire | None, frontend: Frontend, reply: Reply) -> Mode:
-    """`wire`: the one that this upstream is known to write to the byte."""
+    """`wire`: the format that this upstream writes exactly."""
     if wire is None or wire is not frontend.native_wire or reply.pinned or reply.created is not None:
         return Mode.TRANSLATE
     return Mode.PASS if reply.include_usage or frontend.always_includes_usage else Mode.FILTER

@@ -1,14 +1,13 @@
 """A streamed JSON array over bytes: `[{...}\\n,\\r\\n{...}]`, one frame per element.
 
-It sits where `wire/sse` sits, for a service that answers with one array instead of an event
-stream (Gemini without `alt=sse`), and never looks into an element beyond its strings and
-brackets. A bare object in the place of the array is its one element, for that is how the
-same services may write a failure. What can begin neither is given out as a frame of that
-one byte, which no decoder takes for an element, and nothing after it is read. The end of
-the body before the closing bracket gives one frame marked unterminated, possibly empty, so
-that a decoder knows that the end was not clean; what follows the closing bracket is ignored.
+It replaces `wire/sse` for a service that answers with one array instead of an event stream (Gemini without
+`alt=sse`). Of an element it reads only strings and brackets. A bare object instead of the array is its one element,
+because the same services may write an error like that. If the body begins with anything else, the first byte is
+returned as a frame, which every decoder rejects, and nothing after it is read. If the body ends before the closing
+bracket, the rest is one frame marked as unterminated, possibly empty, so that a decoder knows that the end was not
+clean. Bytes after the closing bracket are ignored.
 
-Memory is bounded by `limit` for one element; work per byte is constant whatever the cuts.
+Memory is bounded by `limit` for one element; work per byte is constant, however the body is cut.
 """
 
 import re
@@ -19,7 +18,7 @@ from streamweir.wire.sse import DEFAULT_LIMIT, MAX_BYTES_WITHOUT_DATA, EventTooL
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _GAP = re.compile(rb"[ \t\r\n,]*+")
 _PLAIN = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-"""Up to the next bracket, or to the quote of a string whose end has not come yet."""
+"""Up to the next bracket, or to the opening quote of an incomplete string."""
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _QUOTE = 0x22
 
@@ -28,14 +27,14 @@ class ArraySplitter:
     """Bytes to frames whose `raw` and `data` are one element's bytes."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True, accepts_dense: bool = False) -> None:
-        """`accepts_dense`: elements of very many small things too, for one who has the time."""
+        """`accepts_dense`: dense elements (`jsonio.is_dense`) are no error, because parsing may take long here."""
         self._accepts_dense = accepts_dense
         self._limit = limit
         self._held = bytearray()  # the unfinished element
-        self._scanned = 0  # how much of it was looked at
-        self._depth = 0  # how many brackets of it are open; 0 between elements
+        self._scanned = 0  # the number of its bytes that were scanned
+        self._depth = 0  # the number of its open brackets; 0 between elements
         self._in_string = False
-        self._at_start = at_start  # a byte order mark may come
+        self._at_start = at_start  # a byte order mark may follow
         self._in_array = False
         self._has_ended = False
         self._bytes_without_data = 0  # bytes since the last element
@@ -83,7 +82,7 @@ class ArraySplitter:
         return self._depth > 0
 
     def finish(self) -> list[Frame]:
-        """The end of the body: nothing after a closed array, else what is left, marked unterminated."""
+        """The end of the body: nothing after a closed array, else the rest, marked as unterminated."""
         if self._has_ended:
             return []
         self._has_ended = True
@@ -92,7 +91,7 @@ class ArraySplitter:
         return [Frame(rest, rest, terminated=False)]
 
     def _find_element(self, start: int, frames: list[Frame]) -> int:
-        """Where the next element begins (then `_depth` is 1), or how far there is none."""
+        """The start of the next element (then `_depth` is 1), or the position up to which there is none."""
         held = self._held
         at = _end(_GAP if self._in_array else _SPACE, held, start)
         if not self._in_array and held[at : at + 1] == b"[":
@@ -111,14 +110,14 @@ class ArraySplitter:
         return at
 
     def _find_end(self) -> int:
-        """Where the element ends, or -1 while that cannot be said."""
+        """The end of the element, or -1 if it is not known yet."""
         held = self._held
         at = self._scanned
         size = len(held)
         while at < size:
             if self._in_string:
                 at = _end(_IN_STRING, held, at)
-                if at == size or held[at] != _QUOTE:  # not the quote: a backslash whose other half is still to come
+                if at == size or held[at] != _QUOTE:  # not the quote: an incomplete escape
                     break
                 self._in_string = False
                 at += 1

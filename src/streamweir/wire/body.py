@@ -1,9 +1,8 @@
-"""What kind of body this is, told by its first byte, and its frames.
+"""The format of a body, detected by its first byte, and its frames.
 
-Most bodies are event streams. Some services stream a JSON array (Gemini without `alt=sse`),
-and any of them may answer whole where a stream was asked for, mostly with an error. An event
-stream never begins with a bracket or a brace, so the first byte that is not white space
-decides. A whole body is collected, up to a limit, and handed out by `whole`.
+Most bodies are event streams. Some services stream a JSON array (Gemini without `alt=sse`), and any of them may send
+a whole document although a stream was requested, mostly with an error. An event stream never begins with a bracket or
+a brace, so the first byte that is not white space decides. A whole body is collected in `whole`, up to a limit.
 """
 
 from enum import StrEnum
@@ -21,13 +20,13 @@ class BodyFormat(StrEnum):
 
 
 class BodySplitter:
-    """Bytes to frames, whatever the form. `form` is None until the first byte has come."""
+    """Bytes to frames, for every format. `format` is None until the first byte was read."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT, whole_limit: int = WHOLE_LIMIT) -> None:
         self.format: BodyFormat | None = None
         self._limit = limit
         self._whole_limit = whole_limit
-        self._start = bytearray()  # what may be a byte order mark
+        self._start = bytearray()  # possibly a byte order mark
         self._is_past_bom = False
         self._skipped = 0  # bytes of blank lines at the start
         self._blank = bytearray()  # white space, before the byte that decides
@@ -36,12 +35,12 @@ class BodySplitter:
 
     @property
     def events(self) -> Splitter | None:
-        """The splitter of an event stream, once the body has shown that it is one: the short way for the next read."""
+        """The splitter of an event stream, once that is known: the next reads can use it directly."""
         return self._splitter if isinstance(self._splitter, Splitter) else None
 
     @property
     def is_mid_event(self) -> bool:
-        """A part of an event or of an element is held."""
+        """A part of an event or of an element was read."""
         return self._splitter.is_mid_event if self._splitter is not None else False
 
     @property
@@ -60,18 +59,18 @@ class BodySplitter:
                 return []
             self._is_past_bom = True
             chunk = bytes(self._start)
-            self._start.clear()  # else the first read is kept as long as the body lasts
+            self._start.clear()  # otherwise the first read stays in memory until the body ends
         return self._feed_first(chunk)
 
     def finish(self) -> list[Frame]:
         return self._splitter.finish() if self._splitter is not None else []
 
     def _feed_first(self, chunk: bytes) -> list[Frame]:
-        """Bytes among which the one that decides may be."""
+        """Bytes that may contain the one that decides."""
         blank = self._blank
         if not blank:
             size = len(chunk)
-            chunk = chunk.lstrip(b"\r\n")  # blank lines mean nothing at the start of any form
+            chunk = chunk.lstrip(b"\r\n")  # blank lines have no meaning at the start of any format
             self._skipped += size - len(chunk)
         first = chunk.lstrip(b" \t\r\n")[:1]
         blank += chunk

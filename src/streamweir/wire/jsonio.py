@@ -1,10 +1,9 @@
-"""The one JSON codec.
+"""The JSON codec of the whole project.
 
-Speed is msgspec's. It refuses a lone surrogate (`"\\ud83d"`, an emoji cut in two by an
-upstream) that every client accepts, in both directions; the standard json module takes
-over for that one document. A number that no float can hold (`NaN`, `1e400`) is read as null.
-Whatever cannot be read raises `InvalidJson`, and nothing else; what could be read can be
-written again inside a few more levels, which is what the limit of depth is for.
+It uses msgspec, for speed. msgspec refuses a lone surrogate (`"\\ud83d"`, an emoji that an upstream split), which
+every client accepts, in both directions; the standard json module is used for such a document. A number outside the
+range of a float (`NaN`, `1e400`) is read as null. An invalid document raises `InvalidJson`, and nothing else. A
+document that was read can be written again inside a few more levels: the depth limit ensures that.
 """
 
 import json
@@ -24,14 +23,14 @@ MAX_BODY_DEPTH = 64
 MAX_KEYS = 10_000
 """In one object of a caller's body."""
 MAX_ELEMENTS = 200_000
-"""Of a caller's body: values in all its objects and lists. Thousands of messages with calls and tools have a tenth."""
+"""In a caller's body: values in all its objects and lists. Thousands of messages with tool calls have a tenth of it."""
 _MAX_BRACKETS_AND_QUOTES = 100_000
-"""Brackets and quotes of a document that is read without a pause: some ten milliseconds."""
+"""In a document that is parsed in one step: about ten milliseconds."""
 MAX_DOCUMENT_DEPTH = 500
-"""Half of what the interpreter's stack allows: the rest is for the callers, and for what we wrap around it."""
+"""Half of what the interpreter's stack allows: the rest is for the call stack, and for levels that are added."""
 FAST_BYTES = 64 * 1024
-"""A document of so many bytes is read quickly, whatever is in it."""
-_MIN_DEEP_BYTES = 2 * MAX_DOCUMENT_DEPTH  # a level is two brackets: what is shorter need not be looked at
+"""A document of at most this size is parsed quickly, whatever it contains."""
+_MIN_DEEP_BYTES = 2 * MAX_DOCUMENT_DEPTH  # a level has two brackets: a shorter document needs no check
 
 _MAX_PATH_LENGTH = 128
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -43,7 +42,7 @@ _decoder = msgspec.json.Decoder()
 
 
 class InvalidJson(ValueError):
-    """The bytes are not one JSON document in UTF-8, or not of the type asked for."""
+    """The bytes are not one JSON document in UTF-8, or not of the expected type."""
 
 
 def encode(value: Any) -> bytes:
@@ -63,7 +62,7 @@ def to_members(value: Any) -> dict[str, Any]:
 
 
 def is_dense(data: bytes) -> bool:
-    """Whether a document holds so many small things that it takes long for its size."""
+    """Whether a document has so many small values that parsing takes long for its size."""
     if len(data) <= FAST_BYTES:
         return False
     return data.count(b"{") + data.count(b"[") + data.count(b'"') - data.count(b'\\"') > _MAX_BRACKETS_AND_QUOTES
@@ -80,10 +79,10 @@ def decode(data: bytes) -> Any:
 
 
 def typed(model: type[T], from_any: Callable[[Any], T]) -> Callable[[bytes], T]:
-    """A decode function for a Struct that reads what providers really send.
+    """A decode function for a Struct that tolerates wrong types.
 
-    A document that msgspec cannot read as `model` (a lone surrogate, a string where a number
-    belongs) is read without types and handed to `from_any`, which takes what is usable.
+    A document that msgspec cannot read as `model` (a lone surrogate, a string instead of a number) is read without
+    types and given to `from_any`, which uses the valid members.
     """
     decode_fast = msgspec.json.Decoder(model).decode
 
@@ -104,10 +103,10 @@ def decode_body(data: bytes) -> dict[str, Any]:
     """A caller's request body: one JSON object, no key twice, no deeper than `MAX_BODY_DEPTH`, no more than `MAX_KEYS`
     in an object and `MAX_ELEMENTS` in all.
 
-    Two readers of a body with a repeated key may each believe another value; which model is
-    called and which is paid for must not depend on that, so it is refused. msgspec keeps the last
-    of them without a word: its reading is taken where it has as many keys as were sent. It reads in one
-    go, which no other thread can interrupt: a body of many small things is read object by object.
+    Two readers of a body with a duplicate key may use different values. Which model is called and which is billed
+    must not depend on that, so such a body is refused. msgspec silently keeps the last value: its result is used if it
+    has as many keys as were sent. msgspec parses in one step, which no other thread can interrupt: a dense body is
+    read object by object instead.
     """
     if (
         data.count(b"{") + data.count(b"[") + data.count(b'"') > _MAX_BRACKETS_AND_QUOTES
@@ -124,12 +123,12 @@ def decode_body(data: bytes) -> dict[str, Any]:
 
 
 def _count_colons(data: bytes) -> int:
-    """Of a valid document, outside of its strings: there is one behind each key."""
+    """The colons of a valid document outside of its strings: there is one after each key."""
     return _outside_strings(data).count(b":")
 
 
 def _has_more_elements(data: bytes, limit: int) -> bool:
-    """Of a valid document. Each but the first of a list or an object has a comma before it."""
+    """For a valid document. Each element of a list or an object, except the first, follows a comma."""
     if data.count(b'"') - data.count(b'\\"') > 4 * limit:  # two quotes for a value, and two for its key
         return True
     outside = _outside_strings(data)
@@ -137,14 +136,14 @@ def _has_more_elements(data: bytes, limit: int) -> bool:
 
 
 def _outside_strings(data: bytes) -> bytes:
-    """A valid document without its strings. Of another one it is anything, which the parser then refuses."""
+    """A valid document without its strings. The result for an invalid one is arbitrary; the parser refuses it then."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(data.split(b'"')[::2])
 
 
 def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
-    """In it and in all that is inside of it. Raises where that is too deep, or too many of them in one place."""
+    """The keys of `value` and of everything inside it. Raises if that is too deep, or if an object has too many."""
     count = len(value) if type(value) is dict else 0
     if count > MAX_KEYS or not levels:
         raise RecursionError
@@ -155,7 +154,7 @@ def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
 
 
 def _decode_body_slowly(data: bytes) -> dict[str, Any]:
-    """As `decode_body`, object by object; it knows what is wrong."""
+    """As `decode_body`, object by object; its errors name the problem."""
     if _is_deeper(data, MAX_BODY_DEPTH):
         raise CallerError("json_too_deep", f"The request body is nested deeper than {MAX_BODY_DEPTH} levels.")
     if _has_more_elements(data, MAX_ELEMENTS):
@@ -197,7 +196,7 @@ def _decode_slowly(data: bytes) -> Any:
 
 
 def _is_deeper(data: bytes, limit: int) -> bool:
-    """Counts brackets outside strings, before any parser sees them."""
+    """Counts brackets outside of strings, before any parser runs."""
     if data.count(b"[") + data.count(b"{") <= limit:
         return False
     steps = _outside_strings(data).translate(_STEPS, _NO_BRACKETS)
@@ -214,14 +213,14 @@ def _float_or_null(text: str) -> float | None:
 
 
 class _DuplicateKey:
-    """Stands for an object in which a key stands twice."""
+    """Replaces an object that has a key twice."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def _refuse_repeated_keys(value: Any, path: str) -> None:
-    """Names the first by its path. Objects inside of one that repeats a key are gone with it."""
+    """Raises an error with the path of the first. Objects inside an object with a duplicate key were replaced, too."""
     if isinstance(value, _DuplicateKey):
         where = f"{path}.{value.name}".lstrip(".")[:_MAX_PATH_LENGTH]
         raise CallerError("duplicate_key", f"The key '{where}' occurs twice in one object.", param=where)

@@ -1,7 +1,7 @@
-"""The wires that can be passed on byte for byte, by name.
+"""The wire formats that can be passed on byte for byte, by name.
 
-A provider declares which of them it writes exactly, a frontend which of them is its own. Neither knows the other:
-where both name the same one, frames may go out as they came (`pipeline.native`).
+A provider declares which of them it writes exactly, a frontend which of them is its own. Neither depends on the other:
+if both name the same format, frames may be passed on unchanged (`pipeline.native`).
 """
 
 from enum import StrEnum

@@ -1,17 +1,16 @@
 """Server-sent events over bytes, by the WHATWG event-stream rules: a splitter and a writer.
 
-The splitter turns a body, in whatever pieces it arrives, into blocks (what stands between
-two blank lines). It never decodes text and never looks into the data. Lines end with LF,
-CRLF or CR and with nothing else; a byte order mark is skipped once, at the very start.
-Beyond the WHATWG rules it also gives out two things that a browser would drop, marked:
-a block without data (`data is None`: some servers put their failure on another field or on
-a bare line) and what stood after the last blank line at the end (`terminated is False`).
-Blank lines before a block (a keep-alive to some servers) belong to no block.
+The splitter turns a body, in any pieces, into blocks (the lines between two blank lines). It does not decode text and
+does not parse the data. Lines end with LF, CRLF or CR and with nothing else; a byte order mark is skipped once, at
+the very start. Beyond the WHATWG rules it also returns two things that a browser would drop, marked: a block without
+data (`data is None`: some servers put an error into another field or on a bare line), and the text after the last
+blank line at the end (`terminated is False`). Blank lines before a block (a keep-alive of some servers) belong to no
+block.
 
-A block that ends in a bare CR is given out when the next byte, or the end, shows that no LF
-follows. Memory is bounded by `limit` for one block; work per byte is constant whatever the cuts.
-A block of very many lines, or of very many small things, is too large as well: it is read in one go.
-Comments are no events: more of them than `MAX_BYTES_WITHOUT_DATA` without one fail like too large a block.
+A block that ends in a bare CR is returned when the next byte, or the end, shows that no LF follows. Memory is bounded
+by `limit` for one block; work per byte is constant, however the body is cut. A block with very many lines or JSON
+values is too large as well, because it is parsed in one step. Comments are no events: more than
+`MAX_BYTES_WITHOUT_DATA` of them without an event fail like a block that is too large.
 """
 
 import re
@@ -25,11 +24,11 @@ DEFAULT_LIMIT = 1024 * 1024
 MAX_LINES = 10_000
 """Of one block."""
 MAX_BYTES_WITHOUT_DATA = 256 * 1024
-"""How many bytes of comments, blank lines and blocks without data may stand between two blocks with data. A comment a
-second, as a sign of life, is that much in hours."""
+"""The maximum bytes of comments, blank lines and blocks without data between two blocks with data. One keep-alive
+comment per second reaches it after hours."""
 
 BOM = b"\xef\xbb\xbf"
-# Atomic, so that CRLF is never taken for two line ends.
+# Atomic groups: a CRLF never matches as two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _CONTENT_LINE = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
@@ -45,13 +44,13 @@ class Frame(Struct, gc=False):
     event: bytes = b""
     terminated: bool = True
     is_plain: bool = False
-    """Exactly `data: `, the data, LF, LF: what we write ourselves, so it may be passed on as it is."""
+    """Exactly `data: `, the data, LF, LF: the gateway's own format, so it can be passed on unchanged."""
 
 
 class EventTooLarge(Exception):
-    """A block grew beyond the limit, or none with data came for too long.
+    """A block exceeds the limit, or too many bytes without data arrived.
 
-    `frames` are the ones before it in the same read.
+    `frames` are the frames before it in the same read.
     """
 
     def __init__(self, limit: int, frames: list[Frame]) -> None:
@@ -60,16 +59,16 @@ class EventTooLarge(Exception):
 
 
 class Splitter:
-    """Bytes to frames. `last_event_id` and `retry_ms` are as the newest block left them."""
+    """Bytes to frames. `last_event_id` and `retry_ms` are the newest values in the stream."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT, *, at_start: bool = True) -> None:
         self.last_event_id = b""
         self.retry_ms: int | None = None
         self._limit = limit
         self._held = bytearray()  # the unfinished block
-        self._searched = 0  # how much of it holds no end of a block
-        self._has_cr = False  # a CR was seen: the careful search from here on
-        self._at_start = at_start  # a byte order mark may come
+        self._searched = 0  # the length of its beginning that contains no end of a block
+        self._has_cr = False  # a CR was seen: from here on line ends are searched with CR
+        self._at_start = at_start  # a byte order mark may follow
         self._failed = False
         self._is_empty = True  # nothing is held
         self._bytes_without_data = 0  # bytes since the last block with data, as far as they are not held
@@ -77,7 +76,7 @@ class Splitter:
     def feed(self, chunk: bytes, /) -> list[Frame]:
         # The common case by far is a read that is exactly one block, of one of three shapes: a `data` line
         # (OpenAI), an `event` line and a `data` line (Anthropic), a `data` line with CRLF (Gemini).
-        # Told apart here, they cost a third of the general way.
+        # Handled here, they cost a third of the general path.
         if self._is_empty and len(chunk) <= self._limit and chunk[-2:] == b"\n\n":
             if chunk[:6] == b"data: ":
                 data = chunk[6:-2]
@@ -98,17 +97,17 @@ class Splitter:
 
     @property
     def is_mid_event(self) -> bool:
-        """A part of an event is held, and not just comments."""
+        """A part of an event was read, not only comments."""
         return _CONTENT_LINE.search(self._held) is not None
 
     def finish(self) -> list[Frame]:
-        """The end of the body: what is left, if anything is, as one block marked unterminated."""
+        """The end of the body: the rest, if there is any, as one block marked as unterminated."""
         held = bytes(self._held)
         self._held.clear()
         if not held:
             return []
         frame = self._read(held)
-        # A blank line here is one that ended in a bare CR, held back for the LF that never came.
+        # A blank line here ended in a bare CR; it was held back because an LF could have followed.
         frame.terminated = _BLANK_LINE.search(held) is not None
         return [frame]
 
@@ -151,7 +150,7 @@ class Splitter:
         return frames
 
     def _end_of_block(self, start: int) -> int:
-        """Where the block from `start` ends, or -1 while that cannot be said."""
+        """The end of the block that begins at `start`, or -1 if it is not known yet."""
         held = self._held
         search_from = max(start, self._searched)
         if not self._has_cr:
@@ -163,8 +162,8 @@ class Splitter:
         match = _BLANK_LINE.search(held, search_from)
         if match is not None and not (match.end() == len(held) and held[-1] == 0x0D):
             return match.end()
-        # Two bytes back: the end of a line, and a CR that an LF may follow. In the midst of a CRLF
-        # its LF is as good an end of the line as both.
+        # Two bytes back: the end of a line, and a CR that an LF may follow. If a CRLF is cut there,
+        # its LF alone is a line end, too.
         self._searched = max(search_from, len(held) - 2)
         return -1
 
@@ -201,7 +200,7 @@ def _is_slow_to_parse(raw: bytes) -> bool:
 
 
 def skip_bom(held: bytearray) -> bool:
-    """Takes a byte order mark off the start of a body. False: too little has come to tell."""
+    """Removes a byte order mark from the start of a body. False: more bytes are needed to decide."""
     if len(held) < len(BOM) and BOM.startswith(held):
         return False
     if held.startswith(BOM):
@@ -210,7 +209,7 @@ def skip_bom(held: bytearray) -> bool:
 
 
 write_frame: Callable[[bytes], bytes] = b"data: %b\n\n".__mod__
-"""One frame that holds one JSON document, which must be on one line: `jsonio.encode` sees to it."""
+"""One frame with one JSON document, which must be on one line, as `jsonio.encode` writes it."""
 
 
 def write_event(event: bytes, data: bytes) -> bytes:
@@ -219,7 +218,7 @@ def write_event(event: bytes, data: bytes) -> bytes:
 
 
 def write_comment(text: bytes) -> bytes:
-    """A keep-alive. ONE newline: with a blank line after it, some clients take it for an empty event."""
+    """A keep-alive. It ends in ONE newline: with a blank line after it, some clients read an empty event."""
     return b": %b\n" % _LINE_END.sub(b" ", text)
 
 
