@@ -17,8 +17,8 @@ SHORT = {
     "background.py BackgroundTask._start": "the one place where long-lived tasks are started",
     # Parts of one request, or of one connection.
     "server/http/asgi.py Bridge.serve": "one request",
-    "server/accounting/accounting.py Accounting._rule": "one decision about one request, bounded by its deadline",
-    "server/accounting/accounting.py Accounting._rule 2": "undoes one reservation",
+    "server/accounting/accounting.py Accounting._decide": "one decision about one request, bounded by its deadline",
+    "server/accounting/accounting.py Accounting._decide 2": "undoes one reservation",
     "server/process/control_socket.py Channel.__init__": "one connection: it ends with it, which is acted on",
     "server/process/control_socket.py Channel._start": "one question",
     "server/request/registry.py RequestRegistry.begin": "one request",

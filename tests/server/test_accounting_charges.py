@@ -42,14 +42,14 @@ class Listener(MemoryLimiter):
 
 
 class Asker:
-    def __init__(self, *, limits_are_kept: bool = True) -> None:
+    def __init__(self, *, can_enforce_limits: bool = True) -> None:
         self.limiter = Listener()
         self.directory = KeyDirectory(KeyRing([]))
-        self.accounting = Accounting("here", self.directory, self.limiter, limits_are_kept=limits_are_kept)
+        self.accounting = Accounting("here", self.directory, self.limiter, can_enforce_limits=can_enforce_limits)
 
     def credit(self, granted: int, *, prepaid: bool = True) -> None:
         state = WorkspaceState(id="w", name="team", prepaid=prepaid, granted=granted)
-        self.directory.take(Changes(version=self.directory.version + 1, workspaces=(state,)))
+        self.directory.apply(Changes(version=self.directory.version + 1, workspaces=(state,)))
 
     async def ask(self, key: Key, at_ms: int = NOON_MS, quote: Quote = QUOTE) -> LimitRequest:
         asked = ReservationRequest(
@@ -105,7 +105,7 @@ async def test_credit_holds_from_the_next_request_on() -> None:
 
 @pytest.mark.parametrize("limit", ["rpm", "tpm", "max_streams", "budget_nano"])
 async def test_what_is_limited_is_refused_where_limits_are_not_kept(limit: str) -> None:
-    asker = Asker(limits_are_kept=False)
+    asker = Asker(can_enforce_limits=False)
     asker.credit(0, prepaid=False)
     free = structs.replace(KEY, budget_nano=None)
     await asker.ask(free)
@@ -133,7 +133,7 @@ def begun_asker() -> Asker:
     """Of a process that was started on the morning before `NOON_MS`."""
     asker = Asker()
     asker.credit(0, prepaid=False)
-    asker.accounting.know_all_from(NOON_MS // HOUR_MS)
+    asker.accounting.set_exclusive_from(NOON_MS // HOUR_MS)
     return asker
 
 
@@ -177,7 +177,7 @@ async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
 
 
 async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.server.accounting.account_limits._MOST_TERMS", 1)
+    monkeypatch.setattr("streamweir.server.accounting.account_limits._MAX_KEYS", 1)
     asker = begun_asker()
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
     await asker.ask(structs.replace(UNLIMITED, id="l"), NOON_MS + DAY_MS)

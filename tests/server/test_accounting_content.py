@@ -26,7 +26,7 @@ QUESTION = [{"role": "user", "content": f"What is a {CANARY}?"}]
 
 async def kept(desk: Desk, request_id: str | None) -> Content | None:
     """What is kept of a request, when nothing waits to be written any more."""
-    await desk.gate.gateway._settlements.over()
+    await desk.gate.gateway._settlements.wait_settled()
     queue = desk.storage.contents
     await until(lambda: not queue._waiting)
     assert queue.dropped == 0

@@ -15,7 +15,7 @@ import pytest
 
 from streamweir.core.usage import Usage
 from streamweir.policy.prices import Rates, cost_of, max_cost
-from streamweir.server.accounting.token_count import choose
+from streamweir.server.accounting.token_count import vocabulary_of
 from streamweir.server.request.runtime import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
@@ -246,7 +246,7 @@ async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, i
     async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
         count = 0
         vocabularies = desk.gate.gateway._requests._vocabularies
-        vocabularies.load(choose("gpt-4o").vocabulary)  # else the first is an estimate
+        vocabularies.load(vocabulary_of("gpt-4o").vocabulary)  # else the first is an estimate
         for is_streamed in (True, False) if dialect != "bitseek" else (True,):
             for model in ("m", "free"):
                 options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}

@@ -234,7 +234,7 @@ async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path
         finally:
             locker.execute("ROLLBACK")
             locker.close()
-        await until(lambda: not desk.storage.accounting._undoing)
+        await until(lambda: not desk.storage.accounting._undo_tasks)
         row = await desk.row()
         assert (row.verdict, row.status, row.error, row.usage) == ("client_gone", 499, None, None)
         assert await desk.spent_and_held() == (0, 0)

@@ -33,10 +33,10 @@ from support.serve_process import BEGUN, REST, Program, Stream, begin, served, s
 from support.stores import each_database, migrated_url
 from support.valkey import ValkeyServer
 
-HURRY = {"tick_s": 0.05, "beat_s": 0.1, "silent_s": 1.0}
+HURRY = {"tick_s": 0.05, "heartbeat_s": 0.1, "dead_after_s": 1.0}
 """For one that looks for the dead while no other lives: on a busy machine the living too are silent for a second."""
-SLOW = {**HURRY, "silent_s": 5.0}
-TRUSTING = {**HURRY, "silent_s": 3600.0}
+SLOW = {**HURRY, "dead_after_s": 5.0}
+TRUSTING = {**HURRY, "dead_after_s": 3600.0}
 """Takes nobody for dead."""
 KEYS = (KEY, BUDGET_KEY)
 PROMPT, BEGUN_TOKENS = 3, 2
@@ -179,7 +179,7 @@ async def test_who_comes_back_first_does_not_bury_the_others(tmp_path: Path) -> 
         instances = [scene.books.seen.open[next(iter(streams))].instance for streams in (first, second)]
         for node in nodes:
             node.signal(signal.SIGSTOP)
-        await asyncio.sleep(SLOW["silent_s"] + 0.1)  # the silence itself
+        await asyncio.sleep(SLOW["dead_after_s"] + 0.1)  # the silence itself
         nodes[0].signal(signal.SIGCONT)
         await scene.gives_signs(instances[0], 3)
         nodes[1].signal(signal.SIGCONT)
@@ -197,7 +197,7 @@ async def test_nor_after_the_database_was_away(tmp_path: Path) -> None:
             instances = [scene.books.seen.open[next(iter(streams))].instance for streams in (first, second)]
             postgres.stop()
             nodes[1].signal(signal.SIGSTOP)  # it will come back later than the first
-            await asyncio.sleep(SLOW["silent_s"] + 0.1)
+            await asyncio.sleep(SLOW["dead_after_s"] + 0.1)
             postgres.start()
             await scene.gives_signs(instances[0], 3)
             nodes[1].signal(signal.SIGCONT)
@@ -219,7 +219,7 @@ async def test_orphans_are_found_without_the_journal_of_their_process(database: 
         await one.status()
         shutil.rmtree(data / "journal")
         # By its silence; but who has the database for himself need not wait for that.
-        heir = await scene.node("one", HURRY if database == "postgres" else {"silent_s": 3600.0})
+        heir = await scene.node("one", HURRY if database == "postgres" else {"dead_after_s": 3600.0})
         await heir.logged("orphaned requests settled", count=len(lost))
         await scene.is_orphaned(lost)
 

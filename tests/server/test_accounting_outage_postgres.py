@@ -158,7 +158,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
 async def test_g9_keys_of_the_store_are_good_for_a_while(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
-    intervals = structs.replace(BRISK, unseen_s=1.0)
+    intervals = structs.replace(BRISK, key_max_age_s=1.0)
     async with fleet(ANSWER, tmp_path, database=server.make_database(template), intervals=intervals) as ships:
         (desk,) = ships.desks
         secret = await ships.new_key()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streamweir.server.accounting.intervals import USUAL
+from streamweir.server.accounting.intervals import DEFAULT_INTERVALS
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from support.accounting_gateway import PROMPT, Desk, error_of
 from support.answers import openai_stream
@@ -25,7 +25,7 @@ from support.program_deadlines import LONG_INTERVALS
 from support.script import End, Head, Send, Step, Wait
 from support.valkey import ValkeyServer
 
-HASTY = structs.replace(LONG_INTERVALS, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+HASTY = structs.replace(LONG_INTERVALS, shared_timeout_s=DEFAULT_INTERVALS.shared_timeout_s, shared_pause_s=0.1)
 """As much patience with Valkey as usual, but it is asked again soon."""
 
 OUTAGES: dict[str, tuple[Callable[[ValkeyServer], object], Callable[[ValkeyServer], object]]] = {
@@ -190,7 +190,7 @@ async def test_where_there_is_no_valkey_at_all_everybody_has_a_share(tmp_path: P
 
 
 async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tmp_path: Path) -> None:
-    intervals = structs.replace(HASTY, shared_pause_s=USUAL.shared_pause_s)
+    intervals = structs.replace(HASTY, shared_pause_s=DEFAULT_INTERVALS.shared_pause_s)
     with ValkeyServer() as valkey:
         async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(rpm=1_000_000, budget_nano=1000 * HELD)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from conftest import SOAKS
 from streamweir.policy.budget import dollars_of
-from streamweir.server.accounting.intervals import USUAL
+from streamweir.server.accounting.intervals import DEFAULT_INTERVALS
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
@@ -108,7 +108,7 @@ async def disturbed(valkey: ValkeyServer, disturbance: str) -> AsyncIterator[Non
 async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str, times: int) -> None:
     """Whatever it says, or does not say, the database lets in three."""
     barrier, chance, code = Barrier(), Random(f"{disturbance} {times}"), "budget_exceeded"
-    intervals = structs.replace(LONG_INTERVALS, shared_timeout_s=USUAL.shared_timeout_s, shared_pause_s=0.1)
+    intervals = structs.replace(LONG_INTERVALS, shared_timeout_s=DEFAULT_INTERVALS.shared_timeout_s, shared_pause_s=0.1)
     with ValkeyServer() as valkey:
         async with fleet(
             barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, intervals=intervals

@@ -168,7 +168,7 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                     await until(lambda count=count: len(desk.gate.records) == count)  # type: ignore[misc]
             await running.server.emptied()
             await running.drained()
-        await until(lambda: not desk.storage.accounting._undoing)
+        await until(lambda: not desk.storage.accounting._undo_tasks)
         rows = await desk.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in desk.gate.records)
@@ -253,13 +253,13 @@ async def test_g16_where_the_clock_is_set_nobody_is_buried_alive(
         assert await ships.desks[0].writer.flush(5)
         set_clock(monkeypatch, now_ms() + 3_600_000)
         maintenance = ships.desks[1].maintenance
-        maintenance._in_touch_since = float("-inf")
+        maintenance._connected_since = float("-inf")
         for _ in range(3):
             maintenance._reconciled_at = float("-inf")
             await maintenance._reconcile()
         for desk in ships.desks:
-            desk.maintenance._beat_at = float("-inf")
-            await desk.maintenance._give_sign()
+            desk.maintenance._heartbeat_at = float("-inf")
+            await desk.maintenance._send_heartbeat()
         maintenance._reconciled_at = float("-inf")
         await maintenance._reconcile()
         assert maintenance._suspects == {}
@@ -353,7 +353,7 @@ async def test_a_key_of_the_file_with_the_secret_of_another_does_not_end_the_upk
     async with keeping(stream(openai_stream()), tmp_path) as desk:
         secret = await desk.new_key()
         with_key(desk, name="thief", key=secret)
-        await desk.maintenance.look()
+        await desk.maintenance.load_changes()
         assert not desk.storage.accounting.directory.file_is_new
         other = await desk.new_key("other")
         assert (await desk.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
@@ -370,8 +370,8 @@ async def test_nothing_is_booked_to_a_workspace_that_the_store_has_not_told_of(t
         key = with_key(desk, name="new", key="sk-98765432109876543210", workspace="fresh")
         reply = await desk.gate.ask(model="m", key=key.key)
         assert (reply.status, error_of(reply)["code"], asked) == (503, "ledger_unavailable", [])
-        await desk.maintenance.look()
-        await desk.maintenance.look()
+        await desk.maintenance.load_changes()
+        await desk.maintenance.load_changes()
         assert (await desk.gate.ask(model="m", key=key.key)).status == 200
         booked = await desk.read(lambda conn: set(conn.scalars(select(ledger.c.workspace_id))))
         made = await desk.read(lambda conn: conn.scalar(select(workspaces.c.id).where(workspaces.c.name == "fresh")))

@@ -28,8 +28,8 @@ from support.gateway import until
 from support.stores import each_database
 
 T = TypeVar("T")
-QUICK = Intervals(live_s=0.001, onlooker_s=1000.0)
-STILL = Intervals(live_s=1000.0, onlooker_s=1000.0)
+QUICK = Intervals(live_interval_s=0.001, live_check_s=1000.0)
+STILL = Intervals(live_interval_s=1000.0, live_check_s=1000.0)
 COMMENT = b": still here\n"
 
 
@@ -217,7 +217,7 @@ async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -
     async def is_good() -> bool:
         return len(set(frames)) < 2 or frames.count(COMMENT) < 3
 
-    intervals = structs.replace(QUICK, onlooker_s=0.001)
+    intervals = structs.replace(QUICK, live_check_s=0.001)
     async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, None, is_good) as onlooker:
         while not frames or not frames[-1].startswith(b"event: over"):
             frames.append(await onlooker.frame())
@@ -232,7 +232,7 @@ async def test_it_is_asked_though_there_is_always_something_new(tmp_path: Path) 
     async def never() -> bool:
         return False
 
-    async with feeding(tmp_path, structs.replace(QUICK, onlooker_s=0.0)) as (api, feed, _):
+    async with feeding(tmp_path, structs.replace(QUICK, live_check_s=0.0)) as (api, feed, _):
         await api.new_open(api.one)
         async with looking(feed, None, never) as onlooker:
             assert (await onlooker.event())[0] == "over"
@@ -325,7 +325,7 @@ async def test_head_has_no_events(tmp_path: Path) -> None:
 
 
 async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> None:
-    async with feeding(tmp_path, structs.replace(QUICK, onlooker_s=0.001)) as (api, feed, store):
+    async with feeding(tmp_path, structs.replace(QUICK, live_check_s=0.001)) as (api, feed, store):
         role = await api.session()
         call = Call(
             context=structs.replace(api.context, store=store, feed=feed),

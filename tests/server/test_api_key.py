@@ -274,7 +274,7 @@ async def test_workspaces(tmp_path: Path) -> None:
 async def test_a_limit_that_nobody_would_keep_is_not_promised(tmp_path: Path) -> None:
     """Several workers on SQLite have nothing in common that they could count in."""
     async with api_on("sqlite", tmp_path, is_worker=True) as api:
-        assert not api.storage.accounting.limits_are_kept
+        assert not api.storage.accounting.can_enforce_limits
         id = api.one.chat.key.id
         limits: dict[str, Any] = {"rpm": 1, "tpm": 1, "max_streams": 1, "budget_usd": 0}
         for member in limits:

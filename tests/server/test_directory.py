@@ -17,7 +17,7 @@ def directory() -> KeyDirectory:
         KeyState(key=STORED, digests={digest_of("new"): None, digest_of("old"): 5.0}),
         KeyState(key=REVOKED, digests={REVOKED.digest: None}),
     )
-    made.take(Changes(version=1, keys=states))
+    made.apply(Changes(version=1, keys=states))
     return made
 
 
@@ -32,7 +32,7 @@ def test_each_key_is_there_once_and_what_changed_last_comes_first() -> None:
     known = directory()
     assert list(known) == [OF_FILE, REVOKED, STORED]
     changed = structs.replace(STORED, name="changed")
-    known.take(Changes(version=2, keys=(KeyState(key=changed, digests={STORED.digest: None}),)))
+    known.apply(Changes(version=2, keys=(KeyState(key=changed, digests={STORED.digest: None}),)))
     assert list(known) == [OF_FILE, changed, REVOKED]
 
 
@@ -43,6 +43,6 @@ def test_what_changes_while_it_is_gone_through_is_left_out() -> None:
     rotated = structs.replace(STORED, digest=digest_of("newest"))
     more = structs.replace(STORED, id="k3", digest=digest_of("more"))
     states = (KeyState(key=rotated, digests={rotated.digest: None}), KeyState(key=more, digests={more.digest: None}))
-    known.take(Changes(version=2, keys=states))
+    known.apply(Changes(version=2, keys=states))
     assert list(seen) == []
     assert list(known) == [OF_FILE, more, rotated, REVOKED]

@@ -10,7 +10,7 @@ from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key, KeyRing, digest_of
 from streamweir.policy.secret import make_key
 from streamweir.server.accounting.intervals import Intervals
-from streamweir.server.accounting.key_lookup import MOST_UNKNOWN, KeyLookup
+from streamweir.server.accounting.key_lookup import MAX_UNKNOWN, KeyLookup
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import now_ms
@@ -30,8 +30,8 @@ STILL = Intervals(
     decision_s=PROGRAM_TIMEOUT_S,
     apply_s=PROGRAM_TIMEOUT_S,
     shared_timeout_s=PROGRAM_TIMEOUT_S,
-    silent_s=NEVER_S,
-    missed_s=NEVER_S,
+    dead_after_s=NEVER_S,
+    hidden_after_s=NEVER_S,
 )
 """Nobody looks by himself at what has changed."""
 
@@ -45,7 +45,7 @@ class Database:
 
     def __init__(self) -> None:
         self.directory = KeyDirectory(KeyRing([]))
-        self.looks = 0
+        self.refreshes = 0
         self.fault: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -55,13 +55,13 @@ class Database:
         key = Key(name="new", id=f"key_{len(self._keys)}", digest=digest_of(secret))
         self._keys.append(KeyState(key=key, digests={key.digest: None}))
 
-    async def look(self) -> None:
-        self.looks += 1
+    async def refresh(self) -> None:
+        self.refreshes += 1
         read = tuple(self._keys)
         await self.gate.wait()
         if self.fault is not None:
             raise self.fault
-        self.directory.take(Changes(version=len(read), keys=read))
+        self.directory.apply(Changes(version=len(read), keys=read))
 
 
 async def found(lookup: KeyLookup, database: Database, secret: str) -> bool:
@@ -72,15 +72,15 @@ async def found(lookup: KeyLookup, database: Database, secret: str) -> bool:
 
 async def test_it_is_found_and_what_is_not_there_is_looked_for_once() -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
     database.make(secret_of(1))
     assert await found(lookup, database, secret_of(1))
     assert not await found(lookup, database, secret_of(2))
-    looks = database.looks
+    refreshes = database.refreshes
     for _ in range(3):
         assert await found(lookup, database, secret_of(1))
         assert not await found(lookup, database, secret_of(2))
-    assert database.looks == looks
+    assert database.refreshes == refreshes
     await lookup.close()
 
 
@@ -89,18 +89,18 @@ async def test_it_is_found_and_what_is_not_there_is_looked_for_once() -> None:
 )
 async def test_what_cannot_be_ours_never_reaches_the_database(secret: str) -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look)
+    lookup = KeyLookup(database.directory, database.refresh)
     assert not lookup.may_find(secret)
     await lookup.find(secret)
-    assert database.looks == 0
+    assert database.refreshes == 0
 
 
 async def test_all_who_wait_share_one_look_and_who_comes_during_one_waits_for_the_next() -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
     database.gate.clear()
     early = [asyncio.create_task(found(lookup, database, secret_of(number))) for number in range(50)]
-    await until(lambda: database.looks == 1)
+    await until(lambda: database.refreshes == 1)
     database.make(secret_of(100))  # after the look has read
     late = [asyncio.create_task(found(lookup, database, secret_of(100 + number))) for number in range(50)]
     for task in late:
@@ -109,20 +109,20 @@ async def test_all_who_wait_share_one_look_and_who_comes_during_one_waits_for_th
     database.gate.set()
     assert not any(await asyncio.gather(*early))
     assert await asyncio.gather(*late) == [True] + [False] * 49
-    assert database.looks == 2
+    assert database.refreshes == 2
     await lookup.close()
 
 
 async def test_there_are_only_so_many_looks_in_a_time_and_so_many_who_wait() -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look, every_s=NEVER_S, most_waiting=3)
+    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=NEVER_S, max_waiting=3)
     assert not await found(lookup, database, secret_of(0))
     waiting = [asyncio.create_task(lookup.find(secret_of(number))) for number in range(1, 4)]
     await asyncio.sleep(0)
     with pytest.raises(GatewayFault) as refused:
         await lookup.find(secret_of(4))
     assert refused.value.code == "ledger_unavailable"
-    assert database.looks == 1
+    assert database.refreshes == 1
     waiting.pop().cancel()  # who leaves makes room
     await asyncio.wait(waiting, timeout=0)
     await asyncio.sleep(0)
@@ -138,7 +138,7 @@ async def test_there_are_only_so_many_looks_in_a_time_and_so_many_who_wait() -> 
 @pytest.mark.parametrize("fault", [StoreUnavailable("away"), TimeoutError(), LookupError("a bug")])
 async def test_where_nobody_can_tell_it_may_be_tried_again(fault: Exception) -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look, every_s=0.0)
+    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
     database.make(secret_of(1))
     database.fault = fault
     with pytest.raises(GatewayFault):
@@ -150,9 +150,9 @@ async def test_where_nobody_can_tell_it_may_be_tried_again(fault: Exception) -> 
 
 async def test_what_is_remembered_of_strangers_is_bounded() -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.look, every_s=0.0, most_waiting=MOST_UNKNOWN + 1)
-    await asyncio.gather(*(lookup.find(secret_of(number)) for number in range(MOST_UNKNOWN + 1)))
-    assert len(lookup._unknown) == MOST_UNKNOWN
+    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0, max_waiting=MAX_UNKNOWN + 1)
+    await asyncio.gather(*(lookup.find(secret_of(number)) for number in range(MAX_UNKNOWN + 1)))
+    assert len(lookup._unknown) == MAX_UNKNOWN
     await lookup.close()
 
 
@@ -223,7 +223,7 @@ async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> 
 async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
     async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
         gate, desk = ships.gates[1], ships.desks[1]
-        async with desk.maintenance._looking:  # somebody else looks, and takes his time
+        async with desk.maintenance._loading:  # somebody else looks, and takes his time
             async with await gate.connect() as client:
                 await client.send(get("/v1/models", secret_of(1)))
                 await until(lambda: bool(gate.gateway._late_keys._tasks))

@@ -26,7 +26,7 @@ from support.raw_client import RawClient, Reply
 from support.script import End, Hang, Head, Send, Step, Wait
 from support.serve_process import BEGUN, REST
 
-PACE = structs.replace(LONG_INTERVALS, tick_s=0.01, live_s=0.005, onlooker_s=0.01)
+PACE = structs.replace(LONG_INTERVALS, tick_s=0.01, live_interval_s=0.005, live_check_s=0.01)
 PATH = "/api/live/events"
 
 
@@ -193,7 +193,7 @@ async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
 
 async def test_it_holds_up_no_end(tmp_path: Path) -> None:
     async with keeping(
-        [Hang()], tmp_path, intervals=structs.replace(LONG_INTERVALS, live_s=1000.0, onlooker_s=1000.0)
+        [Hang()], tmp_path, intervals=structs.replace(LONG_INTERVALS, live_interval_s=1000.0, live_check_s=1000.0)
     ) as desk:
         page, running = await sign_in(desk.gate), desk.gate.gateway
         async with watching(desk, page.safe_fields) as seen, await desk.gate.connect() as late:

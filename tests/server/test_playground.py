@@ -131,7 +131,7 @@ async def test_what_was_said_is_kept_as_it_was_meant_for_the_model(tmp_path: Pat
         reply = await page.chat(desk.key_id(secret), inner=inner.encode())
         (record,) = await desk.gate.settled()
         assert record.bytes_in == len(inner.encode())
-        await desk.gate.gateway._settlements.over()
+        await desk.gate.gateway._settlements.wait_settled()
         await until(lambda: not desk.storage.contents._waiting)
         kept = await desk.read(lambda conn: find_content(conn, reply.header("x-request-id") or ""))
         assert kept is not None
@@ -385,7 +385,7 @@ async def test_a_key_that_was_revoked_before_it_began(tmp_path: Path, monkeypatc
             client = await page.begin(key.id, model="m")
             await reached()
             state = KeyState(key=structs.replace(key, revoked_at=1.0), digests={key.digest: None})
-            directory.take(Changes(version=directory.version + 1, keys=(state,)))
+            directory.apply(Changes(version=directory.version + 1, keys=(state,)))
         async with client:
             reply = await client.response()
             by_v1 = await desk.gate.ask(key=secret, model="m")

@@ -11,14 +11,14 @@ import splintr
 from streamweir.core.request import ChatRequest, read_request
 from streamweir.pipeline.settlement import UsageSource, estimate
 from streamweir.server.accounting.token_count import (
-    MOST_COUNTED,
-    MOST_ON_LOOP,
+    MAX_COUNTED,
+    MAX_ON_LOOP,
     VOCABULARIES,
-    Choice,
     PromptCount,
     Vocabularies,
-    choose,
+    VocabularyChoice,
     has_media,
+    vocabulary_of,
 )
 
 TOKENIZER, ESTIMATE = UsageSource.TOKENIZER, UsageSource.ESTIMATE
@@ -73,7 +73,7 @@ def said(text: str = "hello world") -> dict[str, Any]:
     ],
 )
 def test_the_vocabulary_of_a_model(model: str, vocabulary: str, is_own: bool) -> None:
-    assert choose(model) == Choice(vocabulary, is_own)
+    assert vocabulary_of(model) == VocabularyChoice(vocabulary, is_own)
 
 
 def test_every_vocabulary_is_there() -> None:
@@ -113,7 +113,7 @@ def test_a_long_text_is_counted_in_pieces() -> None:
 
 
 def test_a_text_beyond_the_bound_is_reckoned_from_its_beginning() -> None:
-    text = PROSE * (MOST_COUNTED // len(PROSE)) * 2
+    text = PROSE * (MAX_COUNTED // len(PROSE)) * 2
     tokens, source = LOADED.tokenizer("gpt-4o")(text)
     assert source is ESTIMATE
     assert tokens == pytest.approx(len(text) / len(PROSE) * 17, rel=0.1)
@@ -127,20 +127,20 @@ def test_on_the_loop_only_what_is_loaded_and_short_is_counted() -> None:
         executor.submit(started.set)
         executor.submit(loading.wait, 10)
         started.wait(10)
-        assert tokenizer.quickly("hello world") == estimate("hello world")
-        assert tokenizer.quickly("hello world") == estimate("hello world")
+        assert tokenizer.count_on_loop("hello world") == estimate("hello world")
+        assert tokenizer.count_on_loop("hello world") == estimate("hello world")
         loading.set()
         executor.submit(int).result(10)
-        assert tokenizer.quickly("hello world") == (2, TOKENIZER)
-        long = "x" * (MOST_ON_LOOP + 1)
-        assert tokenizer.quickly(long) == estimate(long)
+        assert tokenizer.count_on_loop("hello world") == (2, TOKENIZER)
+        long = "x" * (MAX_ON_LOOP + 1)
+        assert tokenizer.count_on_loop(long) == estimate(long)
 
 
 def test_without_an_executor_nothing_is_loaded_from_the_loop() -> None:
     tokenizer = Vocabularies().tokenizer("gpt-4o")
-    assert tokenizer.quickly("hello world") == estimate("hello world")
+    assert tokenizer.count_on_loop("hello world") == estimate("hello world")
     tokenizer("load it")
-    assert tokenizer.quickly("hello world") == (2, TOKENIZER)
+    assert tokenizer.count_on_loop("hello world") == (2, TOKENIZER)
 
 
 def test_many_threads_load_it_once() -> None:
@@ -153,7 +153,7 @@ def test_many_threads_load_it_once() -> None:
 def test_without_the_library_everything_is_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "splintr", None)
     tokenizer = Vocabularies().tokenizer("gpt-4o")
-    assert tokenizer("hello world") == tokenizer.quickly("hello world") == estimate("hello world")
+    assert tokenizer("hello world") == tokenizer.count_on_loop("hello world") == estimate("hello world")
     assert tokenizer.count_prompt(chat(said()))[1] is ESTIMATE
 
 
@@ -168,7 +168,7 @@ def test_a_prompt_by_openais_rule() -> None:
     assert tokenizer.count_prompt(chat(said())) == (3 + 1 + 2 + 3, TOKENIZER)
     assert tokenizer.count_prompt(chat(system, said())) == (3 + 1 + 4 + 3 + 1 + 2 + 3, TOKENIZER)
     assert tokenizer.count_prompt(chat({**said(), "name": "bob"})) == (3 + 1 + 1 + 1 + 2 + 3, TOKENIZER)
-    assert tokenizer.count_prompt_quickly(chat(system, said())) == tokenizer.count_prompt(chat(system, said()))
+    assert tokenizer.count_prompt_on_loop(chat(system, said())) == tokenizer.count_prompt(chat(system, said()))
 
 
 def test_what_is_kept_of_a_request_counts_as_the_whole_of_it() -> None:
@@ -176,7 +176,7 @@ def test_what_is_kept_of_a_request_counts_as_the_whole_of_it() -> None:
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     for asked in (chat(said()), chat(said(), {**said("a"), "name": "bob"}, temperature=1), chat(said(), tools=[tool])):
         assert tokenizer.count_prompt(asked.prompt) == tokenizer.count_prompt(asked)
-        assert PromptCount(tokenizer, asked.prompt)() == tokenizer.count_prompt_quickly(asked)
+        assert PromptCount(tokenizer, asked.prompt)() == tokenizer.count_prompt_on_loop(asked)
 
 
 def test_the_calls_of_a_prompt_are_counted() -> None:
@@ -227,11 +227,11 @@ def test_tools_make_it_an_estimate() -> None:
     assert source is ESTIMATE
     assert not has_media(chat(said(), tools=[tool]))
     assert has_media(chat(said(), tools=[{"type": "web_search"}]))
-    assert tokenizer.count_prompt_quickly(chat(said(), tools=[tool]))[1] is ESTIMATE
+    assert tokenizer.count_prompt_on_loop(chat(said(), tools=[tool]))[1] is ESTIMATE
 
 
-@pytest.mark.parametrize("messages", [[said("x" * (MOST_ON_LOOP + 1))], [said()] * 200])
+@pytest.mark.parametrize("messages", [[said("x" * (MAX_ON_LOOP + 1))], [said()] * 200])
 def test_a_long_prompt_is_not_counted_on_the_loop(messages: list[dict[str, Any]]) -> None:
     tokenizer = LOADED.tokenizer("gpt-4o")
     assert tokenizer.count_prompt(chat(*messages))[1] is TOKENIZER  # and now it is loaded
-    assert tokenizer.count_prompt_quickly(chat(*messages))[1] is ESTIMATE
+    assert tokenizer.count_prompt_on_loop(chat(*messages))[1] is ESTIMATE

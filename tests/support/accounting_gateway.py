@@ -99,7 +99,7 @@ class Desk:
         """As another process would."""
         made = await self.storage.store.write(work)
         if self.looks:
-            await self.maintenance.look()
+            await self.maintenance.load_changes()
         return made
 
     async def new_key(

@@ -294,7 +294,7 @@ async def api_on(
             is_secure=is_secure,
         ),
         feed=LiveFeed(storage.store, storage.accounting, clock_ms=clock),
-        refresh=maintenance.look,
+        refresh=maintenance.load_changes,
         clock_ms=clock,
     )
     api = Api(storage, secret, context, clock, stopped)

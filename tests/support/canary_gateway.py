@@ -182,7 +182,7 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
             is_secure=False,
             playground=gate.gateway._playground(),
             feed=LiveFeed(desk.storage.store, desk.storage.accounting),
-            refresh=desk.maintenance.look,
+            refresh=desk.maintenance.load_changes,
         )
         api = Api(desk.storage, admin, context, Clock(), [])
         stack.push_async_callback(api.close)

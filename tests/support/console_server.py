@@ -39,7 +39,7 @@ id = "smart"
 targets = [{ provider = "up", model = "gpt-4o-mini" }]
 price = { input = 0.15, output = 0.6 }
 """
-PACE = structs.replace(LONG_INTERVALS, live_s=0.1, onlooker_s=0.2)
+PACE = structs.replace(LONG_INTERVALS, live_interval_s=0.1, live_check_s=0.2)
 """What streams is told more often than a person could follow, and so is who may see it."""
 T = TypeVar("T")
 

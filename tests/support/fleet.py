@@ -49,13 +49,13 @@ class Fleet:
     async def look(self) -> None:
         """Everyone knows what has changed."""
         for desk in self.desks:
-            await desk.maintenance.look()
+            await desk.maintenance.load_changes()
 
     async def count_peers(self) -> None:
         """Everyone knows how many they are."""
         for desk in self.desks:
-            desk.maintenance._beat_at = 0.0
-            await desk.maintenance._give_sign()
+            desk.maintenance._heartbeat_at = 0.0
+            await desk.maintenance._send_heartbeat()
         assert {desk.storage.node.peers for desk in self.desks} == {len(self.desks)}
 
     async def new_key(self, name: str = "key", workspace_id: str = "default", **spec: Any) -> str:
@@ -94,7 +94,7 @@ class Fleet:
             assert desk.storage.accounting.open_count == 0
             assert desk.writer.batcher.quarantined == 0
             if isinstance(desk.limiter, SharedLimiter):
-                assert desk.limiter._is_local == set()
+                assert desk.limiter._local_ids == set()
                 assert all(key.streams == 0 for key in desk.limiter._local._keys.values())
 
     async def assert_shared_agrees(self) -> None:

@@ -1,4 +1,4 @@
-"""What the requests of a key draw on: its accounts and their limits, made once and used until one of them changes.
+"""The accounts and limits of a key, made once and used until one of them changes.
 
 Asked for every request. What is kept is bounded: keys are many, and those that ask are few.
 """
@@ -15,7 +15,7 @@ from streamweir.server.accounting.keys import Workspace
 from streamweir.store.ledger.accounts import period_of_account, span_of
 
 _HOUR_MS = 3_600_000
-_MOST_TERMS = 4096
+_MAX_KEYS = 4096
 
 
 class AccountLimits(Struct, frozen=True):
@@ -39,12 +39,12 @@ class AccountLimitsCache:
         """`begin` is called with an account on which nothing can have been spent, for its period has only begun."""
         self._begin = begin
         self._account_limits: dict[str, AccountLimits] = {}
-        self._new_from: int | None = None
+        self._exclusive_from: int | None = None
         self._latest_hour = 0
 
-    def know_all_from(self, hour: int) -> None:
+    def set_exclusive_from(self, hour: int) -> None:
         """From this hour (Unix) on nobody but this process spends anything."""
-        self._new_from = hour
+        self._exclusive_from = hour
 
     def of(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         account_limits = self._account_limits.get(key.id)
@@ -60,10 +60,10 @@ class AccountLimitsCache:
     def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS
         before = self._account_limits.get(key.id)
-        if before is None and len(self._account_limits) >= _MOST_TERMS:
+        if before is None and len(self._account_limits) >= _MAX_KEYS:
             self._account_limits.clear()
-            if self._new_from is not None:
-                self._new_from = max(self._new_from, self._latest_hour + 1)
+            if self._exclusive_from is not None:
+                self._exclusive_from = max(self._exclusive_from, self._latest_hour + 1)
         self._latest_hour = max(self._latest_hour, hour)
         charges = charges_of(key, workspace, at_ms)
         if key.budget_nano is not None and self._is_new(charges[0].account, before):
@@ -80,10 +80,10 @@ class AccountLimitsCache:
     def _is_new(self, account: str, before: AccountLimits | None) -> bool:
         """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
         this process became the only one to spend, and after the last request of the key (`before`)."""
-        if self._new_from is None:
+        if self._exclusive_from is None:
             return False
         first, _ = span_of(period_of_account(account))
-        return first >= self._new_from and (before is None or before.latest_hour < first)
+        return first >= self._exclusive_from and (before is None or before.latest_hour < first)
 
 
 def charges_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[BudgetCharge, ...]:

@@ -38,7 +38,7 @@ from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Se
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.ledger.writer import DECISION_S, Writer
 
-_OF_MONEY = ("budget_exceeded", "insufficient_quota")
+_BUDGET_REFUSALS = ("budget_exceeded", "insufficient_quota")
 _MESSAGES = {
     "budget_exceeded": "The spend limit of this API key is reached.",
     "insufficient_quota": "The credit balance is used up.",
@@ -64,14 +64,14 @@ class Accounting:
         limiter: Limiter,
         writer: Writer | None = None,
         hold_tokens: int = HOLD_TOKENS,
-        limits_are_kept: bool = True,
+        can_enforce_limits: bool = True,
         renew_s: float = LEASE_S / 4,
         decision_s: float = DECISION_S,
     ) -> None:
         """`writer` is None without a database. `hold_tokens`: for an answer whose caller sets no limit.
 
-        `limits_are_kept`: False for several processes that share nothing they could count in. `renew_s`: how often
-        what is reserved is renewed. `decision_s`: how long a request waits until its hold is written.
+        `can_enforce_limits`: False for several processes that share nothing they could count in. `renew_s`: how often
+        reservations are renewed. `decision_s`: how long a request waits until its hold is written.
         """
         self.instance = instance
         self.directory = directory
@@ -79,22 +79,22 @@ class Accounting:
         self._progress = None if writer is None else ProgressInterval(writer)
         self._limiter = limiter
         self._hold_tokens = hold_tokens
-        self.limits_are_kept = limits_are_kept
+        self.can_enforce_limits = can_enforce_limits
         self._open: dict[str, Reservation] = {}
         self._account_limits = AccountLimitsCache(limiter.begin)
         self._renew_s = renew_s
         self._decision_s = decision_s
         self._renewed_at = time.monotonic()
-        self._undoing: set[asyncio.Task[None]] = set()
-        self._leaving: dict[str, RequestRecord | None] = {}
+        self._undo_tasks: set[asyncio.Task[None]] = set()
+        self._cancelled: dict[str, RequestRecord | None] = {}
         """Requests that ended before the decision about them, with their records: their rows are written after it."""
         self.refused_dropped = 0
-        """Rows of refused requests that found no room."""
+        """Rows of refused requests for which the journal had no room."""
 
-    def know_all_from(self, hour: int) -> None:
+    def set_exclusive_from(self, hour: int) -> None:
         """From this hour (Unix) on nobody but this process spends anything: of a period that begins then or later it
         knows what its keys have spent, without asking the database."""
-        self._account_limits.know_all_from(hour)
+        self._account_limits.set_exclusive_from(hour)
 
     @property
     def open_count(self) -> int:
@@ -106,7 +106,7 @@ class Accounting:
         return self._limiter.is_degraded
 
     def peek(self, key: Key) -> None:
-        """Refuses by the head alone what cannot be let in. Raises `Refusal`."""
+        """Checks the limits by the head alone. Raises `Refusal`."""
         if not key.has_limits:
             return
         decision = self._limiter.peek(key)
@@ -114,20 +114,20 @@ class Accounting:
             raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
 
     async def open(self, request: ReservationRequest) -> tuple[Reservation, Headers]:
-        """Lets a request in. Raises `Refusal`. The hold is on its way to the journal: see `Reservation.written`."""
-        account_limits = self._terms_of(request)
+        """Admits a request. Raises `Refusal`. The hold is written to the journal later: see `Reservation.written`."""
+        account_limits = self._account_limits_of(request)
         if account_limits.charges:
             reservation, result = await self._reserve_within(request, account_limits)
         else:
             answer = request.output_tokens if request.output_tokens is not None else self._hold_tokens
-            reservation = self._book(request, account_limits, Size(request.prompt_tokens, answer), None)
+            reservation = self._make_reservation(request, account_limits, Size(request.prompt_tokens, answer), None)
             result = await self._reserve(reservation)
         headers = headers_of(result.decision)
         code = result.decision.refusal or result.code
         if code is not None:
             raise Refusal(_error_of(code, result.decision, request.key), headers)
         reservation.handle = result.handle
-        if self.writer is not None and not result.is_booked:
+        if self.writer is not None and not result.is_recorded:
             try:
                 reservation.handle = self.writer.put(reservation.hold)
             except JournalUnavailable:
@@ -137,15 +137,15 @@ class Accounting:
         return reservation, headers
 
     def withdraw(self, reservation: Reservation) -> None:
-        """The journal did not take its hold: it has never been opened."""
+        """Undoes `open`: the journal could not write the hold."""
         reservation.is_settled = True
         self._open.pop(reservation.hold.request_id, None)
         self._limiter.release(reservation.hold.request_id)
 
     async def extend(self, reservation: Reservation, needed: int) -> bool:
-        """The answer has outgrown its hold, with `needed` tokens so far: hold more, or as much as there is for it.
+        """The answer exceeds its reservation, with `needed` tokens: reserves more, or as much as is available.
 
-        False: what is needed cannot be held. True without a hold where the reservation covers it already.
+        False: not enough is available. True without an extension if the reservation already covers it.
         """
         covered = reservation.allowance or 0
         step = reservation.step or self._hold_tokens
@@ -164,7 +164,7 @@ class Accounting:
             request.quote.hold(reservation.prompt_tokens, allowance, request.service_tier) or 0
         ) - reservation.held
         if amount <= 0:
-            return True  # it is held already, even where the account is overspent by now
+            return True  # it is already reserved, even if the account is overspent by now
         reservation.extensions += 1
         entry = Extend(
             request_id=reservation.hold.request_id, at_ms=now_ms(), number=reservation.extensions, amount=amount
@@ -177,7 +177,7 @@ class Accounting:
         return True
 
     def _renewed(self, reservation: Reservation) -> LimitRequest:
-        """By the limits of this moment: there may have been credit since, or a larger budget."""
+        """With the current limits: credit may have been added since, or the budget raised."""
         key = self.directory.newest(reservation.request.key)
         charges = {
             charge.account: charge
@@ -200,7 +200,7 @@ class Accounting:
         # A dropped `service_tier` was not used. Else the requested one was, unless the provider reported another.
         if record.service_tier is None and "service_tier" not in record.dropped:
             record.service_tier = reservation.request.service_tier
-        record.cost, rates = reservation.reckon(record.target, usage, record.service_tier)
+        record.cost, rates = reservation.compute_cost(record.target, usage, record.service_tier)
         record.rates = rates.text if rates is not None else None
         record.settled_s = time.monotonic() - record.arrived_s
         record.price_version = reservation.request.quote.version
@@ -212,12 +212,12 @@ class Accounting:
             self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), required=True)
 
     def refused(self, record: RequestRecord) -> None:
-        """A request that held nothing. Without a valid key there is no row: it must not fill the database."""
+        """A request without a reservation. Without a valid key it has no row: it must not fill the database."""
         if self.writer is None or record.key_id is None:
             return
         record.workspace_id = self.directory.workspace_id(record.workspace_id)
-        if record.id in self._leaving:
-            self._leaving[record.id] = record
+        if record.id in self._cancelled:
+            self._cancelled[record.id] = record
             return
         try:
             self.writer.put(Refused(row=row_of(record, self.instance)))
@@ -225,8 +225,8 @@ class Accounting:
             self.refused_dropped += 1
 
     def note_progress(self) -> None:
-        """Once a second: what an orphan would be settled by, and what operators see of it. Of a request that stands
-        still nothing is written; while the database is away, ever less often."""
+        """Once a second: writes the progress that operators see and by which an orphan would be settled. It is written
+        only if it has changed, and less and less often while the database is unavailable."""
         if self._progress is not None and self._progress.may_write(time.monotonic()):
             self._write_progress(self._progress)
 
@@ -239,62 +239,63 @@ class Accounting:
                 rows.append((request_id, short(progress.target), progress.tokens))
                 times.append((progress.first_ms, progress.last_ms))
         if rows and self.writer is not None:
-            with suppress(JournalUnavailable):  # then an orphan would be settled by less
+            with suppress(JournalUnavailable):  # then an orphan is settled by older progress
                 self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
                 interval.note_written(time.monotonic())
 
     def renew_leases(self) -> None:
-        """Once a second: what is reserved stays so, and this process is known to be alive."""
+        """Once a second: renews reservations in Valkey, and sends the heartbeat of this process."""
         self._limiter.beat()
         if time.monotonic() - self._renewed_at >= self._renew_s:
             self._renewed_at = time.monotonic()
             self._limiter.renew(self._open)
 
     def instance_ended(self, instance: str) -> None:
-        """Another process is known to be dead: what it has reserved is free again."""
+        """Another process is dead: its reservations are released."""
         self._limiter.instance_ended(instance)
 
     async def correct(self) -> None:
-        """From time to time: what is shared is held against the ledger. Raises `StoreUnavailable`."""
+        """From time to time: corrects the shared sums by the ledger. Raises `StoreUnavailable`."""
         await self._limiter.correct()
 
     async def close(self, timeout_s: float) -> bool:
-        """Everything that is settled goes to the database. False: not in that time, and the journal has the rest."""
-        await asyncio.gather(*self._undoing)
+        """Writes all settlements to the database. False: not all in that time; the journal has the rest."""
+        await asyncio.gather(*self._undo_tasks)
         await self._limiter.close()
         return self.writer is None or await self.writer.close(timeout_s)
 
     async def _reserve(self, reservation: Reservation) -> LimitDecision:
         decision = self._limiter.reserve_at_once(reservation.limit_request, reservation.hold)
-        return LimitDecision(decision=decision) if decision is not None else await self._rule(reservation)
+        return LimitDecision(decision=decision) if decision is not None else await self._decide(reservation)
 
     async def _reserve_within(
         self, request: ReservationRequest, account_limits: AccountLimits
     ) -> tuple[Reservation, LimitDecision]:
-        """Where money is limited: as large as is wanted, or as large as fits, or what is refused."""
+        """If money is limited: reserves the wanted size, or the size that fits, or returns the refusal."""
         need = self._need_of(request)
-        left = await self._left(account_limits) if need.limit is None else None
-        wanted = size = wanted_size(need, request.quote, left)
+        remaining = await self._remaining(account_limits) if need.limit is None else None
+        wanted = size = wanted_size(need, request.quote, remaining)
         prompt = need.prompt
-        for is_last in (False, False, True):  # others may take what is left meanwhile
-            reservation = self._book(request, account_limits, size, need)
+        for is_last in (False, False, True):  # other requests may reserve what remains meanwhile
+            reservation = self._make_reservation(request, account_limits, size, need)
             result = await self._reserve(reservation)
-            if is_last or (result.decision.refusal or result.code) not in _OF_MONEY:
+            if is_last or (result.decision.refusal or result.code) not in _BUDGET_REFUSALS:
                 break
-            left = await self._left(account_limits, exactly=True)
-            if left is None or fitting_size(need, wanted, request.quote, left, prompt // MAX_BYTES_PER_TOKEN) is None:
-                break  # no count of the prompt could help
+            remaining = await self._remaining(account_limits, exactly=True)
+            min_prompt = prompt // MAX_BYTES_PER_TOKEN
+            if remaining is None or fitting_size(need, wanted, request.quote, remaining, min_prompt) is None:
+                break  # an exact count of the prompt would not help
             if prompt == need.prompt and request.measure is not None:
                 prompt = min(prompt, await request.measure.count() or prompt)
-            smaller = fitting_size(need, wanted, request.quote, left, prompt)
+            smaller = fitting_size(need, wanted, request.quote, remaining, prompt)
             if smaller is None:
                 break
             size = smaller
         return reservation, result
 
-    async def _left(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
+    async def _remaining(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
         try:
-            return await self._limiter.left(account_limits.charges, exactly=exactly)
+            return await self._limiter.remaining(account_limits.charges, exactly=exactly)
         except GatewayFault as error:
             raise Refusal(error) from None
 
@@ -306,21 +307,21 @@ class Accounting:
             prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, max_answer=most
         )
 
-    def _terms_of(self, request: ReservationRequest) -> AccountLimits:
+    def _account_limits_of(self, request: ReservationRequest) -> AccountLimits:
         """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
         key = request.key
         workspace = self.directory.workspace_of(key)
-        if workspace.is_awaited:
+        if workspace.is_unresolved:
             raise Refusal(unavailable())
         account_limits = self._account_limits.of(key, workspace, request.at_ms)
-        if account_limits.is_limited and not self.limits_are_kept:
+        if account_limits.is_limited and not self.can_enforce_limits:
             raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
         return account_limits
 
-    def _book(
+    def _make_reservation(
         self, request: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
     ) -> Reservation:
-        """`need` is None where nothing limits the money."""
+        """`need`: None if money is not limited."""
         key, workspace, charges = request.key, account_limits.workspace, account_limits.charges
         output_tokens = size.answer + (need.extra_output if need is not None else 0)
         amount = request.quote.hold(size.prompt, output_tokens, request.service_tier)
@@ -343,11 +344,11 @@ class Accounting:
             idempotency=request.idempotency,
             body_digest=request.body_digest,
         )
-        usual = request.output_tokens if request.output_tokens is not None else self._hold_tokens
+        expected = request.output_tokens if request.output_tokens is not None else self._hold_tokens
         limit_request = LimitRequest(
             request_id=request.request_id,
             key_id=key.id,
-            tokens=request.prompt_tokens + min(usual, output_tokens),
+            tokens=request.prompt_tokens + min(expected, output_tokens),
             amount=hold.amount,
             charges=charges,
             other_accounts=account_limits.other_accounts,
@@ -361,8 +362,8 @@ class Accounting:
             reservation.limit, reservation.flags = limit_of(need, size)
         return reservation
 
-    async def _rule(self, reservation: Reservation) -> LimitDecision:
-        """In a task of its own: a caller who leaves meanwhile must not leave a reservation that nobody knows of."""
+    async def _decide(self, reservation: Reservation) -> LimitDecision:
+        """In its own task: if the caller disconnects meanwhile, the reservation must still be undone."""
         task = asyncio.get_running_loop().create_task(
             self._limiter.reserve(reservation.limit_request, reservation.hold)
         )
@@ -371,25 +372,25 @@ class Accounting:
         except GatewayFault as error:
             raise Refusal(error) from None
         except asyncio.CancelledError:
-            self._leaving[reservation.hold.request_id] = None
-            undoing = asyncio.get_running_loop().create_task(self._undo(reservation, task))
-            self._undoing.add(undoing)
-            undoing.add_done_callback(self._undoing.discard)
+            self._cancelled[reservation.hold.request_id] = None
+            undo_task = asyncio.get_running_loop().create_task(self._undo(reservation, task))
+            self._undo_tasks.add(undo_task)
+            undo_task.add_done_callback(self._undo_tasks.discard)
             raise
 
     async def _undo(self, reservation: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
         await asyncio.wait({task})
-        record = self._leaving.pop(reservation.hold.request_id)
+        record = self._cancelled.pop(reservation.hold.request_id)
         result = task.result() if not task.cancelled() and task.exception() is None else None
         if result is not None and result.decision.refusal is None and result.code is None:
             self._limiter.release(reservation.hold.request_id)
-            if result.is_booked and self.writer is not None:
-                self.writer.put(self._settle_left(reservation, record), required=True)
+            if result.is_recorded and self.writer is not None:
+                self.writer.put(self._settle_cancelled(reservation, record), required=True)
                 return
         if record is not None:
             self.refused(record)
 
-    def _settle_left(self, reservation: Reservation, record: RequestRecord | None) -> Settle:
+    def _settle_cancelled(self, reservation: Reservation, record: RequestRecord | None) -> Settle:
         if record is None:
             return settle_abandoned(reservation.hold)
         record.held, record.cost, record.workspace_id = reservation.held, 0, reservation.workspace_id
@@ -406,12 +407,12 @@ class Accounting:
 
 
 def without_store(directory: KeyDirectory) -> Accounting:
-    """Limits in memory, and no books."""
+    """Limits in memory, without a database."""
     return Accounting("", directory, MemoryLimiter(None, None))
 
 
 def settle_abandoned(hold: Hold) -> Settle:
-    """Of a hold for which nobody waited any more: given back, as of a request that never reached an upstream."""
+    """Releases a hold whose request was cancelled before an upstream was called."""
     row = row_of_open(
         hold,
         Verdict.REJECTED,

@@ -21,40 +21,40 @@ from streamweir.store.limits.shared import INSTANCE_S, PAUSE_S, TIMEOUT_S
 
 class Intervals(Struct, frozen=True, kw_only=True):
     tick_s: float = 1.0
-    """Between two looks at what has changed."""
-    beat_s: float = 2.0
-    """Between two signs of life."""
-    missed_s: float = 6.0
-    """What a process that gave none for so long has open is not shown among what runs: most likely it is dead."""
-    silent_s: float = 20.0
-    """A process that gave no sign of life for so long is dead."""
+    """Between two loads of changed keys, and between other periodic steps."""
+    heartbeat_s: float = 2.0
+    """Between two heartbeats."""
+    hidden_after_s: float = 6.0
+    """Running requests of a process without a heartbeat for so long are not shown: most likely it is dead."""
+    dead_after_s: float = 20.0
+    """A process without a heartbeat for so long is dead."""
     decision_s: float = DECISION_S
-    """A request waits no longer for the books."""
+    """How long a request waits for accounting."""
     apply_s: float = APPLY_S
-    """Nor does a batch of entries for the database, before it is tried again."""
+    """How long a batch of entries waits for the database, before it is tried again."""
     flush_s: float = 5.0
-    """Nor does a process that ends, for the database to have all; the journal has it."""
-    unseen_s: float = 60.0
-    """So long after the last look the keys of the store are still good."""
-    live_s: float = 1.0
-    """Between two looks at what runs, for those who look on."""
-    onlooker_s: float = 10.0
-    """Between two looks at whether they still may; they get a sign of life with it."""
+    """How long a process that ends waits for the database; the journal has the rest."""
+    key_max_age_s: float = 60.0
+    """How long stored keys stay valid after the last load."""
+    live_interval_s: float = 1.0
+    """Between two updates of the live view."""
+    live_check_s: float = 10.0
+    """Between two checks whether a viewer is still authorized; a keep-alive comment is sent with it."""
     lease_s: float = LEASE_S
-    """What a process has reserved in Valkey is given back when it was not renewed for so long."""
+    """A reservation in Valkey is released if it was not renewed for so long."""
     instance_s: float = INSTANCE_S
-    """And all of it when the process was not heard of for so long."""
+    """All reservations of a process are released if it sent no heartbeat for so long."""
     shared_timeout_s: float = TIMEOUT_S
     shared_pause_s: float = PAUSE_S
-    """How long Valkey is left alone when it has failed too often."""
+    """How long Valkey is not called after it has failed too often."""
 
 
-USUAL = Intervals()
+DEFAULT_INTERVALS = Intervals()
 
 
 SLOW_S = 10.0
 """A database that is only slow has taken the first of them by then; nothing changes before."""
-_PART = 4
+_WAIT_PARTS = 4
 """Of the time that the first of them has waited: so long after the last one the next is written."""
 
 
@@ -70,10 +70,10 @@ class ProgressInterval:
         if not self._writer.has_spare_capacity:
             return False
         waited_s = now - self._first_at
-        return waited_s < SLOW_S or now - self._last_at >= waited_s / _PART
+        return waited_s < SLOW_S or now - self._last_at >= waited_s / _WAIT_PARTS
 
     def note_written(self, now: float) -> None:
-        """After it was put."""
+        """Call it after the entry was put."""
         if self._writer.has_applied(self._mark):
             self._first_at = now
         self._last_at = now

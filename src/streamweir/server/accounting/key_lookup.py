@@ -1,14 +1,14 @@
-"""One look at the database for a key that this process does not know yet.
+"""One query of the database for a key that this process does not know yet.
 
-A key that was made elsewhere (on another node, by a command) reaches this process with its next look at what has
-changed, within a second. Until then its caller would be told that it is not valid, for good. So a secret that is not
-known is looked for once. What that may cost is bounded, whatever callers without a key send:
+A process learns of a key that was made elsewhere (on another node, by a command) with its next refresh, within a
+second. Until then the key would be refused as invalid. So an unknown secret triggers one refresh. Its cost is bounded,
+whatever callers without a key send:
 
-- Only a secret of our own form, with its checksum, is looked for, and each one once (the last few thousand are
+- Only a secret of our own format, with its checksum, is looked up, and each one once (the last few thousand are
   remembered).
-- All who wait share one look, and there are at most ten looks a second. It is the look of
-  `server.accounting.maintenance`: it asks for what has changed, not for the secret.
-- A bounded number of callers wait. One beyond that, or whose look fails, is told to try again (503).
+- All waiting callers share one refresh, and there are at most ten refreshes a second. It is the refresh of
+  `server.accounting.maintenance`: it loads all changes, and does not query the secret.
+- A bounded number of callers wait. Any other caller, or one whose refresh fails, gets a 503.
 """
 
 import asyncio
@@ -21,39 +21,39 @@ from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.telemetry.log import logger
 from streamweir.store.db.base import StoreUnavailable
 
-EVERY_S = 0.1
-LONGEST_S = 2.0
-"""For a look: as long as a request waits for accounting elsewhere."""
-MOST_WAITING = 256
-MOST_UNKNOWN = 4096
+MIN_INTERVAL_S = 0.1
+TIMEOUT_S = 2.0
+"""For one refresh: as long as a request waits for accounting."""
+MAX_WAITING = 256
+MAX_UNKNOWN = 4096
 
 
 class KeyLookup:
     def __init__(
         self,
         directory: KeyDirectory,
-        look: Callable[[], Awaitable[None]],
+        refresh: Callable[[], Awaitable[None]],
         *,
-        every_s: float = EVERY_S,
-        longest_s: float = LONGEST_S,
-        most_waiting: int = MOST_WAITING,
+        min_interval_s: float = MIN_INTERVAL_S,
+        timeout_s: float = TIMEOUT_S,
+        max_waiting: int = MAX_WAITING,
     ) -> None:
-        """`look` takes up what has changed in the database, into the directory. It raises `StoreUnavailable`."""
+        """`refresh` takes up what has changed in the database, into the directory. It raises `StoreUnavailable`."""
         self._directory = directory
-        self._look = look
-        self._every_s = every_s
-        self._longest_s = longest_s
-        self._most_waiting = most_waiting
+        self._refresh = refresh
+        self._min_interval_s = min_interval_s
+        self._timeout_s = timeout_s
+        self._max_waiting = max_waiting
         self._waiting: dict[asyncio.Future[None], bytes] = {}
-        self._under_way = 0
-        """How many wait for the look that has begun."""
+        self._refreshing = 0
+        """How many callers wait for the refresh that is running."""
         self._unknown: dict[bytes, None] = {}
         """Looked up and not found, the oldest first."""
         self._task: asyncio.Task[None] | None = None
-        self.looks = 0
+        self.refreshes = 0
 
     def may_find(self, secret: str) -> bool:
-        """Whether a look could tell more of it than is known."""
+        """Whether a refresh could find it."""
         if not is_well_formed(secret):
             return False
         digest = digest_of(secret)
@@ -63,8 +63,8 @@ class KeyLookup:
         """Afterwards the directory has it, if anybody does. Raises `GatewayFault` where nobody can tell."""
         if not self.may_find(secret):
             return
-        if len(self._waiting) + self._under_way >= self._most_waiting:
-            raise _cannot_tell()
+        if len(self._waiting) + self._refreshing >= self._max_waiting:
+            raise _cannot_check()
         loop = asyncio.get_running_loop()
         found: asyncio.Future[None] = loop.create_future()
         self._waiting[found] = digest_of(secret)
@@ -87,42 +87,42 @@ class KeyLookup:
         try:
             while self._waiting:
                 served, self._waiting = self._waiting, {}
-                self._under_way = len(served)
-                is_known = await self._look_once()
+                self._refreshing = len(served)
+                is_known = await self._refresh_once()
                 for found, digest in served.items():
                     if is_known and self._directory.find_digest(digest) is None:
                         self._remember(digest)
-                    if found.done():  # who waited has gone
+                    if found.done():  # the waiting caller has gone
                         continue
                     if is_known:
                         found.set_result(None)
                     else:
-                        found.set_exception(_cannot_tell())
-                self._under_way = 0
-                await asyncio.sleep(self._every_s)
+                        found.set_exception(_cannot_check())
+                self._refreshing = 0
+                await asyncio.sleep(self._min_interval_s)
         finally:
-            self._task, self._under_way = None, 0
+            self._task, self._refreshing = None, 0
             for found in self._waiting:
                 found.cancel()
 
-    async def _look_once(self) -> bool:
+    async def _refresh_once(self) -> bool:
         """Whether the directory knows now what the database does."""
-        self.looks += 1
+        self.refreshes += 1
         try:
-            async with asyncio.timeout(self._longest_s):
-                await self._look()
+            async with asyncio.timeout(self._timeout_s):
+                await self._refresh()
         except (StoreUnavailable, TimeoutError):
             return False
-        except Exception as reason:  # noqa: BLE001 (a bug of ours: who waits must not wait for ever)
+        except Exception as reason:  # noqa: BLE001 (a bug: callers must not wait for ever)
             logger.error("key lookup failed", exc_info=reason)
             return False
         return True
 
     def _remember(self, digest: bytes) -> None:
         self._unknown[digest] = None
-        if len(self._unknown) > MOST_UNKNOWN:
+        if len(self._unknown) > MAX_UNKNOWN:
             del self._unknown[next(iter(self._unknown))]
 
 
-def _cannot_tell() -> GatewayFault:
+def _cannot_check() -> GatewayFault:
     return GatewayFault("ledger_unavailable", "The API key cannot be checked at the moment. Try again later.")

@@ -1,9 +1,9 @@
-"""Every key and every workspace, in memory, as the store had them at the last look.
+"""Every key and every workspace, in memory, as of the last load from the store.
 
-A request is never held up by a look-up: a process reads all of it when it starts, and once a second
-what has changed since (`server.accounting.maintenance`). The keys of the operator's file go first, and come with
-every reload. When the store has not answered for a minute, its keys are no longer taken: one of
-them may have been revoked meanwhile. Those of the file need no store to be believed.
+A request never waits for a query: a process loads all keys at its start, and once a second those that have changed
+(`server.accounting.maintenance`). The keys of the operator's file have priority and are replaced by every reload. If
+the store has not answered for a minute, its keys are refused: one of them may have been revoked meanwhile. Keys of the
+file do not need the store.
 """
 
 import time
@@ -21,28 +21,28 @@ class Workspace(Struct, frozen=True, kw_only=True):
     name: str
     prepaid: bool = False
     granted: int = 0
-    """What was ever credited to it, nano-dollars."""
-    is_awaited: bool = False
-    """A reload has brought it, and the store has not said yet who it is: nothing can be booked to it."""
+    """The sum of its credits, in nano-dollars."""
+    is_unresolved: bool = False
+    """It is new in the file, and the store has not assigned its id yet: nothing can be charged to it."""
 
 
 class _Entry(Struct, frozen=True):
     key: Key
     until: float | None
-    """Unix seconds: a secret that was rotated away is good until then."""
+    """Unix seconds: until when a rotated secret is valid."""
 
 
 class KeyDirectory:
-    def __init__(self, file_keys: KeyRing, longest_unseen_s: float = 60.0) -> None:
+    def __init__(self, file_keys: KeyRing, max_age_s: float = 60.0) -> None:
         self._file = file_keys
-        self._longest_unseen_s = longest_unseen_s
+        self._max_age_s = max_age_s
         self._stored: dict[bytes, _Entry] = {}
         self._digests: dict[str, tuple[bytes, ...]] = {}  # of each stored key
         self._workspaces: dict[str, Workspace] = {}
         self._names: dict[str, str] = {}
         self.file_is_new = True
-        """The store has not been told of the file's keys yet."""
-        self._seen_at = time.monotonic()
+        """The keys of the file are not in the store yet."""
+        self._refreshed_at = time.monotonic()
         self.version = 0
         """Of the newest change in the store that is known."""
         self.generation = 0
@@ -101,7 +101,7 @@ class KeyDirectory:
 
     def stale_reason(self, key: Key) -> GatewayFault | None:
         """Whether what is known of a key is too old to go by."""
-        if key.id in self._digests and time.monotonic() - self._seen_at > self._longest_unseen_s:
+        if key.id in self._digests and time.monotonic() - self._refreshed_at > self._max_age_s:
             return GatewayFault("ledger_unavailable", "API keys cannot be checked at the moment. Try again later.")
         return None
 
@@ -109,16 +109,16 @@ class KeyDirectory:
         """The file names workspaces by their names, the store by their ids."""
         found = self._workspaces.get(self.workspace_id(key.workspace_id) or "")
         has_store = bool(self._workspaces)
-        return found or Workspace(id=key.workspace_id, name=key.workspace_id, is_awaited=has_store)
+        return found or Workspace(id=key.workspace_id, name=key.workspace_id, is_unresolved=has_store)
 
     def workspace_id(self, id_or_name: str | None) -> str | None:
         if id_or_name is None or id_or_name in self._workspaces:
             return id_or_name
         return self._names.get(id_or_name, id_or_name)
 
-    def take(self, changes: Changes) -> list[Key]:
-        """What has changed. Gives the keys that are revoked."""
-        self._seen_at = time.monotonic()
+    def apply(self, changes: Changes) -> list[Key]:
+        """Applies changes of the store. Returns the keys that are revoked."""
+        self._refreshed_at = time.monotonic()
         if changes.version < self.version:  # another database, or an older state of it: this is all of it
             self._stored.clear()
             self._digests.clear()

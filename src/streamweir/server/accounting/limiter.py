@@ -1,4 +1,4 @@
-"""Who decides whether a request fits its limits, and keeps count of it; and how one process does it alone.
+"""The interface of a limiter, which decides whether a request fits its limits, and the limiter of a single process.
 
 One process on SQLite decides by itself, in memory: nobody else spends the same money. Everywhere
 else it takes Valkey and the database (`server.accounting.shared_limiter`). Whatever was reserved is given back
@@ -25,7 +25,7 @@ from streamweir.store.ledger.writer import DECISION_S, Writer
 
 class LimitDecision(Struct, frozen=True, kw_only=True):
     decision: Decision
-    is_booked: bool = False
+    is_recorded: bool = False
     """The hold is in the database, or in the journal already."""
     handle: WriteHandle | None = None
     """Of the journal, where it is there."""
@@ -35,7 +35,7 @@ class LimitDecision(Struct, frozen=True, kw_only=True):
 
 class Limiter(Protocol):
     is_degraded: bool
-    """The others cannot be asked at the moment."""
+    """The shared counters are unavailable at the moment."""
 
     def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
         """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
@@ -50,7 +50,7 @@ class Limiter(Protocol):
         """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
         ...
 
-    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
+    async def remaining(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
         overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
         nothing could be reserved either."""
@@ -63,7 +63,7 @@ class Limiter(Protocol):
     def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
 
     def release(self, request_id: str) -> None:
-        """It did not take place, and does not count."""
+        """The request was not made, and does not count."""
         ...
 
     def peek(self, key: Key) -> Decision | None:
@@ -73,11 +73,11 @@ class Limiter(Protocol):
     def renew(self, request_ids: Iterable[str]) -> None: ...
 
     def beat(self) -> None:
-        """Once a second: this process is alive."""
+        """Once a second: the heartbeat of this process."""
         ...
 
     def instance_ended(self, instance: str) -> None:
-        """Another process is known to be dead: nothing is held for it any more."""
+        """Another process is dead: its reservations are released."""
         ...
 
     async def correct(self) -> None:
@@ -88,7 +88,7 @@ class Limiter(Protocol):
 
 
 class MemoryLimiter:
-    """For a process that is alone. Without a store (None) there is no money either."""
+    """For a single process. Without a store (None) there are no budgets."""
 
     is_degraded = False
 
@@ -108,17 +108,17 @@ class MemoryLimiter:
         self._limits.seed(account, 0)
 
     async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
-        until = time.monotonic() + self._decision_s
+        deadline = time.monotonic() + self._decision_s
         for charge in request.charges:
             if not self._limits.knows(charge.account):
-                await self._seed(charge.account, until)
+                await self._seed(charge.account, deadline)
         decision = self._limits.reserve(request, time.monotonic())
         if decision.missing:  # forgotten again while another was being seeded
             raise unavailable()
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
             return LimitDecision(decision=decision)
         try:
-            code = await self._writer.decide(hold, (), self._left_s(until))
+            code = await self._writer.decide(hold, (), self._remaining_s(deadline))
         except BaseException as reason:
             self.release(request.request_id)
             if isinstance(reason, StoreUnavailable):
@@ -126,20 +126,20 @@ class MemoryLimiter:
             raise
         if code is not None:
             self.release(request.request_id)
-        return LimitDecision(decision=decision, is_booked=True, code=code)
+        return LimitDecision(decision=decision, is_recorded=True, code=code)
 
-    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
-        until = 0.0
-        least: int | None = None
+    async def remaining(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:  # noqa: ARG002 (it always is)
+        deadline = 0.0
+        smallest: int | None = None
         for charge in charges:
             used = self._limits.used(charge.account)
             if used is None:
-                until = until or time.monotonic() + self._decision_s
-                await self._seed(charge.account, until)
+                deadline = deadline or time.monotonic() + self._decision_s
+                await self._seed(charge.account, deadline)
                 used = self._limits.used(charge.account)
-            if used is not None and (least is None or charge.limit - used < least):
-                least = charge.limit - used
-        return least
+            if used is not None and (smallest is None or charge.limit - used < smallest):
+                smallest = charge.limit - used
+        return smallest
 
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         return self._limits.extend(request.request_id, entry.amount, request.charges) is None
@@ -168,30 +168,30 @@ class MemoryLimiter:
     async def close(self) -> None:
         return
 
-    def _left_s(self, until: float) -> float:
-        return left_s(until, self._decision_s)
+    def _remaining_s(self, deadline: float) -> float:
+        return remaining_s(deadline, self._decision_s)
 
-    async def _seed(self, account: str, until: float) -> None:
+    async def _seed(self, account: str, deadline: float) -> None:
         """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
         if self._store is None or self._writer is None:
             raise GatewayFault("ledger_unavailable", 'Budgets need a database, and store.url is "none".')
         try:
-            if not await self._writer.flush(self._left_s(until)):
+            if not await self._writer.flush(self._remaining_s(deadline)):
                 raise unavailable()
-            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._left_s(until))
+            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._remaining_s(deadline))
         except StoreUnavailable:
             raise unavailable() from None
         if not self._limits.knows(account):  # another request may have been faster
             self._limits.seed(account, used[account])
 
 
-_LEAST = 4
+_MIN_PART = 4
 
 
-def left_s(until: float, limit_s: float) -> float:
-    """Of a limit that ends with `until`. A part of it is always left: the time may have passed while the event loop
+def remaining_s(deadline: float, limit_s: float) -> float:
+    """Of a limit that ends with `deadline`. A part of it is always left: the time may have passed while the event loop
     stood still, and then those who are asked have had none of it."""
-    return max(limit_s / _LEAST, until - time.monotonic())
+    return max(limit_s / _MIN_PART, deadline - time.monotonic())
 
 
 def unavailable() -> GatewayFault:

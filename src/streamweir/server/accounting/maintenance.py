@@ -26,7 +26,7 @@ from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.access import Key
 from streamweir.policy.prices import Quote, cost_of, decode_quote
 from streamweir.server.accounting.accounting import Accounting
-from streamweir.server.accounting.intervals import USUAL, Intervals
+from streamweir.server.accounting.intervals import DEFAULT_INTERVALS, Intervals
 from streamweir.server.accounting.request_row import row_of_open
 from streamweir.server.telemetry.log import logger
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -59,7 +59,7 @@ class Maintenance:
         stop_key: Callable[[Key], None],
         stop_request: Callable[[str], None],
         retention_days: float,
-        intervals: Intervals = USUAL,
+        intervals: Intervals = DEFAULT_INTERVALS,
         background: BackgroundTasks | None = None,
     ) -> None:
         """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
@@ -75,18 +75,18 @@ class Maintenance:
         self._intervals = intervals
         self._background = background or BackgroundTasks()
         self._tasks: list[BackgroundTask] = []
-        self._looking = asyncio.Lock()
-        self._beat_at = self._reconciled_at = 0.0
-        self._in_touch_since = self._touched_at = time.monotonic()
+        self._loading = asyncio.Lock()
+        self._heartbeat_at = self._reconciled_at = 0.0
+        self._connected_since = self._reached_at = time.monotonic()
         self._suspects: dict[str, float] = {}
-        """Who has seemed dead at every look since then."""
+        """Instances that seemed dead in every check since then."""
 
     def start(self) -> None:
         every = {
             "progress": self._note_progress,
             "lease renewal": self._renew_leases,
             "key refresh": self._refresh,
-            "heartbeat": self._beat,
+            "heartbeat": self._heartbeat,
             "recovery": self._recover,
             "purge": self._purge,
         }
@@ -101,7 +101,7 @@ class Maintenance:
     async def retire(self) -> None:
         """After accounting is closed and everything is written: what is still open of this process is an orphan."""
         instance = self._node.instance
-        with suppress(StoreUnavailable):  # then it is found by its silence
+        with suppress(StoreUnavailable):  # then it is found by its missing heartbeat
             await self._store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())), timeout_s=1.0)
 
     async def _note_progress(self) -> None:
@@ -117,55 +117,55 @@ class Maintenance:
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(self._intervals.tick_s)
-            if await self._reached(self.look):
-                self._stay_in_touch()
+            if await self._run_step(self.load_changes):
+                self._note_connected()
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         while True:
             await asyncio.sleep(self._intervals.tick_s)
-            await self._reached(self._give_sign)
+            await self._run_step(self._send_heartbeat)
 
     async def _recover(self) -> None:
         while True:
             await asyncio.sleep(self._intervals.tick_s)
-            await self._reached(self._reconcile)
+            await self._run_step(self._reconcile)
 
     async def _purge(self) -> None:
         await retention.purge_regularly(self._store, self._node.instance, now_ms, days=self._retention_days)
 
-    async def _reached(self, step: Callable[[], Awaitable[None]]) -> bool:
-        """Whether the database was there for it. One that was away may not have had the others' signs either."""
+    async def _run_step(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Whether the database was available. If not, it may not have received the heartbeats of others either."""
         try:
             await step()
         except StoreUnavailable:
-            self._in_touch_since = time.monotonic()
+            self._connected_since = time.monotonic()
             return False
         return True
 
-    async def look(self) -> None:
-        """Takes up what has changed, one look after the other: an older state never comes last.
+    async def load_changes(self) -> None:
+        """Loads what has changed in the store, one load at a time: an older state never replaces a newer one.
 
         Raises `StoreUnavailable`.
         """
-        async with self._looking:
-            await self._look()
+        async with self._loading:
+            await self._load_changes()
 
-    async def _look(self) -> None:
+    async def _load_changes(self) -> None:
         directory, instance = self._accounting.directory, self._node.instance
 
         def read(conn: Connection) -> tuple[Changes, list[str]]:
             return changes_since(conn, directory.version), cancelled(conn, instance)
 
-        changes, unwanted = await self._store.read(read)
-        for key in directory.take(changes):
+        changes, cancelled_ids = await self._store.read(read)
+        for key in directory.apply(changes):
             self._stop_key(key)
-        for request_id in unwanted:
+        for request_id in cancelled_ids:
             self._stop_request(request_id)
         if directory.file_is_new:
-            await self.mirror_file()
+            await self.store_file_keys()
 
-    async def mirror_file(self) -> None:
-        """The keys and workspaces of the operator's file, for whoever looks them up."""
+    async def store_file_keys(self) -> None:
+        """Writes the keys and workspaces of the operator's file to the store, for the console and other processes."""
         directory = self._accounting.directory
         ring, at_ms = directory.file_keys, now_ms()
         try:
@@ -174,26 +174,29 @@ class Maintenance:
             logger.error("keys of the configuration file not stored", reason=str(reason))
         directory.file_is_new = directory.file_keys is not ring  # a reload meanwhile
 
-    async def _give_sign(self) -> None:
+    async def _send_heartbeat(self) -> None:
         now = time.monotonic()
-        if now - self._beat_at < self._intervals.beat_s:
+        if now - self._heartbeat_at < self._intervals.heartbeat_s:
             return
-        await heartbeat(self._store, self._node, self._intervals.silent_s)
-        self._beat_at = now
+        await heartbeat(self._store, self._node, self._intervals.dead_after_s)
+        self._heartbeat_at = now
 
-    def _stay_in_touch(self) -> None:
+    def _note_connected(self) -> None:
         """Unless this process, or its last question, took so long that the others may have had to wait as well."""
         now = time.monotonic()
-        if now - self._touched_at > self._intervals.silent_s / 2:
-            self._in_touch_since = now
-        self._touched_at = now
+        if now - self._reached_at > self._intervals.dead_after_s / 2:
+            self._connected_since = now
+        self._reached_at = now
 
     async def _reconcile(self) -> None:
         now = time.monotonic()
-        if now - self._in_touch_since < self._intervals.silent_s or now - self._reconciled_at < self._intervals.beat_s:
+        if (
+            now - self._connected_since < self._intervals.dead_after_s
+            or now - self._reconciled_at < self._intervals.heartbeat_s
+        ):
             return
         if (
-            now - self._touched_at > self._intervals.silent_s / 2
+            now - self._reached_at > self._intervals.dead_after_s / 2
         ):  # looks fail: this process may be the one that is cut off
             return
         self._reconciled_at = now
@@ -201,23 +204,23 @@ class Maintenance:
         own = self._node.instance
 
         def find(conn: Connection) -> list[str]:
-            return dead_instances(conn, now_of(conn, at_ms), int(self._intervals.silent_s * 1000), own=own)
+            return dead_instances(conn, now_of(conn, at_ms), int(self._intervals.dead_after_s * 1000), own=own)
 
         # After a clock was set forward every process seems dead, until its next heartbeat.
         self._suspects = {each: self._suspects.get(each, now) for each in await self._store.read(find)}
-        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._intervals.beat_s]
+        dead = [each for each, since in self._suspects.items() if now - since >= 2 * self._intervals.heartbeat_s]
         await settle_dead_instances(self._store, dead)
         await self._accounting.correct()
 
 
-async def heartbeat(store: Store, node: Node, silent_s: float) -> None:
-    """A sign of life, and how many others gave one. Raises `StoreUnavailable`."""
+async def heartbeat(store: Store, node: Node, dead_after_s: float) -> None:
+    """Writes the heartbeat, and counts the living processes. Raises `StoreUnavailable`."""
     at_ms = now_ms()
 
     def write(conn: Connection) -> int:
         now_by_all = now_of(conn, at_ms)
         beat(conn, node.instance, node.name, now_by_all)
-        return count_alive(conn, now_by_all, int(silent_s * 1000))
+        return count_alive(conn, now_by_all, int(dead_after_s * 1000))
 
     node.peers = max(1, await store.write(write))
 
@@ -235,7 +238,7 @@ async def settle_dead_instances(store: Store, instances: list[str]) -> None:
 
 
 def orphan(request: OpenRequest, _: int) -> Settle:
-    """By the evidence that is left: the prompt that was about to be sent, and what had been delivered."""
+    """By the remaining evidence: the prompt, and the part of the answer that was delivered."""
     usage = Usage(input_uncached=request.prompt_tokens, output=request.output_tokens)
     try:
         quote = decode_quote(request.prices)

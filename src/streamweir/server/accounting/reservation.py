@@ -44,7 +44,7 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     output_tokens: int | None
     """The most that the caller wants, of all choices together. None: it does not say."""
     service_tier: str | None = None
-    """As asked for: some have rates of their own."""
+    """As requested: some tiers have their own prices."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
     measure: ReservationSizes | None = None
@@ -70,9 +70,9 @@ class Reservation(Struct, eq=False):
     limit_request: LimitRequest
     held: int
     allowance: int | None
-    """How many tokens of answer the hold pays for. None: nothing limits them."""
+    """How many tokens of answer are reserved. None: no limit."""
     prompt_tokens: int = 0
-    """That the hold pays for."""
+    """How many tokens of prompt are reserved."""
     limit: int | None = None
     """Of each choice, in tokens, for the provider: in the place of the caller's. None: the caller's own holds."""
     choices: int = 1
@@ -82,9 +82,9 @@ class Reservation(Struct, eq=False):
     step: int | None = None
     """By how many tokens the hold was extended last."""
     handle: WriteHandle | None = None
-    """None: the hold is in the database, or there are no books."""
+    """None: the hold is in the database, or there is no database."""
     progress: Callable[[], AttemptProgress] | None = None
-    """None: no target was asked yet, or it is over."""
+    """None: no attempt was made yet, or the request is over."""
     written_progress: AttemptProgress | None = None
     """The progress that was last written to the journal."""
     is_settled: bool = False
@@ -101,7 +101,7 @@ class Reservation(Struct, eq=False):
         if self.handle is not None:
             await self.handle.written(self.decision_s)
 
-    def reckon(
+    def compute_cost(
         self, target: str | None, usage: Usage | None, service_tier: str | None
     ) -> tuple[int | None, Rates | None]:
         """What it costs, and the rates that say so. A model without a price costs None; what was not used costs

@@ -2,7 +2,7 @@
 
 Nothing waits for this: the caller has its answer or has gone. What takes long (counting, packing stored content) runs
 in a thread, in a task that is owned here; everything else is done at once. When the process ends, running settlements
-are waited for (`over`); what is not done by then is settled as an orphan after the next start.
+are waited for (`wait_settled`); what is not done by then is settled as an orphan after the next start.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from streamweir.store.requests.content import Content
 from streamweir.store.requests.content_queue import ContentQueue
 
 
-class Ended(Struct, frozen=True, kw_only=True):
-    """A request that is over, and what is still to be done for it."""
+class EndedRequest(Struct, frozen=True, kw_only=True):
+    """A request that is over, and the remaining work for it."""
 
     record: RequestRecord
     reservation: Reservation | None = None
     count: Callable[[], Settlement] | None = None
-    """Counts what nobody reported. For a thread."""
+    """Counts unreported tokens. Runs in a thread."""
     estimate: Callable[[], Settlement] | None = None
-    """The same by the rule of thumb, which cannot fail."""
+    """The same as an estimate, which cannot fail."""
     content: Callable[[], Content] | None = None
-    """What was said, of a key that asked for it to be kept. For a thread."""
+    """The stored content, for a key with `log_content`. Runs in a thread."""
 
 
 class Settlements:
@@ -41,29 +41,29 @@ class Settlements:
         report: Callable[[RequestRecord], None],
         fault: Callable[[BaseException, str], None],
     ) -> None:
-        """`report` is told of every request, once, when its record is complete; `fault` of a bug, with the id."""
+        """`report` is called once for every request, with its complete record; `fault` for a bug, with the id."""
         self._accounting = accounting
         self._contents = contents
         self._executor = executor
         self._report = report
         self._fault = fault
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def settle(self, ended: Ended) -> None:
+    def settle(self, ended: EndedRequest) -> None:
         if ended.count is None and ended.content is None:
             self._finish(ended)
             return
         task = asyncio.get_running_loop().create_task(self._settle(ended))
-        self._under_way.add(task)
+        self._tasks.add(task)
         self._idle.clear()
         task.add_done_callback(self._done)
 
-    async def over(self) -> None:
+    async def wait_settled(self) -> None:
         await self._idle.wait()
 
-    async def _settle(self, ended: Ended) -> None:
+    async def _settle(self, ended: EndedRequest) -> None:
         loop, record = asyncio.get_running_loop(), ended.record
         try:
             settlement = await self._count(ended)
@@ -76,7 +76,7 @@ class Settlements:
         except Exception as reason:  # noqa: BLE001 (a bug of ours: if it is not settled it is found as an orphan)
             self._fault(reason, record.id)
 
-    async def _count(self, ended: Ended) -> Settlement | None:
+    async def _count(self, ended: EndedRequest) -> Settlement | None:
         if ended.count is None:
             return None
         try:
@@ -88,11 +88,11 @@ class Settlements:
             return ended.estimate() if ended.estimate is not None else None
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        if not self._under_way:
+        self._tasks.discard(task)
+        if not self._tasks:
             self._idle.set()
 
-    def _finish(self, ended: Ended) -> None:
+    def _finish(self, ended: EndedRequest) -> None:
         if ended.reservation is not None:
             self._accounting.settle(ended.reservation, ended.record)
         else:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
-from streamweir.server.accounting.limiter import LimitDecision, left_s, unavailable
+from streamweir.server.accounting.limiter import LimitDecision, remaining_s, unavailable
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.journal.handle import JournalUnavailable, WriteHandle
@@ -33,8 +33,8 @@ from streamweir.store.ledger.writer import DECISION_S, Writer
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits
 
-_MOST_ACCOUNTS = 10_000
-_BEATS = 4
+_MAX_ACCOUNTS = 10_000
+_HEARTBEATS = 4
 """Within the time after which a process is taken for dead."""
 
 
@@ -63,14 +63,14 @@ class SharedLimiter:
         self._peers = peers
         self._decision_s = decision_s
         self._local = LocalLimits()
-        self._is_shared: set[str] = set()  # request ids that Valkey counts
-        self._is_local: set[str] = set()  # and those that were counted here, while it was away
+        self._shared_ids: set[str] = set()  # request ids that Valkey counts
+        self._local_ids: set[str] = set()  # and those that were counted here, while it was away
         self._charged_accounts: set[str] = set()  # accounts whose sums in Valkey are still to be put right
-        self._unheard: set[str] = set()  # those of them that were drawn on while Valkey was away
+        self._counted_locally: set[str] = set()  # those of them that were drawn on while Valkey was away
         self._pinned: dict[str, _Pin] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._beat_at = 0.0
-        self._is_beating = False
+        self._heartbeat_at = 0.0
+        self._heartbeat_is_running = False
         self.is_degraded = False
 
     def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
@@ -80,24 +80,24 @@ class SharedLimiter:
         return
 
     async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
-        until = time.monotonic() + self._decision_s
-        decision = await self._count(request, until)
+        deadline = time.monotonic() + self._decision_s
+        decision = await self._count(request, deadline)
         if decision.refusal is not None or not (request.charges or hold.idempotency is not None):
             return LimitDecision(decision=decision)
-        if request.request_id in self._is_local and len(self._unheard) < _MOST_ACCOUNTS:
-            self._unheard.update(charge.account for charge in request.charges)
+        if request.request_id in self._local_ids and len(self._counted_locally) < _MAX_ACCOUNTS:
+            self._counted_locally.update(charge.account for charge in request.charges)
         try:
-            code = await self._writer.decide(hold, request.charges, left_s(until, self._decision_s))
+            code = await self._writer.decide(hold, request.charges, remaining_s(deadline, self._decision_s))
         except StoreUnavailable:
             return await self._without_database(request, hold, decision)
         except BaseException:
             self.release(request.request_id)
             raise
         if code is not None:
-            await self._give_back(request.request_id)
-        return LimitDecision(decision=decision, is_booked=True, code=code)
+            await self._release_now(request.request_id)
+        return LimitDecision(decision=decision, is_recorded=True, code=code)
 
-    async def left(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
+    async def remaining(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
         """By Valkey where it knows; `exactly`, and else, by the database as well."""
         used: dict[str, int] = {}
         if self._shared is not None:
@@ -116,32 +116,32 @@ class SharedLimiter:
             if await self._writer.extend(entry, request.charges) is not None:
                 return False
         except StoreUnavailable:
-            if request.request_id not in self._is_shared:
+            if request.request_id not in self._shared_ids:
                 return False
             return await self._extend_shared(entry) and await self._pin(request, self._writer.mark + 1)
         await self._extend_shared(entry)
         return True
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None:
-        if request_id in self._is_local:
-            self._is_local.discard(request_id)
+        if request_id in self._local_ids:
+            self._local_ids.discard(request_id)
             self._local.settle(request_id, tokens, cost, time.monotonic())
-        elif request_id in self._is_shared and self._shared is not None:
-            self._is_shared.discard(request_id)
+        elif request_id in self._shared_ids and self._shared is not None:
+            self._shared_ids.discard(request_id)
             self._start(self._shared.settle(request_id, tokens, cost))
 
     def release(self, request_id: str) -> None:
-        if request_id in self._is_local:
-            self._is_local.discard(request_id)
+        if request_id in self._local_ids:
+            self._local_ids.discard(request_id)
             self._local.release(request_id, time.monotonic())
-        elif request_id in self._is_shared and self._shared is not None:
-            self._is_shared.discard(request_id)
+        elif request_id in self._shared_ids and self._shared is not None:
+            self._shared_ids.discard(request_id)
             self._start(self._shared.release(request_id))
 
-    async def _give_back(self, request_id: str) -> None:
+    async def _release_now(self, request_id: str) -> None:
         """As `release`, and done when this is: the same request may ask for less."""
-        if request_id in self._is_shared and self._shared is not None:
-            self._is_shared.discard(request_id)
+        if request_id in self._shared_ids and self._shared is not None:
+            self._shared_ids.discard(request_id)
             await self._shared.release(request_id)
         else:
             self.release(request_id)
@@ -151,17 +151,21 @@ class SharedLimiter:
 
     def renew(self, request_ids: Iterable[str]) -> None:
         every = list(request_ids)
-        self._local.renew([each for each in every if each in self._is_local], time.monotonic())
+        self._local.renew([each for each in every if each in self._local_ids], time.monotonic())
         for account in [each for each, pin in self._pinned.items() if self._writer.has_applied(pin.mark)]:
             del self._pinned[account]
         if self._shared is not None:
-            self._start(self._renew_shared([each for each in every if each in self._is_shared]))
+            self._start(self._renew_shared([each for each in every if each in self._shared_ids]))
 
     def beat(self) -> None:
         shared = self._shared
-        if shared is None or self._is_beating or time.monotonic() - self._beat_at < shared.instance_s / _BEATS:
+        if (
+            shared is None
+            or self._heartbeat_is_running
+            or time.monotonic() - self._heartbeat_at < shared.instance_s / _HEARTBEATS
+        ):
             return
-        self._beat_at, self._is_beating = time.monotonic(), True
+        self._heartbeat_at, self._heartbeat_is_running = time.monotonic(), True
         self._start(self._beat(shared))
 
     def instance_ended(self, instance: str) -> None:
@@ -171,27 +175,27 @@ class SharedLimiter:
     async def _beat(self, shared: SharedLimits) -> None:
         try:
             if await shared.beat():  # it stood still, and was taken for dead
-                await shared.renew(list(self._is_shared))
+                await shared.renew(list(self._shared_ids))
         except SharedUnavailable:
             return  # the next renewal says so
         finally:
-            self._is_beating = False
+            self._heartbeat_is_running = False
 
     async def correct(self) -> None:
         """Valkey's sums of money by the ledger's: what was lost or flushed there is put right. Upkeep calls it."""
         shared = self._shared
         if shared is None:
             return
-        if len(self._charged_accounts) < _MOST_ACCOUNTS:
-            self._charged_accounts.update(shared.charged_accounts(), self._unheard)
+        if len(self._charged_accounts) < _MAX_ACCOUNTS:
+            self._charged_accounts.update(shared.charged_accounts(), self._counted_locally)
         if not self._charged_accounts:
             return
         used = await self._store.read(lambda conn: used_of(conn, sorted(self._charged_accounts)))
         with suppress(SharedUnavailable):
             for account, amount in used.items():
-                if await shared.adjust(account, amount, at_least=account in self._unheard):
+                if await shared.adjust(account, amount, at_least=account in self._counted_locally):
                     self._charged_accounts.discard(account)
-                self._unheard.discard(account)
+                self._counted_locally.discard(account)
 
     async def close(self) -> None:
         await asyncio.gather(*self._tasks)
@@ -200,7 +204,7 @@ class SharedLimiter:
 
     async def _without_database(self, request: LimitRequest, hold: Hold, decision: Decision) -> LimitDecision:
         """Valkey has decided, and the journal remembers: from the moment on in which the writer gives it up."""
-        if request.request_id not in self._is_shared or hold.idempotency is not None:
+        if request.request_id not in self._shared_ids or hold.idempotency is not None:
             self.release(request.request_id)
             raise unavailable()
         try:
@@ -212,35 +216,35 @@ class SharedLimiter:
             self._writer.abandon(hold)
             self.release(request.request_id)
             raise unavailable()
-        return LimitDecision(decision=decision, is_booked=True, handle=handle)
+        return LimitDecision(decision=decision, is_recorded=True, handle=handle)
 
-    async def _count(self, request: LimitRequest, until: float) -> Decision:
+    async def _count(self, request: LimitRequest, deadline: float) -> Decision:
         if not request.is_limited:
             return Decision()
         if self._shared is not None:
             try:
                 decision = await self._shared.reserve(request)
                 if decision.missing:
-                    decision = await self._seeded(request, decision, until)
+                    decision = await self._seed_and_reserve(request, decision, deadline)
                 self.is_degraded = False
             except SharedUnavailable:
                 self.is_degraded = True
             else:
                 if decision.refusal is None:
-                    self._is_shared.add(request.request_id)
+                    self._shared_ids.add(request.request_id)
                 return decision
         # Rates are shared out among the processes; money is left to the database.
         decision = self._local.reserve(request.divided_by(self._peers()), time.monotonic())
         if decision.refusal is None:
-            self._is_local.add(request.request_id)
+            self._local_ids.add(request.request_id)
         return decision
 
-    async def _seeded(self, request: LimitRequest, decision: Decision, until: float) -> Decision:
+    async def _seed_and_reserve(self, request: LimitRequest, decision: Decision, deadline: float) -> Decision:
         """Accounts that Valkey has never seen, or lost."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         try:
             used = await self._store.read(
-                lambda conn: used_of(conn, decision.missing), timeout_s=left_s(until, self._decision_s)
+                lambda conn: used_of(conn, decision.missing), timeout_s=remaining_s(deadline, self._decision_s)
             )
         except StoreUnavailable:
             raise unavailable() from None
@@ -252,7 +256,7 @@ class SharedLimiter:
         return decision
 
     async def _extend_shared(self, entry: Extend) -> bool:
-        if self._shared is None or entry.request_id not in self._is_shared:
+        if self._shared is None or entry.request_id not in self._shared_ids:
             return True
         try:
             return await self._shared.extend(entry.request_id, entry.amount) is None
@@ -272,7 +276,7 @@ class SharedLimiter:
                 stale.append(charge.account)
         if not stale:
             return True
-        if len(self._pinned) >= _MOST_ACCOUNTS:
+        if len(self._pinned) >= _MAX_ACCOUNTS:
             return False
         try:
             await self._shared.pin(stale)

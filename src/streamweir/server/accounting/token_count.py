@@ -4,7 +4,7 @@ The vocabularies are those inside splintr (extra `tokens`); without it everythin
 size. A count with a model's own vocabulary is called a tokenizer's, one with another family's is no
 more than an estimate, though a better one than by size. A vocabulary takes 20 to 200 ms and about
 30 MiB to load and is kept; that, and long texts, are for threads. On the event loop there is
-`quickly`, which counts short texts by what is loaded already and estimates the rest.
+`count_on_loop`, which counts short texts by what is loaded already and estimates the rest.
 """
 
 import re
@@ -19,14 +19,14 @@ from streamweir.core.request import Prompt
 from streamweir.pipeline.settlement import Count, Counter, UsageSource, estimate
 from streamweir.wire import jsonio
 
-MOST_ON_LOOP = 32 * 1024
+MAX_ON_LOOP = 32 * 1024
 """Characters. Prose of that length takes a quarter of a millisecond, the worst that could be made up takes seven."""
-MOST_COUNTED = 4 * 1024 * 1024
+MAX_COUNTED = 4 * 1024 * 1024
 """What is longer is reckoned from its beginning."""
-_MOST_TEXTS_ON_LOOP = 100
-_MOST_CACHED = 1024 * 1024
+_MAX_TEXTS_ON_LOOP = 100
+_MAX_CACHED = 1024 * 1024
 """Characters that are counted before the library's memory is cleared, which takes a third of a millisecond."""
-_PIECE = 128 * 1024
+_PIECE_LENGTH = 128 * 1024
 """Counted in one go: a list of its tokens is made, and for a moment everything waits for that."""
 
 _PER_MESSAGE, _PER_NAME, _PER_REPLY = 3, 1, 3
@@ -36,42 +36,42 @@ _AUDIO_BYTES_PER_TOKEN = 1000
 _FILE_BYTES_PER_TOKEN = 32
 
 
-class Choice(NamedTuple):
+class VocabularyChoice(NamedTuple):
     vocabulary: str
     is_own: bool
     """It is the model's own, and not that of a similar or an unrelated model."""
 
 
-_OTHER_MODEL = Choice("o200k_base", False)
-_FAMILIES: tuple[tuple[str, Choice], ...] = (
+_OTHER_MODEL = VocabularyChoice("o200k_base", False)
+_FAMILIES: tuple[tuple[str, VocabularyChoice], ...] = (
     # The first that is found in the name counts.
-    (r"distill-llama", Choice("llama3", True)),
-    (r"distill-qwen", Choice("qwen3", True)),
-    (r"gpt-?oss|gpt-?4o|gpt-?4\.[15]|gpt-?5|chatgpt|(^|[/-])o[134](-|$)", Choice("o200k_base", True)),
-    (r"gpt-?4|gpt-?3\.?5", Choice("cl100k_base", True)),
-    (r"code-?llama", Choice("codellama", True)),
-    (r"llama-?v?3", Choice("llama3", True)),
-    (r"llama-?v?2|vicuna", Choice("llama2", True)),
-    (r"deepseek-?(v3|r1|chat|reasoner)", Choice("deepseek_v3", True)),
-    (r"qwen-?(2|2\.5|3)(?![.\d])|qwq", Choice("qwen3", True)),
-    (r"glm-?4", Choice("glm4", True)),
-    (r"kimi-?k2", Choice("kimi_k2", True)),
-    (r"phi-?4", Choice("phi4", True)),
-    (r"olmo-?2", Choice("olmo2", True)),
-    (r"gemma-?2", Choice("gemma2", True)),
-    (r"gemma-?3", Choice("gemma3", True)),
-    (r"gemma-?4", Choice("gemma4", True)),
-    (r"gemini", Choice("gemma3", False)),
-    (r"mixtral-8x7b|mistral-7b", Choice("mistral_v1", True)),
-    (r"mixtral-8x22b", Choice("mistral_v2", True)),
-    (r"mistral-nemo|pixtral", Choice("mistral_v3", True)),
-    (r"[ds]tral|mixtral", Choice("mistral_v3", False)),
+    (r"distill-llama", VocabularyChoice("llama3", True)),
+    (r"distill-qwen", VocabularyChoice("qwen3", True)),
+    (r"gpt-?oss|gpt-?4o|gpt-?4\.[15]|gpt-?5|chatgpt|(^|[/-])o[134](-|$)", VocabularyChoice("o200k_base", True)),
+    (r"gpt-?4|gpt-?3\.?5", VocabularyChoice("cl100k_base", True)),
+    (r"code-?llama", VocabularyChoice("codellama", True)),
+    (r"llama-?v?3", VocabularyChoice("llama3", True)),
+    (r"llama-?v?2|vicuna", VocabularyChoice("llama2", True)),
+    (r"deepseek-?(v3|r1|chat|reasoner)", VocabularyChoice("deepseek_v3", True)),
+    (r"qwen-?(2|2\.5|3)(?![.\d])|qwq", VocabularyChoice("qwen3", True)),
+    (r"glm-?4", VocabularyChoice("glm4", True)),
+    (r"kimi-?k2", VocabularyChoice("kimi_k2", True)),
+    (r"phi-?4", VocabularyChoice("phi4", True)),
+    (r"olmo-?2", VocabularyChoice("olmo2", True)),
+    (r"gemma-?2", VocabularyChoice("gemma2", True)),
+    (r"gemma-?3", VocabularyChoice("gemma3", True)),
+    (r"gemma-?4", VocabularyChoice("gemma4", True)),
+    (r"gemini", VocabularyChoice("gemma3", False)),
+    (r"mixtral-8x7b|mistral-7b", VocabularyChoice("mistral_v1", True)),
+    (r"mixtral-8x22b", VocabularyChoice("mistral_v2", True)),
+    (r"mistral-nemo|pixtral", VocabularyChoice("mistral_v3", True)),
+    (r"[ds]tral|mixtral", VocabularyChoice("mistral_v3", False)),
 )
 VOCABULARIES = tuple(dict.fromkeys(choice.vocabulary for _, choice in _FAMILIES))
 
 
 @lru_cache(maxsize=1024)
-def choose(model: str) -> Choice:
+def vocabulary_of(model: str) -> VocabularyChoice:
     name = model.lower().replace("_", "-")
     return next((choice for pattern, choice in _FAMILIES if re.search(pattern, name)), _OTHER_MODEL)
 
@@ -84,19 +84,19 @@ class Vocabularies:
         self._executor = executor
         self._lock = Lock()
         self._loaded: dict[str, Callable[[str], int] | None] = {}
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
 
     def tokenizer(self, model: str) -> "Tokenizer":
-        return Tokenizer(self, choose(model))
+        return Tokenizer(self, vocabulary_of(model))
 
     def counter(self, model: str) -> Counter | None:
         """The model's own tokenizer, for the event loop: it is loaded from now on. None: its own is not known."""
-        choice = choose(model)
+        choice = vocabulary_of(model)
         if not choice.is_own:
             return None
         if choice.vocabulary not in self._loaded:
             self.find(choice.vocabulary)
-        return Tokenizer(self, choice).quickly
+        return Tokenizer(self, choice).count_on_loop
 
     def load(self, name: str) -> Callable[[str], int] | None:
         """None: there is no library, or it does not have it."""
@@ -108,8 +108,8 @@ class Vocabularies:
     def find(self, name: str) -> Callable[[str], int] | None:
         """At once: None where it is not loaded. It will be."""
         count = self._loaded.get(name)
-        if count is None and self._executor is not None and name not in self._asked:
-            self._asked.add(name)
+        if count is None and self._executor is not None and name not in self._requested:
+            self._requested.add(name)
             self._executor.submit(self.load, name)
         return count
 
@@ -119,7 +119,7 @@ class Tokenizer:
 
     __slots__ = ("_choice", "_vocabularies")
 
-    def __init__(self, vocabularies: Vocabularies, choice: Choice) -> None:
+    def __init__(self, vocabularies: Vocabularies, choice: VocabularyChoice) -> None:
         self._vocabularies = vocabularies
         self._choice = choice
 
@@ -131,24 +131,24 @@ class Tokenizer:
         count = self._vocabularies.load(self._choice.vocabulary)
         if count is None:
             return estimate(text)
-        if len(text) > MOST_COUNTED:
-            return _count(text[:MOST_COUNTED], count) * len(text) // MOST_COUNTED, UsageSource.ESTIMATE
+        if len(text) > MAX_COUNTED:
+            return _count(text[:MAX_COUNTED], count) * len(text) // MAX_COUNTED, UsageSource.ESTIMATE
         return _count(text, count), self._source
 
-    def quickly(self, text: str, /) -> Count:
+    def count_on_loop(self, text: str, /) -> Count:
         """On the event loop."""
-        count = self._vocabularies.find(self._choice.vocabulary) if len(text) <= MOST_ON_LOOP else None
+        count = self._vocabularies.find(self._choice.vocabulary) if len(text) <= MAX_ON_LOOP else None
         return (count(text), self._source) if count is not None else estimate(text)
 
     def count_prompt(self, prompt: Prompt) -> Count:
         """Not on the event loop."""
         return _count_prompt(prompt, self)
 
-    def count_prompt_quickly(self, prompt: Prompt) -> Count:
+    def count_prompt_on_loop(self, prompt: Prompt) -> Count:
         """On the event loop."""
         texts = [text for message in prompt.messages for text in _texts_of(message)]
-        is_short = len(texts) <= _MOST_TEXTS_ON_LOOP and sum(map(len, texts)) <= MOST_ON_LOOP and not prompt.tools
-        return _count_prompt(prompt, self.quickly if is_short else estimate)
+        is_short = len(texts) <= _MAX_TEXTS_ON_LOOP and sum(map(len, texts)) <= MAX_ON_LOOP and not prompt.tools
+        return _count_prompt(prompt, self.count_on_loop if is_short else estimate)
 
 
 class PromptCount:
@@ -161,7 +161,7 @@ class PromptCount:
         self._prompt = prompt
 
     def __call__(self) -> Count:
-        return self._tokenizer.count_prompt_quickly(self._prompt)
+        return self._tokenizer.count_prompt_on_loop(self._prompt)
 
 
 def has_media(prompt: Prompt) -> bool:
@@ -196,7 +196,7 @@ def _load(name: str) -> Callable[[str], int] | None:
         except UnicodeEncodeError:  # half of a surrogate pair
             tokens = encode(text.encode("utf-8", "replace").decode())
         counted += len(text)
-        if has_cache and counted > _MOST_CACHED:  # it keeps rare words, and takes whatever has no space for a word
+        if has_cache and counted > _MAX_CACHED:  # it keeps rare words, and takes whatever has no space for a word
             counted = 0
             tokenizer.clear_cache()
         return len(tokens)
@@ -212,9 +212,9 @@ def _count(text: str, count: Callable[[str], int]) -> int:
 def _pieces(text: str) -> Iterator[str]:
     """Cut before a space where there is one: no token reaches across it."""
     start = 0
-    while len(text) - start > _PIECE:
-        end = text.rfind(" ", start + 1, start + _PIECE)
-        end = end if end > 0 else start + _PIECE
+    while len(text) - start > _PIECE_LENGTH:
+        end = text.rfind(" ", start + 1, start + _PIECE_LENGTH)
+        end = end if end > 0 else start + _PIECE_LENGTH
         yield text[start:end]
         start = end
     yield text[start:]
@@ -224,11 +224,11 @@ def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
     counts = [count(text) for message in prompt.messages for text in _texts_of(message)]
     tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
     tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
-    unsure = _media_tokens(prompt)
+    estimated = _media_tokens(prompt)
     if prompt.tools:  # how they are written into the prompt is nowhere said
-        unsure += count(jsonio.encode(prompt.tools).decode())[0]
-    is_sure = not unsure and all(source is UsageSource.TOKENIZER for _, source in counts)
-    return tokens + unsure, UsageSource.TOKENIZER if is_sure else UsageSource.ESTIMATE
+        estimated += count(jsonio.encode(prompt.tools).decode())[0]
+    is_counted = not estimated and all(source is UsageSource.TOKENIZER for _, source in counts)
+    return tokens + estimated, UsageSource.TOKENIZER if is_counted else UsageSource.ESTIMATE
 
 
 def _texts_of(message: Message) -> Iterator[str]:

@@ -24,7 +24,7 @@ from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of
 from streamweir.policy.redact import Redactor
 from streamweir.server.accounting.accounting import Accounting, settle_abandoned
-from streamweir.server.accounting.intervals import USUAL, Intervals
+from streamweir.server.accounting.intervals import DEFAULT_INTERVALS, Intervals
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
 from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dead_instances
@@ -122,7 +122,7 @@ async def open_accounting(
     data_dir: Path,
     *,
     is_worker: bool = False,
-    intervals: Intervals = USUAL,
+    intervals: Intervals = DEFAULT_INTERVALS,
     background: BackgroundTasks | None = None,
 ) -> AccountingRuntime:
     """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
@@ -208,14 +208,14 @@ def _make_runtime(
         limiter = MemoryLimiter(store, writer, intervals.decision_s)
     else:
         limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s)
-    limits_are_kept = decides_alone or shared is not None or not store.is_sqlite
+    can_enforce_limits = decides_alone or shared is not None or not store.is_sqlite
     accounting = Accounting(
         node.instance,
-        KeyDirectory(key_ring(config), intervals.unseen_s),
+        KeyDirectory(key_ring(config), intervals.key_max_age_s),
         limiter,
         writer,
         hold_tokens=config.store.hold_tokens,
-        limits_are_kept=limits_are_kept,
+        can_enforce_limits=can_enforce_limits,
         renew_s=intervals.lease_s / _RENEWALS,
         decision_s=intervals.decision_s,
     )
@@ -259,7 +259,7 @@ async def _recover_and_load(accounting_runtime: AccountingRuntime, data_dir: Pat
     writer = accounting.writer
     assert writer is not None  # noqa: S101 (for the type checker)
     accounting_runtime.journal.open()
-    await heartbeat(store, node, accounting_runtime.intervals.silent_s)
+    await heartbeat(store, node, accounting_runtime.intervals.dead_after_s)
     for dead in orphaned_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
         accounting.instance_ended(dead.instance)
@@ -267,11 +267,11 @@ async def _recover_and_load(accounting_runtime: AccountingRuntime, data_dir: Pat
         await settle_dead_instances(store, await store.read(lambda conn: other_instances(conn, node.instance)))
     await store.write(lambda conn: put_file_keys(conn, list(accounting.directory.file_keys), at_ms=now_ms()))
     accounting.directory.file_is_new = False
-    accounting.directory.take(await store.read(lambda conn: changes_since(conn, 0)))
+    accounting.directory.apply(await store.read(lambda conn: changes_since(conn, 0)))
     if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:
         # Not by this clock alone: it may have been ahead when others wrote here.
         latest_ms = max(now_ms(), await store.read(latest_use))
-        accounting.know_all_from(latest_ms // HOUR_MS + 1)
+        accounting.set_exclusive_from(latest_ms // HOUR_MS + 1)
     writer.start(accounting_runtime.background)
     accounting_runtime.contents.start(accounting_runtime.background)
 

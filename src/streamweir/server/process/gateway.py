@@ -143,9 +143,9 @@ class Gateway:
             observer=self._observer,
             overload=self._overload,
         )
-        self._maintenance = self._make_maintenance(storage, config) if storage is not None else None
-        lookup = KeyLookup(self.accounting.directory, self._maintenance.look) if self._maintenance is not None else None
-        self._late_keys = KeyWaits(lookup, self, self._early_responses.left)
+        maintenance = self._maintenance = self._make_maintenance(storage, config) if storage is not None else None
+        lookup = KeyLookup(self.accounting.directory, maintenance.load_changes) if maintenance is not None else None
+        self._late_keys = KeyWaits(lookup, self, self._early_responses.caller_gone)
         self._feed = (
             LiveFeed(storage.store, storage.accounting, intervals=storage.intervals, background=self.background)
             if storage is not None
@@ -193,7 +193,7 @@ class Gateway:
             is_secure=self._is_secure,
             playground=self._playground(),
             feed=self._feed,
-            refresh=self._maintenance.look,
+            refresh=self._maintenance.load_changes,
             find_key=self._late_keys.find,
             file=str(file.absolute()) if file is not None else None,
         )
@@ -298,10 +298,10 @@ class Gateway:
 
     async def drained(self) -> None:
         """Until no stream is open, and no request that was let in is still sending its body."""
-        await self._requests.over()
+        await self._requests.wait_ended()
         while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
             await asyncio.sleep(_BODY_CHECK_S)
-            await self._requests.over()
+            await self._requests.wait_ended()
 
     def end_streams(self, error: StreamweirError) -> None:
         self._requests.stop(error)
@@ -358,7 +358,7 @@ class Gateway:
         if where.resource is not Resource.CHAT:
             self.serve(request, response)
             return True
-        response.on_gone = partial(self._early_responses.left, request)
+        response.on_gone = partial(self._early_responses.caller_gone, request)
         return False
 
     def serve(self, request: Request, response: Response, /) -> None:

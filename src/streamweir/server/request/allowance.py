@@ -59,7 +59,7 @@ class OutputAllowance:
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
 
-    async def over(self) -> None:
+    async def wait_extended(self) -> None:
         """When the attempt is: what is being held is settled with the rest."""
         if self._extending is not None:
             await asyncio.wait({self._extending})

@@ -223,7 +223,7 @@ def make_exchange(
         meter = Meter(prompt_tokens, bounds=bounds)
     else:
         count_prompt = PromptCount(tokenizer, chat.prompt)
-        meter = Meter(prompt_tokens, tokenizer.quickly, count_prompt=count_prompt, bounds=bounds)
+        meter = Meter(prompt_tokens, tokenizer.count_on_loop, count_prompt=count_prompt, bounds=bounds)
     kind = Exchange if chat.stream else WholeExchange
     return kind(
         provider_runtime.provider, frontend, reply, plan(provider_runtime.native_wire, frontend, reply), meter

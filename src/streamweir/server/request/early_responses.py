@@ -14,7 +14,7 @@ from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.accounting.keys import KeyDirectory
-from streamweir.server.accounting.settlement import Ended, Settlements
+from streamweir.server.accounting.settlement import EndedRequest, Settlements
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
@@ -65,7 +65,7 @@ class EarlyResponses:
         if error.code == "overloaded":
             self._metrics.request_ended(record)
         else:
-            self._settlements.settle(Ended(record=record))
+            self._settlements.settle(EndedRequest(record=record))
         return answer
 
     def fault(self, request: Request, reason: BaseException) -> Answer:
@@ -82,9 +82,9 @@ class EarlyResponses:
     ) -> None:
         """Of one that was answered, or whose caller has left."""
         record = self._record_of(request, frontend or self._runtime().frontend, key, status, verdict)
-        self._settlements.settle(Ended(record=record))
+        self._settlements.settle(EndedRequest(record=record))
 
-    def left(self, request: Request) -> None:
+    def caller_gone(self, request: Request) -> None:
         """Its caller has gone before there was an answer."""
         admission = request.admitted
         if isinstance(admission, Admission):

@@ -15,11 +15,11 @@ from streamweir.server.http.message import Application, Request, Response
 
 
 class KeyWaits:
-    def __init__(self, lookup: KeyLookup | None, app: Application, left: Callable[[Request], None]) -> None:
-        """`lookup`: None where there is no database. `left` is told of a request whose caller went while it waited."""
+    def __init__(self, lookup: KeyLookup | None, app: Application, on_gone: Callable[[Request], None]) -> None:
+        """`lookup`: None where there is no database. `on_gone` is called if a caller disconnects while it waits."""
         self._lookup = lookup
         self._app = app
-        self._left = left
+        self._on_gone = on_gone
         self._tasks: set[asyncio.Task[None]] = set()
 
     def wait(self, request: Request, response: Response) -> bool:
@@ -66,4 +66,4 @@ class KeyWaits:
 
     def _gone(self, request: Request, task: "asyncio.Task[None]") -> None:
         task.cancel()
-        self._left(request)
+        self._on_gone(request)

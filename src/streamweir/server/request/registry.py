@@ -68,10 +68,10 @@ class RequestRegistry:
         self._metrics.stream_opened()
         task.add_done_callback(partial(self._ended, handler))
 
-    async def over(self) -> None:
+    async def wait_ended(self) -> None:
         """Until none is under way, and all are settled."""
         await self._all_over.wait()
-        await self._settlements.over()
+        await self._settlements.wait_settled()
 
     async def cancel(self) -> None:
         """The process ends: so does every one of them, in the midst of what it does."""
@@ -79,7 +79,7 @@ class RequestRegistry:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._settlements.over()
+        await self._settlements.wait_settled()
 
     def stop(self, error: StreamweirError) -> None:
         for handler in list(self._tasks):

@@ -26,8 +26,8 @@ from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
-from streamweir.server.accounting.settlement import Ended
-from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.accounting.settlement import EndedRequest
+from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.http import answers
 from streamweir.server.http.message import Headers, Request, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
@@ -203,7 +203,7 @@ class RequestHandler:
         if self._task is not None:
             self._task.cancel()
 
-    def ended(self) -> Ended:
+    def ended(self) -> EndedRequest:
         """After `run` has ended."""
         self._allowance = None  # it refers to this object
         record, pending, capture, meter = self.record, self._pending, self._capture, self._meter
@@ -213,8 +213,8 @@ class RequestHandler:
         if pending is not None:
             model = (record.target or "").partition("/")[2]
             count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
-        estimate = None if pending is None else pending.count
-        return Ended(record=record, reservation=self.reservation, count=count, estimate=estimate, content=content)
+        estimate, reservation = None if pending is None else pending.count, self.reservation
+        return EndedRequest(record=record, reservation=reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = answers.failure_answer(error, self._frontend, self._headers)
@@ -309,7 +309,7 @@ class RequestHandler:
             target = candidates.target
             relay, meter = await self._attempt(target, is_last=candidates.is_last)
             if self._allowance is not None:
-                await self._allowance.over()
+                await self._allowance.wait_extended()
             error = relay.failure
             if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
@@ -379,7 +379,7 @@ class RequestHandler:
         self._runtime.router.answered(target, now, now - began_at)
 
     def _make_relay(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
-        runtime, reservation, is_own = self._runtime, self.reservation, choose(target.model).is_own
+        runtime, reservation, is_own = self._runtime, self.reservation, vocabulary_of(target.model).is_own
         tokenizer = self._vocabularies.tokenizer(target.model) if is_own else None
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
         exchange, meter = make_exchange(runtime, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)

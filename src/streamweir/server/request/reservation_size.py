@@ -13,7 +13,7 @@ from streamweir.pipeline.prompt_bound import PromptBound, bound_of, predicted_to
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
-from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.request.attempt_setup import choices_of
 from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
 
@@ -67,7 +67,11 @@ class ReservationSize:
     async def count(self) -> int | None:
         """The most tokens of the prompt, by the tokenizers of all models that may answer. None: one is not known."""
         bound, models = self._bound, [each.target.model for each in self._route.targets]
-        if bound is None or bound.text_bytes < _WORTH_COUNTING or not all(choose(model).is_own for model in models):
+        if (
+            bound is None
+            or bound.text_bytes < _WORTH_COUNTING
+            or not all(vocabulary_of(model).is_own for model in models)
+        ):
             return None
         loop = asyncio.get_running_loop()
         tokens = await loop.run_in_executor(self._parser, self._count, models)

@@ -8,7 +8,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import PendingSettlement, Settlement
 from streamweir.policy.access import Key
 from streamweir.server.accounting.reservation import Reservation
-from streamweir.server.accounting.token_count import Vocabularies, choose
+from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.relay.capture import Capture
 from streamweir.store.requests.content import Content
 
@@ -17,7 +17,7 @@ def count_pending(
     pending: PendingSettlement, vocabularies: Vocabularies, model: str, prompt: Prompt | None
 ) -> Settlement:
     """By the model's own tokenizer where that is known, else by the rule of thumb."""
-    if prompt is None or not choose(model).is_own:
+    if prompt is None or not vocabulary_of(model).is_own:
         return pending.count()
     tokenizer = vocabularies.tokenizer(model)
     return pending.count(tokenizer, tokenizer.count_prompt(prompt))

@@ -80,7 +80,7 @@ class Context(Struct, frozen=True, kw_only=True):
     playground: Playground
     feed: LiveFeed
     refresh: Callable[[], Awaitable[None]] = _no_refresh
-    """Takes up what has changed in the store now, not in a second: `Maintenance.look`."""
+    """Takes up what has changed in the store now, not in a second: `Maintenance.load_changes`."""
     find_key: Callable[[str], Awaitable[None]] | None = None
     """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
     file: str | None = None

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.errors import GatewayFault
 from streamweir.server.accounting.accounting import Accounting
-from streamweir.server.accounting.intervals import USUAL, Intervals
+from streamweir.server.accounting.intervals import DEFAULT_INTERVALS, Intervals
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.server.http.pressure import retry_after_s
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -65,7 +65,7 @@ class LiveFeed:
         accounting: Accounting,
         *,
         clock_ms: Callable[[], int] = now_ms,
-        intervals: Intervals = USUAL,
+        intervals: Intervals = DEFAULT_INTERVALS,
         max_viewers: int = MAX_VIEWERS,
         background: BackgroundTasks | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class LiveFeed:
 
     def alive(self) -> LiveInstances:
         """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
-        silent_ms = int(self._intervals.missed_s * 1000)
+        silent_ms = int(self._intervals.hidden_after_s * 1000)
         return LiveInstances(own=self._accounting.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
     def why_closed(self) -> GatewayFault | None:
@@ -125,14 +125,14 @@ class LiveFeed:
 
     async def _frames(self, reach: Reach, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         loop, shown = asyncio.get_running_loop(), None
-        check_at = loop.time() + self._intervals.onlooker_s
+        check_at = loop.time() + self._intervals.live_check_s
         while not self._is_over and self._task is not None:
             state = self._states.get(reach)
             if loop.time() >= check_at:
                 if not await has_access():
                     yield _OVER
                     return
-                check_at = loop.time() + self._intervals.onlooker_s
+                check_at = loop.time() + self._intervals.live_check_s
                 yield _KEEP_ALIVE
             elif state is not None and state is not shown:
                 shown = state
@@ -170,7 +170,7 @@ class LiveFeed:
             if self._states != before:
                 self._notify()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._intervals.live_s):
+                async with asyncio.timeout(self._intervals.live_interval_s):
                     await self._poll_now.wait()
 
     async def _query(self) -> dict[Reach, _State]:

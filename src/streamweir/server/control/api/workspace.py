@@ -65,7 +65,7 @@ async def change_workspace(call: Call[Nothing, WorkspacePatch]) -> Workspace:
 
 def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> None:
     """A limit that nobody would keep is not promised."""
-    if is_limited and not context.accounting.limits_are_kept:
+    if is_limited and not context.accounting.can_enforce_limits:
         message = (
             "Limits with several workers need [shared] (Valkey or Redis) in the configuration, "
             "or PostgreSQL as the database."
