@@ -1,10 +1,10 @@
-"""The tokens of an answer so far, counted so that none within its limit is ever taken for longer.
+"""The tokens of an answer so far, counted so that an answer within its limit never seems longer.
 
-A provider is told the limit that is paid for. Whether an answer is beyond it all the same is counted by
-the model's own tokenizer where it is loaded, with some slack, for a model need not write the tokens
-that a tokenizer reads; else a token is taken for as long as tokens get. A provider's own report counts
-as it is. An answer that is beyond its limit once is not kept to it: from then on what more must be
-paid for is counted the other way, and without a tokenizer every byte is taken for a token.
+A provider gets the limit that is paid for. Whether an answer exceeds it all the same is counted with the model's own
+tokenizer if it is loaded, less some slack, because a model need not write the tokens that a tokenizer reads. Without
+a tokenizer, every token is assumed to be as long as tokens get. A provider's own report is used unchanged. Once an
+answer has exceeded its limit, the count must not be too low any more: then there is no slack, and without a
+tokenizer every byte counts as a token.
 """
 
 from io import StringIO
@@ -17,11 +17,11 @@ MAX_BYTES_PER_TOKEN = 16
 _SLACK_TOKENS, _SLACK_FRACTION = 16, 64
 _RECOUNT_FRACTION = 8
 _PIECE = 16 * 1024
-"""Characters that are counted in one go."""
+"""Characters that are counted in one step."""
 
 
 class AnswerCount:
-    """`count` is the tokenizer of the model, on the event loop. None: there is none, or there are several choices."""
+    """`count` is the model's tokenizer, called on the event loop. None: there is none, or there are several choices."""
 
     __slots__ = ("_count", "_counted", "_measured", "_record", "_recounted_at", "is_over_limit")
 
@@ -29,13 +29,13 @@ class AnswerCount:
         self._record = record
         self._count = count
         self._recounted_at = 0
-        """How many characters there were when all of them were counted last."""
+        """The number of characters at the last complete count."""
         self._counted = [(0, 0), (0, 0)]
-        """Of the text and of the reasoning: how many characters were counted, and their tokens."""
+        """Of the text and of the reasoning: the number of counted characters, and their tokens."""
         self._measured = [(0, 0), (0, 0)]
         """The same in bytes."""
         self.is_over_limit = False
-        """It was found to be longer than its limit."""
+        """The answer has exceeded its limit."""
 
     def __call__(self) -> int:
         record = self._record
@@ -47,8 +47,8 @@ class AnswerCount:
         return max(reported, size if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
 
     def exceeds(self, allowed: int) -> bool:
-        """Counted anew: what was counted piece by piece may be a few tokens more than the whole has. Of an answer that
-        is beyond its limit anyway, not each time that more is held for it: a long one would take ever longer."""
+        """Counts again from the start: the sum of the pieces may be a few tokens more than the whole text. An answer
+        that is over its limit is not recounted at each extension, because that would take longer and longer."""
         if self() <= allowed:
             return False
         written = self._record.written
@@ -86,7 +86,7 @@ class AnswerCount:
 
 
 def _read(text: StringIO, start: int, limit: int | None) -> str:
-    """Without a copy of all that was written before; what comes next is written behind the end again."""
+    """Reads without copying the text before `start`; afterwards the position is at the end again."""
     text.seek(start)
     piece = text.read(limit)
     text.seek(0, 2)

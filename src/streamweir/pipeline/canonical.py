@@ -1,9 +1,8 @@
-"""The short way of a whole answer: one typed decode, and what was decoded is what is written.
+"""The short path of a whole answer: one typed decode, and the decoded value is encoded again.
 
-The Structs are the `openai` dialect's body, member by member in the order of `frontends.chat.whole`, and a
-body that holds anything else is not of this form. What comes out is, byte for byte, what would have
-come out of events, fold and writer; what it says goes straight into the meter's record, as the tap's
-does (`pipeline.tap`). Of a body that takes the long way nothing was taken here.
+The Structs are the `openai` dialect's body, member by member in the order of `frontends.chat.whole`. A body with any
+other member is decoded into events instead (the long path). The output is, byte for byte, that of the long path. The
+data goes directly into the meter's record, as in `pipeline.tap`. A body for the long path changes nothing here.
 """
 
 from typing import Annotated, Any, Literal
@@ -36,7 +35,7 @@ class _Message(Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True)
     content: str | None
     tool_calls: Annotated[list[_Call], Meta(min_length=1)] | UnsetType = UNSET
     refusal: None = None
-    """OpenAI sends it, and the next, where there is none: they are not written."""
+    """OpenAI sends this and the next member although they are empty; they are not written."""
     annotations: Annotated[list[Any], Meta(max_length=0)] = []
 
 
@@ -70,9 +69,9 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 def take_canonical(body: bytes, record: Record, choices: int | None = None) -> bytes | None:
-    """The body as the caller gets it, with what it says in the record. None: it takes the long way.
+    """The body as the caller gets it; its data is written to the record. None: use the long path.
 
-    `choices`: how many were asked for; None: that is not known.
+    `choices`: the number of requested choices; None: unknown.
     """
     try:
         answer = _decode(body)
@@ -98,7 +97,7 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
 
 
 def _text_of(choices: list[_Choice]) -> str | None:
-    """All that the model wrote. None: one of the choices would be written in another way."""
+    """Everything that the model wrote. None: the long path would write one of the choices differently."""
     pieces: list[str] = []
     for index, choice in enumerate(choices):
         if choice.index != index or choice.finish_reason is FinishReason.OTHER:
@@ -109,7 +108,7 @@ def _text_of(choices: list[_Choice]) -> str | None:
                 return None
             pieces.append(text)
         else:
-            # Beside calls an empty text is null, and calls of one id are one call.
+            # The long path writes null for an empty text with calls, and merges calls with one id.
             if text == "" or len({call.id for call in calls}) != len(calls):
                 return None
             pieces.append(text or "")

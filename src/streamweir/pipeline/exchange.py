@@ -1,14 +1,13 @@
-"""One answer: a provider's bytes in, the caller's bytes out. All the steps in one chain.
+"""One answer: a provider's bytes in, the caller's bytes out, with all steps in one chain.
 
     bytes -> intake -Frame-> decoder -Event-> commit gate -> meter -> encoder -> bytes   TRANSLATE
                         \\--> tap ---------------------------------------------> bytes   PASS, FILTER
 
-The chain knows no socket: it says what to write (`feed`, `finish`, `fail`, `release`), whether
-anything may have been written (`committed`) and whether all is said (`ended`). A failure before
-the commit writes nothing: it stands in `failure`, to be answered with a status, or tried
-elsewhere. Detached from its caller it reads on and writes nothing more: what is still to come is
-the usage. `WholeExchange` is the same for a caller who did not ask for a stream. The caller's API is whatever
-`Frontend` it is given; what passes frames of one wire to a frontend of the same is found in `pipeline.native`.
+The chain uses no socket: its methods return the bytes to write (`feed`, `finish`, `fail`, `release`); `committed` and
+`ended` are its state. A failure before the commit writes nothing: it is in `failure`, and leads to an error status or
+to another attempt. A detached exchange (`detach`) writes nothing more and reads on for the usage. `WholeExchange` is
+the same for an answer that is not streamed. The `Frontend` is an argument; `pipeline.native` has the tap for a
+native pair.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,22 +29,22 @@ from streamweir.providers.base import Provider, truncated
 from streamweir.wire.sse import EventTooLarge, Frame
 
 MAX_STREAMED_CHARACTERS = 4 * 1024 * 1024
-"""Characters of a stream that is written as one body: joining and writing more would hold up the loop. No model writes
-as much."""
+"""Characters of a stream that is written as one body: joining and encoding more would block the event loop. No model
+writes as much."""
 
 
 class Exchange:
     """A streamed answer. One per attempt."""
 
-    # What translates is made when it is needed: most streams that may pass do so to their end.
+    # Decoder and encoder are created when they are needed: most streams that can be passed on need none.
     _decode: Callable[[Frame], Sequence[Event]]
     _encoder: StreamEncoder
 
     def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.has_progressed = False
-        """An event was read since whoever looks at this has set it back."""
+        """An event was read since the relay reset this."""
         self._is_over = False
-        self._is_committed = False  # committed: looked up for every frame
+        self._is_committed = False  # a copy of `committed`, which is needed for every frame
         self._has_junk = False
         self._meter = meter
         self._deliver = meter.record.delivered.write  # all that the meter does with text
@@ -60,7 +59,7 @@ class Exchange:
             self._start_translating()
         else:
             self._tap = NATIVE[wire].tap(meter.record, mode is Mode.PASS, reply.choices)
-        # Frames that may pass, with the bytes that go out for them, until the commit.
+        # Frames that can be passed on, with the bytes to send for them, until the commit.
         self._waiting: list[tuple[Frame, bytes]] = []
 
     @property
@@ -69,12 +68,12 @@ class Exchange:
 
     @property
     def ended(self) -> bool:
-        """The terminator was written, or the stream failed before the commit: nothing more goes out."""
+        """The terminator was written, or the stream failed before the commit: nothing more is sent."""
         return self._is_over or (self._tap is not None and self._tap.ended)
 
     @property
     def has_junk(self) -> bool:
-        """More stood behind the end in the same read. It was not looked at (docs/spec/failures.md U29)."""
+        """Bytes followed the end in the same read. They were ignored (docs/spec/failures.md U29)."""
         return self._has_junk or (self.ended and self.is_mid_event)
 
     @property
@@ -83,17 +82,17 @@ class Exchange:
 
     @property
     def keep_alive(self) -> bytes:
-        """What may be written in the silence of a stream that has begun."""
+        """The bytes to write while a stream that has begun is idle."""
         return self._frontend.keep_alive
 
     @property
     def passes(self) -> bool:
-        """Frames still go out as they came."""
+        """Frames are still passed on unchanged."""
         return self._tap is not None
 
     @property
     def may_end_when_idle(self) -> bool:
-        """Every choice that was asked for has finished: after a short silence `finish` is the right thing to call."""
+        """Every requested choice has finished: if nothing more arrives for a short time, `finish` can be called."""
         return self._tap.has_finished if self._tap is not None else self._intake.may_end_when_idle
 
     @property
@@ -136,34 +135,34 @@ class Exchange:
         return out
 
     def fail(self, error: StreamweirError, /) -> bytes:
-        """The body will not go on: a reset, a timeout, an order to stop."""
+        """The body will not continue: a reset, a timeout, a stop."""
         if self.ended:
             return b""
         return self._stop_passing() + self._write(self._intake.fail(error))
 
     def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None, /) -> bytes:
-        """The caller is told of this error and of nothing else, or has gone (None). What still comes is read on.
+        """The caller gets this error and nothing else, or has disconnected (None). The upstream is read on.
 
-        `delivered`: see `Meter.detach`. Before the commit an error is a `failure`, as by `fail`.
+        `delivered`: see `Meter.detach`. Before the commit an error is a `failure`, as with `fail`.
         """
         if self.ended:
             return b""
         if error is not None and not self.committed:
             return self.fail(error)
         before = self._stop_passing()
-        # Whatever it writes, the encoder is at its end with it; who has gone does not read it.
+        # This ends the encoder. A caller that has disconnected does not get what it writes.
         last = self._encoder.feed(truncated() if error is None else StreamFailed(error))
         self._meter.detach(error, delivered)
         self._deliver = self._meter.record.delivered.write
         return b"" if error is None else b"".join([before, *last])
 
     def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
-        """In the place of the end of an answer that is whole, where that was not written: it is not for the caller."""
+        """Replaces the end of a complete answer, if that was not sent: the caller gets the error instead."""
         self._meter.detach(error, delivered)
         return b"".join(self._new_encoder().feed(StreamFailed(error)))
 
     def release(self) -> bytes:
-        """Commit now: the status cannot be held back any longer."""
+        """Commits now: the status cannot be held back any longer."""
         if self.committed or self._is_over:
             return b""
         waiting = b"".join([passed for _, passed in self._waiting])
@@ -187,17 +186,17 @@ class Exchange:
         return self.release() if must_release else b""
 
     def _translate_deviating(self, tap: Tap, frame: Frame) -> bytes:
-        """A frame that may not pass: the first that is translated, unless the answer is over."""
+        """A frame that cannot be passed on: translation begins with it, unless the answer is over."""
         if tap.ended:
             self._has_junk = True
             return b""
         return self._stop_passing() + self._write(self._decode(frame))
 
     def _stop_passing(self) -> bytes:
-        """From here on the stream is translated; gives what that makes of the frames still waiting.
+        """From here on the stream is translated; returns the translation of the frames that were not sent.
 
-        Frames that went out are gone. Decoder and encoder are shown a short answer that leaves the
-        same traces, and what the encoder writes of it is thrown away.
+        The frames that were sent are not in memory any more. Decoder and encoder process a short answer that brings
+        them into the same state, and the output for it is dropped.
         """
         tap = self._tap
         if tap is None or tap.ended:
@@ -211,7 +210,7 @@ class Exchange:
                     self._encoder.feed(event)
             waiting = tap.held
         else:
-            tap.record.completion_id = tap.record.model = None  # nothing went out: the decoder reads it all again
+            tap.record.completion_id = tap.record.model = None  # nothing was sent: the decoder reads all frames again
         return b"".join([self._write(self._decode(frame)) for frame, _ in waiting])
 
     def _start_translating(self) -> None:
@@ -248,10 +247,10 @@ class Exchange:
 
 
 class WholeExchange:
-    """A buffered answer: nothing goes out before the end, then one body, or a `failure`.
+    """A whole answer: nothing is sent before the end, then one body, or a `failure`.
 
-    One that is too large for the event loop is not `finish`ed: `large_body` is read elsewhere
-    (`pipeline.large_answer`), its events come by `take_large`, and what was written of them by `finish_large`.
+    For an answer that is too large for the event loop, `finish` is not called: `large_body` is processed elsewhere
+    (`pipeline.large_answer`), `take_large` gets its events, and `finish_large` the body that was written.
     """
 
     def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
@@ -270,7 +269,7 @@ class WholeExchange:
         self.choices = reply.choices
 
     def large_body(self) -> bytes | None:
-        """The body, where it is whole and takes too long for one turn of the loop."""
+        """The body, if it is one document and takes too long for one turn of the loop."""
         body = self._intake.whole if not self.ended else None
         return body if body is not None and is_large(body) else None
 
@@ -285,7 +284,7 @@ class WholeExchange:
                 self.ended, self.failure = True, self.failure or event.error
 
     def reply_data(self) -> ReplyData | None:
-        """How the large answer is to be written, after its last event. None: it is not."""
+        """The parameters for writing the large answer, after its last event. None: it is not written."""
         if self.ended:
             return None
         if self._is_detached:
@@ -330,7 +329,7 @@ class WholeExchange:
         """See `Exchange.detach`. Of a whole answer nothing was delivered."""
         if not self.ended:
             self.failure = error
-            self._native = None  # the short way is for an answer that is delivered
+            self._native = None  # the short path is only for an answer that is delivered
             self._is_detached = True
             self._meter.detach(error, (0, 0))
         return b""
@@ -356,6 +355,6 @@ class WholeExchange:
 
 
 def _with_id_and_count(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:
-    """With our id, and our count: what is written anew may need both."""
+    """The reply with the gateway's own id and count, which encoding may need."""
     id = reply.id or frontend.make_id(reply.entropy)
     return structs.replace(reply, id=id, count_usage=meter.count_usage)

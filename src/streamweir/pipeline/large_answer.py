@@ -1,8 +1,8 @@
-"""A whole answer that is too large for the event loop: the part that another process does, in two steps.
+"""A whole answer that is too large for the event loop: the part that runs in another process, in two steps.
 
-`read` gives the events that the meter needs, in groups that are small enough for one turn of the loop,
-and keeps the rest; `write` gives the body. What it writes is what `pipeline.exchange` would have written:
-the events, the fold and the writer are the same. It knows no process and no pipe (`server.relay.large_answer`).
+`read` returns the events that the meter needs, in groups that are small enough for one turn of the loop, and keeps
+the rest; `write` returns the body. The output is that of `pipeline.exchange`: events, fold and writer are the same.
+Processes and pipes are in `server.relay.large_answer`.
 """
 
 from collections.abc import Iterator
@@ -52,10 +52,10 @@ MeteredEvent = (
 
 
 class ReplyData(Struct, frozen=True, kw_only=True):
-    """What the body is written with: the `Reply` less what cannot leave its process."""
+    """The parameters for writing the body: the members of `Reply` that can be sent to another process."""
 
     frontend: str
-    """Its name: the process that writes looks it up."""
+    """Its name in `frontends.table`."""
     id: str
     now: int
     model: str | None
@@ -92,7 +92,7 @@ class LargeAnswer:
         self._accumulator = Accumulator()
 
     def read(self, body: bytes) -> Iterator[list[MeteredEvent]]:
-        """Of text only how much there is matters to the meter, so its pieces may be joined and cut."""
+        """The meter needs only the length of texts, so pieces may be joined and cut."""
         group: list[MeteredEvent] = []
         size = 0
         for event in self._provider.decode_whole(body, self._choices):
@@ -106,7 +106,7 @@ class LargeAnswer:
         yield group
 
     def write(self, frontend: Frontend, reply_data: ReplyData) -> WholeBody:
-        """`frontend`: the one that the `writing` names."""
+        """`frontend`: the one named in `reply_data`."""
         members = structs.asdict(reply_data)
         _, now, usage = members.pop("frontend"), members.pop("now"), members.pop("usage")
         reply = Reply(**members, now=lambda: now)
@@ -116,7 +116,7 @@ class LargeAnswer:
 
 
 def _metered(event: Event) -> Iterator[MeteredEvent]:
-    """The event as far as a meter takes note of it."""
+    """The parts of the event that a meter needs."""
     if isinstance(event, TextDelta | RefusalDelta):
         yield from (TextDelta(0, piece) for piece in _cut(event.text))
     elif isinstance(event, ReasoningDelta):

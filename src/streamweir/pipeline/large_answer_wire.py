@@ -1,8 +1,8 @@
-"""What the gateway and the process that reads a large answer for it say to each other: typed values as JSON.
+"""The messages between the gateway and the process that reads a large answer: typed values as JSON.
 
-That process reads what somebody else sent. Whatever becomes of it, it can say no more than the values
-named here; anything else is refused by an exception. The text of an answer may hold half of a surrogate pair,
-which msgspec takes in neither direction: the standard json module takes over for that one message.
+That process parses untrusted data. Whatever happens to it, it can send only the values declared here; anything else
+raises an exception. The text of an answer may contain half of a surrogate pair, which msgspec neither reads nor
+writes: the standard json module is used for such a message.
 """
 
 import json
@@ -20,7 +20,7 @@ _ERRORS: dict[str, type[StreamweirError]] = {kind.__name__: kind for kind in (Ca
 
 
 class AnswerSource(Struct, frozen=True):
-    """Who sent the answer, by the name in `providers.registry`, and how many choices were asked for."""
+    """The provider, by its name in `providers.registry`, and the number of requested choices."""
 
     provider: str
     choices: int | None
@@ -67,7 +67,7 @@ def _from_error(value: object) -> _Error:
 
 
 def _to_error(_: type, value: object) -> StreamweirError:
-    """The one type that msgspec does not know by itself."""
+    """The one type that msgspec does not support by itself."""
     reported = msgspec.convert(value, _Error)
     if reported.kind not in _ERRORS:
         raise ValueError(f"there is no error of the kind {reported.kind!r}")

@@ -1,12 +1,11 @@
-"""The meter: what a stream was, and exactly one settlement of it, whatever happened to it.
+"""The meter: the record of a stream, and exactly one settlement of it.
 
-Events pass through; a report of usage that cannot be true is flagged, and followed by a smaller one
-where it has more than is billed of such a report (`pipeline.plausibility`). The meter keeps what accounting
-and the log need: usage, finish reasons, how it ended, and the delivered text, so that tokens can be
-counted where the provider reported none. Where bytes are passed on without events, the tap writes into
-the same `Record`. What the caller was shown as its usage is what is settled.
-`close` may be called from the end of the stream, a timer and a disconnect at once: the first call
-decides, every other one gets the same. Counting may take long, and is left to whoever closes.
+Events pass through unchanged. An implausible usage report is flagged, and followed by a smaller one if it exceeds the
+limit for such reports (`pipeline.plausibility`). The meter keeps what accounting and the log need: usage, finish
+reasons, the error, and the delivered text, so that tokens can be counted if the provider reported none. If bytes are
+passed on without events, the tap writes into the same `Record`. The usage that the caller was sent is the usage that
+is settled. `close` may be called by the end of the stream, a timer and a disconnect: the first call decides, the
+others return the same result. Counting may take long, so the caller of `close` chooses where to do it.
 """
 
 from collections.abc import Callable
@@ -51,7 +50,7 @@ _MAX_BYTES_PER_CHARACTER = 4
 
 
 class Text(Protocol):
-    """A `StringIO` as far as it is used here."""
+    """The methods of `StringIO` that are used here."""
 
     def write(self, text: str, /) -> object: ...
 
@@ -61,12 +60,12 @@ class Text(Protocol):
 
 
 class CountedText:
-    """In the place of a text that nobody reads any more: what is written is counted and not kept."""
+    """Replaces a text that is not needed any more: further text is counted, not stored."""
 
     __slots__ = ("_delivered", "_size")
 
     def __init__(self, text: Text, delivered: int | None) -> None:
-        """`delivered`: how many characters of it the caller has; None: all."""
+        """`delivered`: the number of characters that the caller got; None: all."""
         self._delivered = text.getvalue()[:delivered]
         self._size = text.tell()
 
@@ -81,51 +80,51 @@ class CountedText:
 
 
 class Record(Struct):
-    """The facts of one stream so far, the same whichever way its bytes went."""
+    """What is known about one stream so far; the same for passed and translated streams."""
 
     completion_id: str | None = None
-    """The id in the chunks: the upstream's, where the frontend keeps it, else ours."""
+    """The id in the chunks: the upstream's if the frontend accepts it, else the gateway's."""
     model: str | None = None
     service_tier: str | None = None
-    """As the provider reports it: it need not be the one that was asked for, and has rates of its own."""
+    """As the provider reported it: it can differ from the requested one, and has its own prices."""
     delivered: Text = field(default_factory=StringIO)
-    """Everything the model wrote that went out: text, refusals, calls with their arguments.
+    """Everything of the model's output that was sent: text, refusals, calls with their arguments.
 
-    A buffer and not a list of pieces: a piece is a few bytes of text in fifty bytes of object.
+    A buffer, not a list of pieces: a piece is a few bytes of text in an object of fifty bytes.
     """
     reasoning_text: Text = field(default_factory=StringIO)
     finishes: dict[int, FinishReason] = field(default_factory=dict)
     usage: Usage | None = None
     usage_at: int = 0
-    """How much had been written when it was reported."""
+    """The number of characters before the report."""
     error: StreamweirError | None = None
-    """The first of them: why the caller has no more of it."""
+    """The first error: the reason why the caller got no more."""
     completed: bool = False
-    """The upstream's answer is whole, though the caller may not have all of it."""
+    """The upstream's answer is complete, although the caller may not have all of it."""
     is_interim: bool = False
-    """The usage is not that of the whole answer, though nothing better will come."""
+    """The usage does not cover the whole answer, and no better report will follow."""
     anomaly: bool = False
-    """A report of usage came that cannot be true."""
+    """A usage report was implausible."""
     is_cut: bool = False
-    """It said more than is billed of such a report."""
+    """It was reduced to the limit for such reports."""
     missing_done: bool = False
     junk_after_done: bool = False
     bounds: UsageBounds | None = None
 
     @property
     def written(self) -> int:
-        """Characters that came."""
+        """The number of received characters."""
         return self.delivered.tell() + self.reasoning_text.tell()
 
     @property
     def usage_is_final(self) -> bool:
-        """The usage that was reported is that of all that came."""
+        """The reported usage covers everything that was received."""
         if self.usage is None or self.is_interim:
             return False
         return self.completed or self.written <= self.usage_at
 
     def is_plausible(self, usage: Usage, pending: int = 0) -> bool:
-        """`coming`: how many characters of the answer are not written here yet."""
+        """`pending`: the number of characters of the answer that are not in this record yet."""
         written = self.written + pending
         return self.bounds is None or is_possible(usage, self.bounds, _MAX_BYTES_PER_CHARACTER * written)
 
@@ -142,11 +141,11 @@ class Record(Struct):
 
 
 class Meter:
-    """Events to the same events, with a `record` on the side.
+    """Returns the events that it is fed, and updates `record`.
 
-    `prompt_tokens` is what admission counted, and `prompt_source` by what means. `count` is what
-    counts where it cannot wait: on the event loop, when usage is due to the caller; then, too,
-    `count_prompt` may know better than admission. `scope` is what a report is judged by.
+    `prompt_tokens` was counted at admission, `prompt_source` says how. `count` is used on the event loop, when usage
+    must be sent to the caller at once; `count_prompt` can be more exact than admission's count then. `bounds` decide
+    whether a report is plausible.
     """
 
     def __init__(
@@ -189,9 +188,9 @@ class Meter:
         return ()
 
     def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None) -> None:
-        """Nobody is written to any more, because of this error or because the caller has gone: usage alone counts.
+        """Nothing more is sent, because of this error or because the caller has disconnected: only usage matters.
 
-        `delivered`: how many characters of text and of reasoning the caller has, where that is not all.
+        `delivered`: the number of characters of text and of reasoning that the caller got, if not all.
         """
         record = self.record
         self._is_detached = True
@@ -204,20 +203,20 @@ class Meter:
             record.error = error
 
     def tokens_so_far(self) -> int:
-        """Of the answer, delivered: by the rule of thumb, or by the provider's word if that is more."""
+        """The delivered tokens of the answer: the estimate, or the provider's report if that is more."""
         reported = self.record.usage.completion_tokens if self.record.usage is not None else 0
         return max(self._size_so_far() // BYTES_PER_TOKEN, reported)
 
     def count_usage(self) -> Usage:
-        """Usage by our own count, at once, for a caller to whom it is due. It is what will be settled."""
+        """The gateway's own count, for usage that must be sent now. This usage will be settled."""
         prompt = self._count_prompt() if self._count_prompt is not None else None
         self._shown = self._countable_text().count(self._count, prompt)
         return self._shown[0]
 
     def close(self, verdict: Verdict | None = None) -> PendingSettlement:
-        """The settlement, or what is still to be counted for it.
+        """The settlement, which may still have to be counted.
 
-        `verdict` is for what no event can tell: the caller is gone, say.
+        `verdict`: for endings without an event, such as a caller that has disconnected.
         """
         if self._pending is None:
             self._pending = self._close(verdict or _verdict_of(self.record))
@@ -255,7 +254,7 @@ class Meter:
         )
 
     def _check_report(self) -> bool:
-        """Flags the newest report where it cannot be true. Whether less of it is billed than it says."""
+        """Flags the newest report if it is implausible. True: less is billed than was reported."""
         record = self.record
         if record.usage is None or record.bounds is None or record.is_plausible(record.usage):
             return False
@@ -269,7 +268,7 @@ class Meter:
         return self.record.usage is not None and self.record.is_interim
 
     def _size_so_far(self) -> int:
-        """In bytes. Measured whenever the text has doubled, and reckoned from that between: it is asked often."""
+        """In bytes. Measured whenever the text has doubled, and extrapolated in between, because it is needed often."""
         record = self.record
         if self._is_detached:
             return size_of(record.delivered.getvalue()) + size_of(record.reasoning_text.getvalue())
@@ -290,7 +289,7 @@ def _verdict_of(record: Record) -> Verdict:
 
 
 def _note_start(record: Record, event: StreamStarted) -> None:
-    record.model = event.model  # the id is the encoder's to choose
+    record.model = event.model  # the encoder chooses the id
     _note_tier(record, event)
 
 

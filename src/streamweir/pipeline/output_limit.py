@@ -1,7 +1,7 @@
-"""A request with another limit of its answer than its caller's: what a provider is asked for.
+"""A request with another output limit than the caller's, for the provider.
 
-The caller's own body is not touched. A thinking budget lies inside the limit, so it is lowered with it,
-under each of the names that it goes by.
+The caller's own body is not changed. A thinking budget is part of the limit, so it is lowered with it, in each of the
+members that can contain it.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from streamweir.core.request import ChatRequest
 _LIMIT_MEMBERS = ("max_completion_tokens", "max_tokens")
 _BUDGET_MEMBERS = (("thinking", "budget_tokens"), ("reasoning", "max_tokens"))
 _MIN_THINKING_BUDGET = 1024
-"""Less than this no provider takes as a budget."""
+"""Providers refuse a smaller budget."""
 
 
 def with_limit(request: ChatRequest, limit: int) -> ChatRequest:
-    """`limit` tokens for each choice. Where the caller named no limit, the provider's own name for it is used."""
+    """`limit` tokens for each choice. If the caller set no limit, the provider's name for it is used."""
     reasoning = request.reasoning
     if reasoning is not None and (reasoning.max_tokens or 0) >= limit > _MIN_THINKING_BUDGET:
         reasoning = structs.replace(reasoning, max_tokens=_budget_within(limit))
@@ -47,7 +47,7 @@ def _budget_within(limit: int) -> int:
 
 
 def thinking_budget(request: ChatRequest) -> int:
-    """The tokens that the caller asks to be thought with before the answer; 0 where none are named."""
+    """The thinking budget that the caller requested; 0 if there is none."""
     largest = 0
     for name, member in _BUDGET_MEMBERS:
         if name in request.body:

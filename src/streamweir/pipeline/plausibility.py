@@ -1,10 +1,10 @@
-"""Whether a report of usage can be true of the request it is about, and how much of one that cannot is billed.
+"""Whether a usage report is plausible for its request, and how much of an implausible one is billed.
 
-What is beyond it is flagged, and billed as it was reported: it may be true all the same, and a guess of
-our own would bill next to nothing. Only a bound that the operator sets limits it, for a slip of a decimal
-point (`bounded`). Counts that no count can be (negative, fractions) never get here: those are our own to
-count. The bounds of belief are wide on purpose. Providers bill for much that nobody sees: reasoning,
-templates, what their own tools have read, pictures that were named by a link.
+An implausible report is flagged and billed as it was reported: it may be true all the same, and the gateway's own
+estimate would bill next to nothing. Only a limit of the operator reduces it (`bounded`), against errors such as a
+shifted decimal point. Invalid counts (negative, fractions) never get here: then the gateway counts itself. The bounds
+are wide on purpose: providers bill for much that is not visible, such as reasoning, templates, content that their own
+tools have read, and linked images.
 """
 
 from msgspec import Struct, structs
@@ -12,15 +12,15 @@ from msgspec import Struct, structs
 from streamweir.core.usage import Usage
 
 _OVERRUN = 4
-"""How many times its limit an answer may be, as in `server.relay.deadlines`: beyond it would have been cut."""
+"""An answer may be so many times as long as its limit, as in `server.relay.deadlines`: a longer one is cut."""
 _OUTPUT_SLACK = 8192
-"""A picture in an answer is a thousand tokens or two; a limit may be a handful."""
+"""An image in an answer has one or two thousand tokens; a limit may be a handful."""
 _UNSEEN_OUTPUT = 262_144
-"""Reasoning that is billed and not shown: twice the longest answer that a model of today can give."""
+"""Reasoning that is billed and not shown: twice the longest output of today's models."""
 _UNSEEN_PROMPT = 65_536
-"""Templates, and what a provider's own search put before the question."""
+"""Templates, and results of a provider's own search."""
 _REMOTE_PROMPT = 2_097_152
-"""The widest context there is: a link or a file's name says nothing of what stands behind it."""
+"""The largest context window: a link or a file name does not show the size of its content."""
 MAX_BILLED_TOKENS = 10_000_000
 _COUNTS = (
     "input_uncached",
@@ -35,21 +35,21 @@ _COUNTS = (
 
 
 class UsageBounds(Struct, frozen=True):
-    """What a request can have used at most, as far as the request itself tells."""
+    """The maximum that a request can have used, derived from the request itself."""
 
     request_bytes: int
-    """Of the body that went to the provider."""
+    """The size of the body that was sent to the provider."""
     max_output: int | None = None
-    """The limit that was asked for, of all choices together."""
+    """The requested limit, for all choices together."""
     is_unbounded: bool = False
-    """It holds pictures, recordings or files, or lets the provider read what is not in it: stored content, links, what
-    its own tools find, in as many steps as these take."""
+    """The request contains images, audio or files, or makes the provider read other content: stored content, links,
+    results of its own tools, in any number of steps."""
     max_billed_tokens: int = MAX_BILLED_TOKENS
-    """Tokens, of prompt and answer together, of a report that cannot be true."""
+    """Tokens of prompt and answer together that are billed for an implausible report."""
 
 
 def is_possible(usage: Usage, bounds: UsageBounds, response_bytes: int) -> bool:
-    """`response_bytes`: of the text that came. A token is never less than a byte of text."""
+    """`response_bytes`: the size of the received text. A token is at least one byte of text."""
     unseen = _REMOTE_PROMPT if bounds.is_unbounded else _UNSEEN_PROMPT
     if usage.prompt_tokens > bounds.request_bytes + unseen:
         return False
@@ -61,7 +61,7 @@ def is_possible(usage: Usage, bounds: UsageBounds, response_bytes: int) -> bool:
 
 
 def bounded(usage: Usage, limit: int) -> Usage:
-    """With no more than `most` tokens in all, each count in its proportion. The same object where it has no more."""
+    """The usage scaled down to at most `limit` tokens in total. The same object if it has no more."""
     total = usage.total_tokens
     if total <= limit:
         return usage

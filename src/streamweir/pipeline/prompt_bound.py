@@ -1,11 +1,10 @@
-"""The most tokens that the prompt of a request can have: what a reservation must cover.
+"""An upper bound for the prompt tokens of a request: what a reservation must cover.
 
-A token is never less than a byte of text, so the bytes of the body bound everything that is written in
-it: messages, names, schemas, reasoning, tools, members that we do not know. Where the model's own
-tokenizer has counted the same text, that count is the better bound. Pictures and recordings are
-counted at the most that providers document. What the provider fetches or reads by other means
-(files, links, stored content, tools that it runs itself) has no bound in the body: it is counted as
-the whole context window of the model. Nothing here can be made smaller by how a request is written.
+A token is at least one byte of text, so the size of the body is a bound for everything written in it: messages,
+names, schemas, reasoning, tools, unknown members. If the model's own tokenizer has counted the same text, that count
+is the better bound. Images and audio count as the maximum that providers document. Content that the provider reads
+from elsewhere (files, links, stored content, its own tools) has no bound in the body: it counts as the whole context
+window of the model. No way of writing a request makes the bound too small.
 """
 
 from typing import Any
@@ -18,34 +17,34 @@ from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 
 IMAGE_TOKENS = 16_384
-"""The most that one picture is known to take, but for models that count in small tokens."""
+"""The documented maximum for one image, except for models that count in small tokens."""
 SMALL_TOKEN_IMAGE = 49_152
 """GPT-4o mini: 2,833 and 5,667 for each of eight tiles."""
 _AUDIO_BYTES_PER_TOKEN = 8
-"""Base64 of MP3 and WAV at the lowest rates that they have: 32 tokens a second are 40 bytes each and more."""
+"""Base64 of MP3 and WAV at their lowest bit rates: at 32 tokens per second, a token has 40 bytes and more."""
 _BOUNDED_AUDIO = frozenset({"mp3", "wav"})
 _TEMPLATE_TOKENS = 64
-"""What a chat template puts before the first message; what it puts around messages is less than the JSON there."""
+"""Text that a chat template adds before the first message; around messages it adds less than the JSON there."""
 _TOOL_TOKENS = 1024
-"""What providers write into the prompt besides the tools themselves."""
+"""Text that providers add to the prompt for tools, besides the tools themselves."""
 _MARGIN = 16
-"""Of a tokenizer's count, one in so many: chat templates differ from the JSON that is counted."""
+"""One sixteenth is added to a tokenizer's count, because chat templates differ from the JSON that is counted."""
 
 
 class PromptBound(Struct, frozen=True, kw_only=True):
     text_bytes: int
-    """Of the body, without pictures and recordings."""
+    """The size of the body without images and audio."""
     other_tokens: int = 0
-    """Of pictures, recordings, and what is written around the text."""
+    """Tokens of images, audio, and of text that is added by templates."""
     is_remote: bool = False
-    """It names content that is not in the body."""
+    """The request references content outside the body."""
 
     def by_bytes(self, window: int, bytes_per_token: int = 1) -> int:
-        """`window`: the most tokens that the model reads."""
+        """`window`: the context window of the model."""
         return self._total(-(-self.text_bytes // bytes_per_token), window)
 
     def by_count(self, tokens: int, window: int) -> int:
-        """`tokens`: of `text_of`, by the model's own tokenizer."""
+        """`tokens`: the count of `text_of` by the model's own tokenizer."""
         return self._total(min(tokens + -(-tokens // _MARGIN), self.text_bytes), window)
 
     def _total(self, text_tokens: int, window: int) -> int:
@@ -56,9 +55,9 @@ class PromptBound(Struct, frozen=True, kw_only=True):
 def bound_of(
     request: ChatRequest, body_bytes: int, image_tokens: int = IMAGE_TOKENS, *, links_are_images: bool = False
 ) -> PromptBound:
-    """`body_bytes`: of the body as it came, whose escapes only make it longer.
+    """`body_bytes`: the size of the body as received; escapes only make it longer.
 
-    `links_are_images`: no provider that may answer reads anything else from the address of a picture.
+    `links_are_images`: every possible provider reads only images from an image URL.
     """
     other = _TEMPLATE_TOKENS + (_TOOL_TOKENS if request.tools else 0)
     inline = 0
@@ -78,7 +77,7 @@ def bound_of(
 
 
 def text_of(request: ChatRequest) -> str:
-    """All that is written in a request, as JSON, without what `bound_of` counts by other means."""
+    """The text of a request, as JSON, without the images, audio and files that `bound_of` counts separately."""
     messages = []
     for message in request.body["messages"]:
         content = message.get("content")
@@ -89,12 +88,12 @@ def text_of(request: ChatRequest) -> str:
 
 
 def predicted_tokens(request: ChatRequest) -> int:
-    """Of a predicted output, which is billed as output where it was not used."""
+    """The bound for a predicted output; its unused part is billed as output."""
     return len(jsonio.encode(request.prediction)) if request.prediction is not None else 0
 
 
 def _measure(part: Part, image_tokens: int) -> tuple[int, int, bool]:
-    """The bytes that are not text, the tokens for them, and whether that bounds it."""
+    """The bytes that are not text, the tokens for them, and whether these are an upper bound."""
     if isinstance(part, TextPart | RefusalPart):
         return 0, 0, True
     if isinstance(part, ImagePart):
@@ -112,12 +111,12 @@ def _measure(part: Part, image_tokens: int) -> tuple[int, int, bool]:
 
 
 def _measure_file(data: str) -> tuple[int, int, bool]:
-    """A text is bounded by its bytes. Pages of a document may be few bytes and many tokens."""
+    """The size of a text is a bound. A document may have few bytes and many tokens."""
     return (len(data), len(data), True) if data.startswith("data:text/") else (len(data), 0, False)
 
 
 def _names_other_media(url: str) -> bool:
-    """Some providers read whatever a link leads to; a name without an ending says nothing."""
+    """Some providers read any content behind a link; a path without a file extension can be anything."""
     path = url.partition("?")[0].partition("#")[0]
     return path.rpartition(".")[2].lower() not in ("png", "jpg", "jpeg", "webp", "gif", "heic", "heif", "bmp")
 

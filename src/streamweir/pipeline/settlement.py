@@ -1,4 +1,4 @@
-"""What is settled for one stream, and counting tokens that nobody reported.
+"""The settlement of one stream, and counting tokens that the provider did not report.
 
 A count is labelled with its source; if several counts make up one usage, the least exact source is named. Counting is
 pure and may take long: `Pending` is made on the event loop and may be counted in a thread.
@@ -15,7 +15,7 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 
 BYTES_PER_TOKEN = 4
-"""The rule of thumb behind `estimate`, where no tokenizer is at hand."""
+"""The average that `estimate` uses if there is no tokenizer."""
 
 
 class UsageSource(StrEnum):
@@ -43,7 +43,7 @@ def estimate(text: str) -> Count:
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
-    """What is booked: one per stream."""
+    """The final result of a stream for accounting: one per stream."""
 
     verdict: Verdict
     usage: Usage
@@ -53,18 +53,18 @@ class Settlement(Struct, frozen=True, kw_only=True):
     finishes: dict[int, FinishReason]
     error: StreamweirError | None
     flags: tuple[str, ...] = ()
-    """What was odd about it: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
+    """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
 
 
 class CountableText(Struct, frozen=True, kw_only=True):
-    """What there is to count."""
+    """The texts whose tokens are counted."""
 
     prompt: Count
     """As counted at admission."""
     delivered: str
     reasoning_text: str
     reported: Usage | None = None
-    """From within the answer: it knows the prompt, and of the answer only what came before it."""
+    """An interim report: it covers the prompt, and the part of the answer before it."""
 
     def count(self, count: Counter, prompt: Count | None = None) -> tuple[Usage, UsageSource]:
         output, source = count(self.delivered)
@@ -82,7 +82,7 @@ class CountableText(Struct, frozen=True, kw_only=True):
 
 
 class PendingSettlement:
-    """A settlement, complete but for the usage where that is still to be counted."""
+    """A settlement whose usage may still have to be counted."""
 
     __slots__ = ("_countable_text", "_settlement")
 
@@ -96,11 +96,11 @@ class PendingSettlement:
 
     @property
     def settlement(self) -> Settlement:
-        """Before it is counted, all of it but the usage holds."""
+        """Until it is counted, everything except the usage is valid."""
         return self._settlement
 
     def count(self, count: Counter | None = None, prompt: Count | None = None) -> Settlement:
-        """The whole settlement, counted at most once. `prompt` is a better count of it than admission's."""
+        """The complete settlement, counted at most once. `prompt`: a more exact count than admission's."""
         text = self._countable_text
         if text is not None:
             usage, source = text.count(count or estimate, prompt)

@@ -1,9 +1,8 @@
-"""The tap of OpenAI's chat wire: reads frames that are passed on as they came, and sees to it that they may be.
+"""The tap of OpenAI's chat format: reads frames that are passed on unchanged, and checks that they may be.
 
-Each frame gets one small typed decode. What accounting needs goes into the meter's record; what
-the frontend promises is checked, and a frame that deviates is not passed: `feed` says None, and
-the stream goes on translated. The structs below are that promise, and a member that they leave out is
-one that the promise does not speak of.
+Each frame gets one small typed decode. The data for accounting goes into the meter's record. The structs below
+declare the format that the frontend promises: a frame that deviates is not passed on; `feed` returns None, and the
+stream is translated from there on. Members that the structs do not name are not checked.
 """
 
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, Frame
 
 NULL_USAGE = b',"usage":null'
-"""Unescaped, it cannot stand inside a JSON string, so cutting it out of a frame is safe."""
+"""These bytes cannot occur inside a JSON string, where quotes are escaped, so they can be cut out of a frame."""
 _LAST_NULL_USAGE = NULL_USAGE + b"}\n\n"
 
 ABSENT: Literal["absent"] = "absent"
 _NoError = Literal["absent"]
-"""The type of a member that must not be there: no upstream sends this word."""
+"""The type of a member that must be absent: no upstream sends this value."""
 
 _FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
@@ -81,7 +80,7 @@ class _TextChoice(Struct, gc=False):
 
 
 class _TextChunk(Struct, gc=False):
-    """A frame of text and nothing else: nearly every frame."""
+    """A frame with text only: nearly every frame."""
 
     choices: tuple[_TextChoice]
     usage: None
@@ -97,7 +96,7 @@ _decode_full = msgspec.json.Decoder(_FullChunk).decode
 
 
 class ChoiceState(Struct):
-    """What a choice has shown so far."""
+    """What was read of a choice so far."""
 
     calls: int = 0
     legacy_call: bool = False
@@ -105,12 +104,12 @@ class ChoiceState(Struct):
 
 
 class ChatTap:
-    """Frames to the bytes that go out for them. None: this frame deviates, and says nothing that was taken.
+    """Frames to the bytes that are sent for them. None: the frame deviates, and nothing was read from it.
 
-    Once every choice has finished, frames are held until the end, or until another choice begins: a
-    last finish that is followed by a failure must not go out. While others still speak, a finish is
-    passed at once. `choices` is how many were asked for (None: not known): before all of them have
-    finished there is no end, and one beyond them is a deviation.
+    Once every choice has finished, frames are held until the end, or until another choice begins: a last finish that
+    is followed by a failure must not be sent. While other choices are open, a finish is passed on at once. `choices`
+    is the requested number (None: unknown): there is no end before all of them have finished, and a further one is a
+    deviation.
     """
 
     def __init__(self, record: Record, include_usage: bool, choices: int | None = None) -> None:
@@ -118,13 +117,13 @@ class ChatTap:
         self.choices: dict[int, ChoiceState] = {}
         self.created = 0
         self.held: list[tuple[Frame, bytes]] = []
-        """Frames that did not go out yet, with their bytes: the last finish, and the usage."""
+        """Frames that were not sent yet, with their bytes: the last finish, and the usage."""
         self.ended = False
         self._usage: Usage | None = None
         self._cuts_usage = not include_usage
         self._min_choices, self._max_choices = choices or 1, choices or MAX_CHOICES
         # The members before `choices`, as bytes. A frame that begins with them has the same id, model
-        # and time as the one that was checked: one comparison in place of four members to decode.
+        # and time as the one that was checked: one comparison instead of decoding four members.
         self._head = _NEVER
         self._text_head = _NEVER  # the same, while the next frame is likely to be text
         self._open: set[int] = set()  # choices that have begun and not finished
@@ -132,7 +131,7 @@ class ChatTap:
 
     @property
     def has_finished(self) -> bool:
-        """Every choice that was asked for: nothing but usage and the end can come."""
+        """Every requested choice has finished: only usage and the end can follow."""
         return bool(self.held) and len(self.choices) >= self._min_choices
 
     def feed(self, frame: Frame, /) -> bytes | None:
@@ -143,7 +142,7 @@ class ChatTap:
             try:
                 choice = _decode_text(data).choices[0]
             except (msgspec.DecodeError, RecursionError):
-                self._text_head = _NEVER  # a tool call, say: then the next frame is likely one, too
+                self._text_head = _NEVER  # for example a tool call: then the next frame is likely one, too
             else:
                 if choice.index not in self._open:
                     return None
@@ -156,7 +155,7 @@ class ChatTap:
         return None if self.ended else self._feed_any(frame, raw, data)
 
     def replay_frames(self) -> Iterator[Frame]:
-        """Frames of a short answer after which a decoder knows what is known here of the frames that went out."""
+        """Frames of a short answer that bring a decoder into the state after the frames that were sent."""
         head = {"id": self.record.completion_id, "created": self.created, "model": self.record.model}
         for index, seen in self.choices.items():
             delta: dict[str, Any] = {"role": "assistant", "content": "."}
@@ -170,7 +169,7 @@ class ChatTap:
                 ]
             reason = self.record.finishes.get(index)
             yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
-        yield _frame({**head, "choices": []})  # a finish is given out with the frame after it
+        yield _frame({**head, "choices": []})  # a decoder returns a finish with the next frame
 
     def _feed_any(self, frame: Frame, raw: bytes, data: bytes) -> bytes | None:
         try:
@@ -195,7 +194,7 @@ class ChatTap:
         return self._let_go() + passed if self.held else passed
 
     def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
-        """A frame that begins in another way: it must still have the id, the model and the time of the others."""
+        """A frame with another beginning: it must still have the id, the model and the time of the others."""
         chunk = _decode_full(data)
         record = self.record
         if record.completion_id is None:
@@ -212,7 +211,7 @@ class ChatTap:
         return chunk
 
     def _take(self, choice: _Choice) -> bool:
-        """Whether the choice's delta is as promised; if so, its facts are taken."""
+        """Whether the choice's delta has the promised format; if so, its data goes into the record."""
         index, delta, finish_reason = choice.index, choice.delta, choice.finish_reason
         seen = self.choices.get(index)
         if seen is None:
@@ -283,7 +282,7 @@ def _frame(document: dict[str, Any]) -> Frame:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """msgspec does not look into the members that it skips, and these go out as well."""
+    """msgspec does not check the members that it skips, and they are sent as well."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -292,7 +291,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _without_null_usage(raw: bytes) -> bytes:
-    """The frame less the member; empty where that cannot be cut without a doubt."""
+    """The frame without the member; empty if it cannot be cut out safely."""
     if raw.endswith(_LAST_NULL_USAGE):  # the document's last member: there is no other place for it
         return raw[: -len(_LAST_NULL_USAGE)] + b"}\n\n"
     parts = raw.split(NULL_USAGE)
