@@ -1,10 +1,9 @@
-"""The files of a journal: `{instance}.{number}.journal`, private, locked for as long as their owner lives.
+"""The files of a journal: `{instance}.{number}.journal`, private, locked while their process lives.
 
-A segment is written all or nothing: what a failed write left of itself is cut away before the next
-one, and where even that fails nothing more is written behind it (`is_sealed`). A file gets its name
-only when it is locked, so that nobody takes a newborn for a dead one's. `orphaned_journals` finds what
-processes have left behind, and holds it: nobody else finds it meanwhile. Everything here blocks; it
-knows neither the event loop nor the database.
+A write is all or nothing: a partial write is truncated, and if that fails too, nothing more is written to the segment
+(`is_sealed`). A file gets its name only after it is locked, so that no other process takes a new file for an orphaned
+one. `orphaned_journals` finds and locks the files of dead processes, so that one process at a time recovers them.
+Everything here blocks. This module knows neither the event loop nor the database.
 """
 
 import errno
@@ -23,26 +22,26 @@ _NAME = re.compile(r"([A-Za-z0-9_-]+)\.(\d{6,})\.journal")
 _TEMPORARY = ".new"
 _BROKEN = ".broken"
 _MAX_BROKEN = 8
-"""Files with unreadable parts are kept for whoever wants to know, but not without end."""
+"""So many files with unreadable parts are kept for an operator."""
 _PROBE = ".probe" + _TEMPORARY
-"""What is left of a probe by a process that was killed is cleared away with the newborn."""
+"""The probe file of a killed process is removed like any other temporary file."""
 _PROBE_BYTES = 64 << 10
-"""More than the last block of a file may still take on a disk that is full."""
+"""More than the last block of a file may still accept on a full disk."""
 _TEMPORARY_MAX_AGE_S = 60.0
-"""A newborn that has no name after so long has lost its maker."""
+"""A temporary file that is older belongs to a dead process."""
 
 
 class SegmentFile:
-    """`end` is the position of the last entry in it; it is removed when the database has all up to there."""
+    """`end` is the position of its last entry. The file is removed when the database has all entries up to there."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.size = 0
         self.end = 0
         self.is_sealed = False
-        """Nothing may be written behind what it holds."""
+        """Nothing more may be written to it."""
         self.has_failed_sync = False
-        """A sync failed: nobody knows what the disk has."""
+        """It is not known what the disk has of it."""
         self.is_removed = False
         self._descriptor = descriptor
         self._is_named = False
@@ -58,7 +57,7 @@ class SegmentFile:
         descriptor = os.open(temporary, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.hardlink_to(temporary)  # unlike a rename it never puts itself in another's place
+            path.hardlink_to(temporary)  # unlike a rename it never replaces another file
         except OSError:
             os.close(descriptor)
             raise
@@ -67,7 +66,7 @@ class SegmentFile:
         return cls(path, descriptor)
 
     def write(self, data: bytes) -> None:
-        """All of it, or OSError and nothing."""
+        """Writes all of it, or raises OSError and writes nothing."""
         done = 0
         try:
             with memoryview(data) as view:
@@ -85,7 +84,7 @@ class SegmentFile:
             self.is_sealed = True
 
     def sync(self) -> None:
-        """Until what was written survives a power failure; the first time its name does too."""
+        """Makes what was written survive a power failure; the first time also the name of the file."""
         try:
             if not self._is_named:
                 sync_folder(self.path.parent)
@@ -97,12 +96,12 @@ class SegmentFile:
 
     def remove(self) -> None:
         self.is_removed = True
-        with suppress(OSError):  # it is applied: what stays is applied again at the next start, to no effect
+        with suppress(OSError):  # its entries are applied: applying them again at the next start has no effect
             self.path.unlink()
         os.close(self._descriptor)
 
     def release(self) -> None:
-        """Lets go of a file that holds what nobody has applied yet. Without anything in it it is removed."""
+        """Closes a file with entries that are not applied yet. An empty file is removed."""
         if not self.size:
             self.remove()
         else:
@@ -118,12 +117,12 @@ class OrphanedSegment:
         return read_frames(self.path.read_bytes())
 
     def remove(self) -> None:
-        """Gone, and in that order: a lock that is free lets another look for the file."""
+        """Removes the file before it releases the lock, so that no other process finds it."""
         self.path.unlink(missing_ok=True)
         self.close()
 
     def set_aside(self) -> None:
-        """It holds what could not be read: kept under a name that nobody looks for."""
+        """Keeps a file with unreadable parts under a name that recovery ignores."""
         folder = self.path.parent
         kept = sorted(folder.glob(f"*{_BROKEN}"), key=lambda file: file.stat().st_mtime_ns)
         for file in kept[: max(0, len(kept) + 1 - _MAX_BROKEN)]:
@@ -138,14 +137,14 @@ class OrphanedSegment:
 
 
 class OrphanedJournal:
-    """What one process has left behind, in the order it was written. Held until it is removed or closed."""
+    """The segments of one dead process, in the order in which they were written. Locked until removed or closed."""
 
     def __init__(self, instance: str, segments: list[OrphanedSegment]) -> None:
         self.instance = instance
         self.segments = segments
 
     def entries(self) -> Iterator[Entry]:
-        """All that can be read; each segment ends where it is torn."""
+        """All entries that can be read; a damaged segment is read up to the damage."""
         for segment in self.segments:
             yield from segment.read().entries
 
@@ -155,20 +154,20 @@ class OrphanedJournal:
         self.segments = []
 
     def close(self) -> None:
-        """Lets go of what is left: it is found again."""
+        """Releases the remaining segments: they can be found again."""
         for segment in self.segments:
             segment.close()
 
 
 def make_folder(folder: Path) -> None:
-    """OSError where it cannot be made, or nothing can be made in it."""
+    """Raises OSError if it cannot be created, or is not writable."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def probe_disk(folder: Path, instance: str) -> None:
-    """Whether something can be written here and made durable: OSError where it cannot. Nothing is left of it."""
+    """Writes and syncs a file, and removes it. Raises OSError if that fails."""
     path = folder / (instance + _PROBE)
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
@@ -191,7 +190,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def orphaned_journals(folder: Path) -> list[OrphanedJournal]:
-    """Of every process that is gone, the oldest segment first. Each must be removed or closed."""
+    """The journals of all dead processes, the oldest segment first. Each must be removed or closed."""
     if not folder.is_dir():
         return []
     found: dict[str, list[tuple[int, Path]]] = {}
@@ -209,13 +208,13 @@ def orphaned_journals(folder: Path) -> list[OrphanedJournal]:
 
 
 def _lock_all(paths: Iterator[Path]) -> list[OrphanedSegment]:
-    """All of an instance, or none: a process that ends gives up its locks one by one."""
+    """All segments of an instance, or none: a process that ends releases its locks one by one."""
     segments: list[OrphanedSegment] = []
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
-            continue  # applied by another, who found it before us
+            continue  # another process has applied it
         segment = OrphanedSegment(path, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,7 +230,7 @@ def _lock_all(paths: Iterator[Path]) -> list[OrphanedSegment]:
 
 
 def _is_same_file(path: Path, descriptor: int) -> bool:
-    """Whether nobody has taken the file away between our opening and our locking it."""
+    """Whether the file was not removed between opening and locking it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,10 +1,9 @@
-"""Where everything is written down first: entries go to a local file before anything is done on their word.
+"""The journal on the event loop: entries are written to a local file before anything is done because of them.
 
-The event loop's side. `append` makes a frame of an entry and gives a `WriteHandle`; the threads of
-`store.journal.threads` write it (`written`: it survives a killed process) and sync it (`durable`: it survives
-a power failure) where money hangs on it. When the database has an entry, `applied` lets its segment
-go. What cannot be taken is refused at once or through the ticket, except what must be written: that
-stays in memory until it is. It never touches a file, and does not know what becomes of an entry.
+`append` encodes an entry and returns a `WriteHandle`. The threads of `store.journal.threads` write it (`written`: it
+survives a killed process) and sync it if it concerns money (`durable`: it survives a power failure). `applied` reports
+that the database has entries, so that their segments can be removed. An entry that cannot be written is refused, at
+once or through its handle. A required entry is kept in memory until it is written. This module touches no file.
 """
 
 import errno
@@ -22,17 +21,18 @@ from streamweir.store.journal.handle import Group, JournalUnavailable, State, Wr
 from streamweir.store.journal.threads import Refusal, WriterThread
 
 ReportEvent = Callable[[str, dict[str, Any]], None]
-"""What an operator should know: the name of a fact, and its details."""
+"""Reports an event to the operator: its name and its details."""
 
 _HAND_OVER_DELAY_S = 0.005
-"""What nobody waits for goes with the next that somebody does, or after this: a thread is not woken for it."""
+"""An entry without a waiter is handed over with the next one that has a waiter, or after this time, so that it does
+not wake the thread."""
 _NOT_SYNCED = (Progress, Refused)
-"""Nothing is lost with the money when a power failure takes these: they are written, not synced."""
+"""These entries are written, but not synced: a power failure may lose them, and no money is lost with them."""
 
 
 class Journal:
-    """One of a process, used from one event loop. `max_bytes` bounds what is not applied yet; what must be
-    written goes beyond it. Counters: `entries`, `groups`, `bytes`, `refused`, `failures`."""
+    """The journal of a process, used from one event loop. `max_bytes` limits the entries that are not applied yet;
+    required entries may exceed it. Counters: `entries`, `groups`, `bytes`, `refused`, `failures`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Journal:
         self.entries = self.groups = self.bytes = self.refused = self.failures = 0
         self._folder = folder
         self._instance = instance
-        # A segment goes as a whole: one that held all the room would never leave any.
+        # Segments are removed as a whole: one segment must not use the whole capacity.
         self._segment_bytes = min(segment_bytes, max_bytes // 2)
         self._max_bytes = max_bytes
         self._report = report
@@ -54,22 +54,22 @@ class Journal:
         self._loop: AbstractEventLoop | None = None
         self._open_group: Group | None = None
         self._is_hand_over_scheduled = False
-        """The open group is handed over at the end of this turn of the loop: somebody waits for it."""
+        """The open group has a waiter: it is handed over at the end of this turn of the loop."""
         self._delayed_hand_over: TimerHandle | None = None
         self._unfinished: set[Group] = set()
         self._buffered_bytes = 0
-        """In memory: not written, or not durable."""
+        """Bytes in memory that are not written, or not durable."""
         self._applied = 0
         self._failing: dict[str, str] = {}
-        """What does not work, and why."""
+        """The failing operations, and the reasons."""
         self._ended: Future[None] | None = None
         self._is_closed = False
         self.on_state: Callable[[str | None], None] = lambda _: None
-        """Called with the reason when it cannot be written any more, and with None when it can again. After a fault
-        of ours, which ends its threads, it never can."""
+        """Called with the reason when the journal can no longer be written, and with None when it can again. After a
+        bug that ended its threads it cannot recover."""
 
     def open(self) -> None:
-        """Makes and locks its first file: OSError where it cannot. Blocks: for the start."""
+        """Creates and locks the first file. Raises OSError if that fails. Blocks: for the start of the program."""
         make_folder(self._folder)
         self._writer_thread = WriterThread(self._folder, self._instance, self._segment_bytes, self)
 
@@ -79,7 +79,7 @@ class Journal:
 
     @property
     def is_failing(self) -> bool:
-        """The disk does not take what is to be written: new requests are better refused."""
+        """Writes fail: new requests should be refused."""
         return bool(self._failing) or self._is_closed
 
     @property
@@ -91,7 +91,7 @@ class Journal:
         return 2 * self.unapplied_bytes >= self._max_bytes
 
     def append(self, entry: Entry, *, required: bool = False) -> WriteHandle:
-        """Raises JournalUnavailable where there is no room or the disk fails, unless it must be written."""
+        """Raises JournalUnavailable if the journal is full or the disk fails, unless the entry is required."""
         if not required:
             self._check_capacity()
         elif self._is_closed:
@@ -113,8 +113,8 @@ class Journal:
         return handle
 
     def applied(self, position: int) -> None:
-        """All up to here (`WriteHandle.position`) is in the database: it is durable there, and segments before it
-        go."""
+        """The database has all entries up to here (`WriteHandle.position`): they are durable, and their segments can be
+        removed."""
         self._applied = position
         if self._writer_thread is not None:
             sync_thread = self._writer_thread.sync_thread
@@ -126,7 +126,7 @@ class Journal:
             self.on_durable(slow)
 
     async def close(self, timeout_s: float = 5.0) -> bool:
-        """Writes and syncs what is left; files of which all is applied are removed. False: not in time."""
+        """Writes and syncs the remaining entries, and removes applied files. False: not in time."""
         writer_thread = self._writer_thread
         if writer_thread is None or self._is_closed:
             return True
@@ -152,7 +152,7 @@ class Journal:
         if self.bytes - self._applied >= self._max_bytes or self._buffered_bytes >= self._max_bytes:
             self.refused += 1
             raise JournalUnavailable("the journal is full")
-        # When the time has come, whoever comes next may be the one to find out that the disk takes it again.
+        # From `retry_at` on, the next entry is accepted: it shows whether the disk works again.
         if self._failing and self._writer_thread is not None and monotonic() < self._writer_thread.retry_at:
             self.refused += 1
             raise JournalUnavailable("the journal cannot be written")
@@ -238,7 +238,7 @@ class Journal:
             self._failing["fault"] = "a fault"
             self._report("journal_fault", {})
             self.on_state("the journal has failed: restart this process")
-            if self._writer_thread is not None:  # for the thread that is left
+            if self._writer_thread is not None:  # ends the other thread
                 self._writer_thread.queue.put(None)
                 self._writer_thread.sync_thread.queue.put(None)
         elif self._ended is not None and not self._ended.done():
@@ -251,7 +251,7 @@ class Journal:
         group.discard_entries()
 
     def _run_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
-        """One after the other, the last first; what one of them raises does not concern the others."""
+        """Calls them from the last to the first. If one raises, the others are called all the same."""
         try:
             while callbacks:
                 callbacks.pop()()

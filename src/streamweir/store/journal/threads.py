@@ -1,12 +1,13 @@
-"""The two threads of a journal: the `WriterThread` writes, the `SyncThread` makes durable and takes away.
+"""The two threads of a journal: the `WriterThread` writes entries, the `SyncThread` syncs and removes segments.
 
-The scribe takes all groups that were handed over since its last write and writes them with one
-call. The binder syncs, so that a write never waits for the platter; it alone closes files. Neither
-knows what an entry means. When the disk does not take a write, what must be written stays here and
-is tried again, ever more slowly, and the rest is refused; where nothing must be written the disk is
-probed as often, for nobody else may come to find out that it is well again. When a sync fails, nobody
-knows what the disk has: a new segment is begun, and all that was not durable is written again into
-that. What happened is reported to the event loop (`Reports`), once for all groups of a write.
+The writer thread takes all groups that were handed over since its last write and writes them with one call. The sync
+thread syncs, so that a write never waits for the disk; it alone closes files. Neither knows what an entry means.
+
+If a write fails, required entries are kept and tried again with increasing pauses, and all others are refused. If
+there are no required entries, the disk is probed with the same pauses, because there may be no further write that
+shows its recovery. If a sync fails, it is not known what the disk has: a new segment is started, and all groups that
+were not durable are written to it again. Results are reported on the event loop (`Reports`), once for all groups of a
+write.
 """
 
 import threading
@@ -23,37 +24,37 @@ from streamweir.store.journal.files import SegmentFile, probe_disk
 from streamweir.store.journal.handle import Group
 
 _MAX_WRITE_BYTES = 1 << 20
-"""With one call: of a long backlog all that the disk still takes gets written."""
+"""Of one write. A long backlog is written in parts, so that a nearly full disk accepts some of them."""
 _FIRST_RETRY_S, _MAX_RETRY_S = 0.1, 2.0
 _SYNC_DELAY_S = 0.002
-"""Between a write and its sync, for more to come that it serves as well. It is waited for by the caller's first byte,
-which waits for the upstream's anyway; a sync a group cost half as much again as all else here. The binder is woken
-after it, and not at once only to sleep: else it is in the way of the event loop, for which an upstream waits."""
+"""The pause between a write and its sync, so that one sync serves several writes. It delays the first byte to the
+caller, which waits for the upstream anyway; a sync per group cost half as much again as everything else here. The sync
+thread is woken after the pause, because waking it twice would take time from the event loop."""
 
 Refusal = tuple[Group, Group | None]
 
 
 class Reports(Protocol):
-    """All made on the event loop."""
+    """Callbacks, all called on the event loop."""
 
     def on_written(self, groups: list[Group], /) -> None: ...
 
     def on_durable(self, groups: list[Group], /) -> None: ...
 
     def on_refused(self, refusals: list[Refusal], /) -> None:
-        """Each with those of its entries that are tried again."""
+        """Each refused group with the group of its entries that are tried again."""
         ...
 
     def on_failed(self, operation: str, error: OSError, /) -> None:
-        """`write` or `sync`. Until `on_recovered` says the same."""
+        """`operation`: `write` or `sync`. It fails until `on_recovered`."""
         ...
 
     def on_recovered(self, operation: str, /) -> None:
-        """Also of what had not failed."""
+        """May also be called if nothing had failed."""
         ...
 
     def on_ended(self, lost: int, is_fault: bool, /) -> None:
-        """After this nothing is reported. `lost` entries had to be written and were not."""
+        """The last report. `lost`: the number of required entries that were not written."""
         ...
 
 
@@ -71,7 +72,7 @@ Item = TypeVar("Item")
 
 
 class _Worker(ABC, Generic[Item]):
-    """A thread and what it is given to do; None is its end."""
+    """A thread with a queue of work; None in the queue ends it."""
 
     def __init__(self, name: str, reports: Reports) -> None:
         self.reports = reports
@@ -89,10 +90,10 @@ class _Worker(ABC, Generic[Item]):
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            self.queue.put(None)  # the event loop was closed before us: nobody is left to hear it
+            self.queue.put(None)  # the event loop is closed: no report can be delivered
 
     def take(self, timeout_s: float | None = None) -> list[Item | None]:
-        """All that is there; waits for the first, and at most so long."""
+        """All items of the queue. Waits for the first one, at most `timeout_s`."""
         try:
             taken = [self.queue.get(timeout=timeout_s)]
         except Empty:
@@ -102,7 +103,7 @@ class _Worker(ABC, Generic[Item]):
 
     @abstractmethod
     def work(self) -> None:
-        """Until it is given None."""
+        """Runs until None is in the queue."""
 
     def _run(self) -> None:
         is_done = False
@@ -110,20 +111,20 @@ class _Worker(ABC, Generic[Item]):
             self.work()
             is_done = True
         finally:
-            if not is_done:  # what it was goes to the error output; but nobody is to wait for what never comes
+            if not is_done:  # the exception is printed; the report ends all waits
                 self.post(self.reports.on_ended, 0, True)
 
 
 class SyncThread(_Worker[_Written | bool]):
-    """`full_segments`: the segments before the one that is written, the oldest first. It alone takes from it."""
+    """`full_segments`: the segments before the current one, the oldest first. Only this thread removes them."""
 
     def __init__(self, reports: Reports) -> None:
         super().__init__("journal-sync", reports)
         self.applied = 0
-        """Up to here all is in the database. Set by the event loop."""
+        """The database has all entries up to this position. Set by the event loop."""
         self.full_segments: deque[SegmentFile] = deque()
         self.failed_syncs: SimpleQueue[Group | _FailedSync | None] | None = None
-        """Where groups go whose sync failed; None while nobody can write them again."""
+        """The queue for groups whose sync failed; None if they cannot be written again."""
         self.lost = 0
         self._failures = 0
 
@@ -145,7 +146,7 @@ class SyncThread(_Worker[_Written | bool]):
         self.post(self.reports.on_ended, self.lost, False)
 
     def _sync(self, segment: SegmentFile, groups: list[Group]) -> None:
-        if not segment.is_removed:  # else the database has them
+        if not segment.is_removed:  # a removed one is in the database
             if not segment.has_failed_sync:
                 try:
                     segment.sync()
@@ -163,20 +164,20 @@ class SyncThread(_Worker[_Written | bool]):
 
 
 class WriterThread(_Worker[Group | _FailedSync]):
-    """Makes its first segment at once: OSError where it cannot."""
+    """Creates its first segment at once. Raises OSError if that fails."""
 
     def __init__(self, folder: Path, instance: str, segment_bytes: int, reports: Reports) -> None:
         super().__init__("journal-write", reports)
         self.sync_thread = SyncThread(reports)
         self.sync_thread.failed_syncs = self.queue
         self.retry_at = 0.0
-        """By the monotonic clock: before this nothing is tried. 0 while all is well."""
+        """The time of the next attempt, by the monotonic clock. 0: the disk works."""
         self._folder = folder
         self._instance = instance
         self._segment_bytes = segment_bytes
         self._backlog: list[Group] = []
         self._unsynced: list[_Written] = []
-        """For the binder, at `_sync_at`."""
+        """For the sync thread, at `_sync_at`."""
         self._sync_at = 0.0
         self._failures = 0
         self._number = 0
@@ -215,7 +216,7 @@ class WriterThread(_Worker[Group | _FailedSync]):
         self.sync_thread.queue.put(None)
 
     def _wait_s(self) -> float | None:
-        """For how long nothing is to be done, unless something comes. None: without end."""
+        """The time until the next action, if nothing is handed over. None: no limit."""
         due = []
         if self._backlog or self.retry_at:
             due.append(self.retry_at)
@@ -224,7 +225,7 @@ class WriterThread(_Worker[Group | _FailedSync]):
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _write(self, groups: list[Group]) -> None:
-        """In as few calls as may be."""
+        """With as few calls as possible."""
         while groups:
             size, count = 0, 0
             while count < len(groups) and size < _MAX_WRITE_BYTES:
@@ -258,9 +259,9 @@ class WriterThread(_Worker[Group | _FailedSync]):
             self._unsynced.append(_Written(segment, to_sync))
 
     def _probe(self) -> None:
-        """All that had to be written is, or the database has it: whether the disk is well nobody else would find out.
+        """There is nothing to write: checks whether the disk works again.
 
-        It goes on counting failures until an entry is written: a disk may take the one and not the other.
+        Failures are counted until an entry is written, because a disk may accept the probe and not an entry.
         """
         try:
             probe_disk(self._folder, self._instance)
@@ -280,7 +281,7 @@ class WriterThread(_Worker[Group | _FailedSync]):
         self.retry_at = time.monotonic() + min(_MAX_RETRY_S, _FIRST_RETRY_S * 2 ** (failures - 1))
 
     def _keep_required(self, groups: list[Group]) -> None:
-        """What must be written is kept; of the rest it is said that it will not be."""
+        """Keeps the required entries, and reports the others as refused."""
         refusals: list[Refusal] = []
         for group in groups:
             retried = group.required_part()
@@ -292,7 +293,7 @@ class WriterThread(_Worker[Group | _FailedSync]):
             self.post(self.reports.on_refused, refusals)
 
     def _drop_applied(self, groups: list[Group]) -> list[Group]:
-        """The database may have what waited here: it needs no journal any more."""
+        """Drops groups that the database already has: they need not be written."""
         applied = [group for group in groups if group.end <= self.sync_thread.applied]
         if not applied:
             return groups
@@ -303,7 +304,7 @@ class WriterThread(_Worker[Group | _FailedSync]):
         segment = self._segment
         if segment.is_sealed or segment.size >= self._segment_bytes:
             self._segment = self._make_segment()
-            self._segment.end = segment.end  # never before an older one's: they are removed in order
+            self._segment.end = segment.end  # never less than the previous one's: segments are removed in order
             self.sync_thread.full_segments.append(segment)
         return self._segment
 
