@@ -52,7 +52,7 @@ async def fleet(server: ValkeyServer) -> AsyncIterator[Fleet]:
 
 
 def limit_request(request_id: str, **terms: object) -> LimitRequest:
-    members = {"max_streams": 1, "amount": 10, "draws": (BUDGET,), **terms}
+    members = {"max_streams": 1, "amount": 10, "charges": (BUDGET,), **terms}
     return LimitRequest(request_id=request_id, key_id="a", **members)  # type: ignore[arg-type]
 
 

@@ -1,14 +1,14 @@
-"""The sums that money is decided by: one row per workspace, and one per period of a key's budget.
+"""Accounts: the sums that decide about money, one row per workspace and one per period of a key's budget.
 
-An account changes in the same transaction as the ledger rows that it sums up, and under the lock of
-its workspace's account. Whoever writes ledger rows or open requests takes those locks first, in the
-order of their ids: so what is read afterwards holds until the transaction ends, and nobody waits in
-a circle. (On SQLite the transaction has the database for itself.)
+An account changes in the same transaction as the ledger rows that it sums up, and under the lock of its workspace's
+account. Every transaction that writes ledger rows or open requests takes those locks first, in the order of their ids.
+So what it reads afterwards stays true until it ends, and there are no deadlocks. (On SQLite a transaction has the
+database for itself.)
 
-A workspace's account is made with the first row of its ledger. A key's account is made when it is
-first drawn on, from what the key has spent in that period: a request belongs to the period in which
-it was held, and all of its money does. From then on all that the key spends in that period is added
-to it (`store.ledger.posting`). What is open then and has no account yet is taken over.
+A workspace's account is created with the first row of its ledger. A key's account is created when it is first charged,
+from what the key has spent in that period. A request, with all of its money, belongs to the period of its reservation.
+From then on everything that the key spends in that period is added to it (`store.ledger.posting`). Open requests of the
+key without an account are assigned to it.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ class Sums(Struct, frozen=True):
 
     @property
     def balance(self) -> int:
-        """The balance. Below zero where a workspace spends what was never credited."""
+        """Negative if a workspace spends more than was credited."""
         return self.granted - self.spent - self.held
 
 
@@ -95,10 +95,10 @@ def lock(
     owners: Mapping[str, str] = _NO_OWNERS,
     others: Iterable[str] = (),
 ) -> dict[str, Sums]:
-    """The accounts of these workspaces, locked until the transaction ends, and those of keys' budgets: by their ids.
+    """Locks the accounts of these workspaces and of keys' budgets until the transaction ends, and returns them by id.
 
-    What is missing is made, except of `others`. `owners`: the workspace of each account of a key, which must be
-    locked as well.
+    Missing accounts are created, except those of `others`. `owners`: the workspace of each account of a key, which
+    must be locked as well.
     """
     workspaces = {workspace_account(id): id for id in workspace_ids}
     wanted = [*sorted(workspaces), *sorted({*owners, *others})]
@@ -108,7 +108,7 @@ def lock(
         _insert_accounts.run(conn, [_workspace_row(conn, id, workspaces[id]) for id in missing])
         found |= _by_id(_select_for_update.run(conn, missing))
     missing = [id for id in owners if id not in found]
-    if missing:  # or made by another, while we waited for the lock
+    if missing:  # another transaction may have created them meanwhile
         found |= _by_id(_select_accounts.run(conn, missing))
         missing = sorted(id for id in missing if id not in found)
         sums, assignments = _key_sums(conn, missing)
@@ -119,18 +119,18 @@ def lock(
 
 
 def change(conn: Connection, changes: Mapping[str, Sequence[int]]) -> None:
-    """Adds to each account what was spent and what is held."""
+    """Adds the spent and held amounts to each account."""
     _update_sums.run(conn, [(spent, held, id) for id, (spent, held) in sorted(changes.items()) if spent or held])
 
 
 def sums_of_keys(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
-    """Of accounts of as many keys, by a few look-ups for all. Writes nothing: what has no row yet is summed up."""
+    """The sums of accounts of keys, with a few queries. Writes nothing: an account without a row is summed up."""
     found = _by_id(_select_accounts.run(conn, account_ids))
     return found | _key_sums(conn, [id for id in account_ids if id not in found])[0]
 
 
 def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
-    """What is spent and held of each. Writes nothing: what has no row yet is summed up."""
+    """The used amount of each account. Writes nothing: an account without a row is summed up."""
     found = _by_id(_select_accounts.run(conn, account_ids))
     for id in account_ids:
         if id in found:
@@ -141,7 +141,7 @@ def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
 
 
 def latest_use(conn: Connection) -> int:
-    """The latest moment (Unix milliseconds) in whose hour a request was held or settled; 0: none was."""
+    """The latest time (Unix milliseconds) in whose hour a request was reserved or settled; 0: never."""
     settled = conn.execute(select(func.max(usage_hours.c.hour))).scalar_one()
     opened = conn.execute(select(func.max(open_requests.c.at_ms))).scalar_one()
     return max((settled or 0) * HOUR_MS, opened or 0)
@@ -153,7 +153,7 @@ def balance_of(conn: Connection, workspace_id: str) -> Sums:
 
 
 def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: int) -> Sums:
-    """Adds to what a workspace may spend, or takes away, never more than is left: what is spent or held is gone."""
+    """Adds credit to a workspace. A negative amount takes credit back, at most the balance."""
     workspace_id = plain(workspace_id)
     id = workspace_account(workspace_id)
     sums = lock(conn, [workspace_id])[id]
@@ -171,17 +171,16 @@ def credit(conn: Connection, workspace_id: str, amount: int, note: str, at_ms: i
 
 
 def delete_accounts(conn: Connection, key_id: str) -> None:
-    """For a key whose budget is given another period, or taken away: an account that rests misses what is spent.
+    """For a key whose budget gets another period, or is removed: an unused account would not be kept up to date.
 
-    The next one is made of all that there is, and takes over what is open now. The lock of the key's workspace
-    must be held.
+    The next account is computed from all rows and gets the open requests. The lock of the key's workspace must be held.
     """
     conn.execute(delete(accounts).where(accounts.c.key_id == key_id))
     conn.execute(update(open_requests).where(open_requests.c.key_id == key_id).values(account=None))
 
 
 def span_of(period: str) -> tuple[int, int]:
-    """The first hour of a period and the first one after it (Unix hours), as `policy.budget` names it."""
+    """The first hour of a period and the first one after it (Unix hours). `policy.budget` names periods."""
     if period == "total":
         return 0, MAX_NANO
     try:
@@ -212,7 +211,7 @@ def _key_of(account_id: str) -> str:
 
 
 def period_of_account(account_id: str) -> str:
-    """Of a key's: the name of the period that `policy.budget` gave it."""
+    """The name of the period of a key's account, as `policy.budget` names it."""
     return account_id.rpartition(":")[2]
 
 
@@ -232,7 +231,7 @@ def _workspace_sums(conn: Connection, workspace_id: str) -> Sums:
 
 
 def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, Sums], list[tuple[str, str]]]:
-    """And which open requests had no account and now belong to one of these: (account, request)."""
+    """The sums, and the open requests without an account that now belong to one of these: (account, request)."""
     keys = {id: _key_of(id) for id in account_ids}
     opened: dict[str, list[Row[*tuple[Any, ...]]]] = defaultdict(list)
     for row in _open_of_keys.run(conn, sorted(set(keys.values()))):
@@ -252,7 +251,7 @@ def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, S
 
 
 def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:
-    """By accounts, of which `keys` says whose each is: one question for all of a period."""
+    """The spent amounts by account, with one query per period. `keys`: the key of each account."""
     periods: dict[str, dict[str, str]] = defaultdict(dict)
     for id, key_id in keys.items():
         periods[period_of_account(id)][key_id] = id

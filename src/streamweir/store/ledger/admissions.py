@@ -31,9 +31,9 @@ from streamweir.store.ledger.accounts import Sums
 from streamweir.store.ledger.posting import IDEMPOTENCY_MS, apply, find_open, find_posted
 
 MAX_BATCH_DECISIONS = 200
-"""Of one transaction."""
+"""Decisions in one transaction."""
 UNCERTAIN_S = 10.0
-"""So long after the database is back, a lost commit has been done or never will be."""
+"""After the database has been back for this time, a lost commit is either done or never will be."""
 CHECK_INTERVAL_S = 1.0
 
 
@@ -48,7 +48,7 @@ class PendingDecision:
 
 
 class AdmissionQueue:
-    """`wake` is called when there is a new question, `abandon` with an accepted hold that nobody waits for."""
+    """`wake` is called when there is a new decision, `abandon` with an accepted reservation whose caller has gone."""
 
     def __init__(self, wake: Callable[[], None], abandon: Callable[[Hold], None]) -> None:
         self._wake = wake
@@ -56,7 +56,7 @@ class AdmissionQueue:
         self._waiting: deque[PendingDecision] = deque()
         self._started: list[PendingDecision] = []
         self._cancelled: dict[str, Hold] = {}
-        """Those who asked have gone while the transaction ran."""
+        """Reservations whose caller was cancelled while the transaction ran."""
         self._uncertain: dict[str, Hold] = {}
         self._uncertain_until = 0.0
         self._next_check_at = 0.0
@@ -70,7 +70,7 @@ class AdmissionQueue:
         return bool(self._uncertain)
 
     async def decide(self, entry: Hold | Extend, charges: Sequence[BudgetCharge], limit_s: float) -> str | None:
-        """The error's code, or None: accepted. StoreUnavailable: it is as if nobody had asked."""
+        """The error's code, or None: accepted. After StoreUnavailable nothing is reserved."""
         decision = PendingDecision(entry, charges)
         self._waiting.append(decision)
         self._wake()
@@ -85,7 +85,7 @@ class AdmissionQueue:
             raise
 
     def take(self) -> list[PendingDecision]:
-        """The next that somebody waits for. They are answered or failed before the next are taken."""
+        """The next decisions that have a waiter. They are resolved or failed before the next ones are taken."""
         while self._waiting and len(self._started) < MAX_BATCH_DECISIONS:
             decision = self._waiting.popleft()
             if not decision.result.done():
@@ -103,7 +103,7 @@ class AdmissionQueue:
             self._cancelled.pop(decision.entry.request_id, None)
 
     def fail(self, reason: str, *, maybe_committed: bool = False) -> None:
-        """What was begun has failed. Where that is not sure, the holds are in doubt."""
+        """The started decisions have failed. `maybe_committed`: their reservations are uncertain."""
         for decision in self._started:
             entry, is_waiting = decision.entry, not decision.result.done()
             if is_waiting:
@@ -116,25 +116,25 @@ class AdmissionQueue:
         self._started.clear()
 
     def fail_one(self, decision: PendingDecision, fault: Exception) -> None:
-        """For what it asks: no other try will help it."""
+        """It failed because of its own values: a further attempt would fail too."""
         self._started.remove(decision)
         self._cancelled.pop(decision.entry.request_id, None)
         if not decision.result.done():
             decision.result.set_exception(fault)
 
     def fail_all(self, reason: str) -> None:
-        """Those that wait as well."""
+        """The waiting decisions too."""
         self.fail(reason)
         while self.take():
             self.fail(reason)
 
     def adopt(self, request_id: str) -> None:
-        """The request has its hold in the journal now. Who asked does so in the turn in which asking failed."""
+        """The reservation is in the journal now. Must be called in the turn in which the decision failed."""
         self._cancelled.pop(request_id, None)
         self._uncertain.pop(request_id, None)
 
     def uncertain_ids(self) -> list[str]:
-        """To be looked for now, in a database that is back; empty also where it is not time yet."""
+        """The uncertain reservations to look up now, in a database that is back. Empty also before the next check."""
         now = monotonic()
         if not self._uncertain or now < self._next_check_at:
             return []
@@ -144,7 +144,7 @@ class AdmissionQueue:
         return list(self._uncertain)
 
     def found(self, request_ids: Sequence[str]) -> None:
-        """Those of the doubtful that the database has."""
+        """The uncertain reservations that the database has."""
         for request_id in request_ids:
             hold = self._uncertain.pop(request_id, None)
             if hold is not None:
@@ -168,7 +168,7 @@ class AdmissionQueue:
 
 
 def decide_batch(conn: Connection, decisions: Sequence[PendingDecision]) -> list[str | None]:
-    """What the database says of each, in their order. Holds are decided together, extensions one by one."""
+    """The result of each, in their order. Reservations are decided together, extensions one by one."""
     holds = [(decision.entry, decision.charges) for decision in decisions if isinstance(decision.entry, Hold)]
     codes = iter(decide_holds(conn, holds) if holds else [])
     results: list[str | None] = []
@@ -181,11 +181,11 @@ def decide_batch(conn: Connection, decisions: Sequence[PendingDecision]) -> list
 
 
 _IdempotencyRecord = tuple[str, bytes, bool, int]
-"""Of an Idempotency-Key: the request, its body's digest, whether it is over, until when it is remembered."""
+"""Of an Idempotency-Key: the request, its body's digest, whether it has ended, when the record expires."""
 
 
 def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCharge]]]) -> list[str | None]:
-    """Of each the error's code; None: it is held."""
+    """The error's code for each; None: it is reserved."""
     owners = {
         charge.account: hold.workspace_id for hold, charges in holds for charge in charges if _is_of_key(charge.account)
     }
@@ -217,7 +217,7 @@ def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCh
 
 
 def extend_if_fits(conn: Connection, entry: Extend, charges: Sequence[BudgetCharge]) -> str | None:
-    """The error's code; None: it is held. For a request that is not open nothing more can be held."""
+    """The error's code; None: it is reserved. A request that is not open cannot be extended."""
     found = find_open(conn, [entry.request_id]).get(entry.request_id)
     if found is None:
         return UNKNOWN

@@ -28,7 +28,7 @@ from streamweir.store.journal.journal import ReportEvent
 from streamweir.store.ledger import posting
 
 MAX_BYTES = 8 << 20
-"""Of one file; there are two at most."""
+"""The maximum size of one file; there are two at most."""
 
 
 class Quarantine:
@@ -37,7 +37,7 @@ class Quarantine:
         self._older = folder / "quarantine.1.jsonl"
 
     def add(self, at_ms: int, reason: str, entry: Any) -> None:
-        """OSError where the disk does not take it: it must be tried again."""
+        """Raises OSError if it cannot be written: then it must be tried again."""
         line = msgspec.json.encode({"at_ms": at_ms, "reason": reason, "entry": entry}) + b"\n"
         make_folder(self.path.parent)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -63,7 +63,7 @@ class Quarantine:
 
 
 MAX_BATCH_ENTRIES = 500
-"""Entries of one transaction: more only hold others up."""
+"""Entries in one transaction: more would only delay other transactions."""
 
 _FIRST_RETRY_S, _MAX_RETRY_S = 0.1, 5.0
 
@@ -88,7 +88,7 @@ class Batcher:
     async def apply(
         self, entries: Sequence[Entry], done: Callable[[int], None], *, check_existing: bool = False
     ) -> None:
-        """`done` is told how many more of them, from the first on, need no further care."""
+        """Calls `done` with the number of further entries, from the first on, that are applied or quarantined."""
         if not entries:
             return
         try:
@@ -123,7 +123,7 @@ class Batcher:
             self._report("settled_without_hold", {"request_ids": applied.lost})
 
     async def set_aside(self, reason: str, entry: Any, request_id: str | None) -> None:
-        """Into quarantine. Where even that fails, it is as if the database were away: later, again."""
+        """Writes the entry to the quarantine. If that fails, it raises StoreUnavailable, so that it is tried again."""
         if self._quarantine is not None:
             try:
                 await asyncio.to_thread(self._quarantine.add, now_ms(), reason, entry)
@@ -134,12 +134,12 @@ class Batcher:
 
 
 def retry_s(failures: int) -> float:
-    """The pause after so many in a row; not quite the same for everyone who waits for the database."""
+    """The pause after this many failures in a row, with jitter."""
     return min(_MAX_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 def is_about_rows(fault: BaseException) -> bool:
-    """It says something against the rows; another try will say the same, and another entry may pass."""
+    """The error concerns the rows: another attempt would fail too, and other entries may succeed."""
     if isinstance(fault, DataError | IntegrityError):
         return True
     if isinstance(fault, DBAPIError):
@@ -149,7 +149,7 @@ def is_about_rows(fault: BaseException) -> bool:
 
 
 def reason_of(fault: BaseException) -> str:
-    """Its kind alone: what the database says of a row may show what is in it."""
+    """The kind of the error only: the database's message may contain values of the row."""
     cause = _cause(fault) if isinstance(fault, DBAPIError) else fault
     return f"{type(cause).__name__} {_state(cause)}".rstrip()
 
@@ -161,7 +161,7 @@ def request_id_of(entry: Entry) -> str | None:
 
 
 def _cause(fault: DBAPIError) -> BaseException:
-    """The driver's own, beneath what SQLAlchemy made of it."""
+    """The driver's exception, which SQLAlchemy has wrapped."""
     return fault if fault.orig is None else fault.orig.__cause__ or fault.orig
 
 

@@ -21,21 +21,21 @@ from streamweir.store.ledger.accounts import period_of_account, span_of
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """Something that is not what it must be."""
+    """An inconsistency."""
 
     object: str
     """The id of a workspace, an account or a request."""
     what: str
     kept: int | None
     found: int | None
-    """By the rows."""
+    """The value computed from the rows."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
     workspaces: int
     rows: int
     faults: list[Fault]
-    """The first of them, where there are many."""
+    """The first ones, if there are many."""
 
 
 _MAX_FAULTS = 100
@@ -95,7 +95,7 @@ def _budgets(conn: Connection) -> Iterator[Fault]:
 
 
 def _budgets_spent(conn: Connection) -> Iterator[Fault]:
-    """One question for each period that there are accounts of: the usage is kept by the hour."""
+    """One query for each period with accounts, because usage is stored by the hour."""
     statement = select(accounts.c.id, accounts.c.key_id, accounts.c.spent).where(accounts.c.key_id.is_not(None))
     periods: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
     for id, key_id, spent in conn.execute(statement.order_by(accounts.c.id)):

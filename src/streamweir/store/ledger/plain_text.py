@@ -1,7 +1,7 @@
-"""Entries whose text any database takes: plain, and short where it is indexed.
+"""Makes the text of entries acceptable for every database: plain, and short in indexed columns.
 
-Who makes an entry sees to that; this is for a batch that was refused for all that, read from a
-journal of another version perhaps. It changes nothing in an entry that is in order.
+Entries are created with such text. This is for a batch that was refused all the same, for example from a journal of
+another version. It does not change an entry that is already correct.
 """
 
 from msgspec import structs

@@ -38,7 +38,7 @@ from streamweir.store.ledger.recovery import SettleDead, replay
 
 DECISION_S = 2.0
 _JOURNAL_S = 0.5
-"""What is put is written within this, or the disk hangs and those behind it do not wait any longer."""
+"""The time within which an entry must be written. If the disk hangs longer, the entries behind it do not wait."""
 
 
 _Queued = tuple[Entry, WriteHandle]
@@ -60,7 +60,7 @@ class Writer:
         report: ReportEvent = lambda *_: None,
     ) -> None:
         self.is_unavailable = False
-        """The last try failed."""
+        """The last attempt failed."""
         self.refused = 0
         quarantine = None if journal is None else Quarantine(journal.folder)
         self.batcher = Batcher(store, quarantine, report, timeout_s=apply_s)
@@ -73,7 +73,7 @@ class Writer:
         self._report = report
         self._queue: deque[_Queued] = deque()
         self._batch: list[_Queued] = []
-        """Those of the batch that is being applied, until they are."""
+        """The entries that are being applied."""
         self._check_existing = False
         self._admission_queue = AdmissionQueue(self._skip_pause, self._abandon)
         self._put_count = self._done_count = 0
@@ -86,7 +86,7 @@ class Writer:
         self._is_closed = False
 
     def start(self, background: BackgroundTasks | None = None) -> None:
-        """`background`: who keeps it running; None: nobody is told when that is needed."""
+        """`background` restarts the task after a failure and reports it; None: failures are not reported."""
         self._task = (background or BackgroundTasks()).start("writer", self._run)
 
     @property
@@ -96,12 +96,12 @@ class Writer:
 
     @property
     def lag_s(self) -> float:
-        """The age of the oldest of them."""
+        """The age of the oldest entry that the database does not have yet."""
         oldest = self._batch[0] if self._batch else self._queue[0] if self._queue else None
         return 0.0 if oldest is None else monotonic() - oldest[1].group.created_at
 
     def put(self, entry: Entry, *, required: bool = False) -> WriteHandle:
-        """Raises JournalUnavailable where there is no room, unless it must be taken."""
+        """Raises JournalUnavailable if the queue or the journal is full, unless the entry is required."""
         if self._is_closed:
             raise JournalUnavailable("accounting is closed")
         if not required and len(self._queue) >= self._max_entries:
@@ -118,33 +118,33 @@ class Writer:
 
     @property
     def mark(self) -> int:
-        """All that was put so far: see `has_applied`."""
+        """The number of entries that were put so far: see `has_applied`."""
         return self._put_count
 
     @property
     def has_spare_capacity(self) -> bool:
-        """For what can be left out."""
+        """Whether there is capacity for entries that can be left out."""
         return self._journal is None or not self._journal.is_half_full
 
     def has_applied(self, mark: int) -> bool:
         return self._done_count >= mark
 
     def abandon(self, hold: Hold) -> None:
-        """A request that was let in and will not take place after all."""
+        """A reservation was accepted, but its request will not be sent."""
         self._abandon(hold)
 
     async def decide(self, hold: Hold, charges: Sequence[BudgetCharge], limit_s: float | None = None) -> str | None:
-        """Holds where it fits every draw: None, or the error's code. StoreUnavailable: nothing is held, and never
-        will be, unless the hold is put into the journal in the same turn, which is how a request goes on without
-        the database. `limit_s`: the most it may take, where that is less than usual."""
+        """Reserves the amount if it fits all charges: None, or the error's code. After StoreUnavailable nothing is
+        reserved, unless the reservation is put into the journal in the same turn: so a request continues without the
+        database. `limit_s`: the time limit, if it is shorter than usual."""
         return await self._request_decision(hold, charges, limit_s)
 
     async def extend(self, entry: Extend, charges: Sequence[BudgetCharge]) -> str | None:
-        """As `decide`, for more of a hold."""
+        """As `decide`, for an extension of a reservation."""
         return await self._request_decision(entry, charges)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Until the database has all that was put so far. False: not in time."""
+        """Waits until the database has all entries that were put so far. False: not in time."""
         if self._done_count >= self._put_count:
             return True
         flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -158,7 +158,7 @@ class Writer:
             return False
 
     async def close(self, timeout_s: float) -> bool:
-        """Takes nothing more and flushes. False: not in time; what is left is in the journal."""
+        """Accepts no more entries and flushes. False: not in time; the remaining entries are in the journal."""
         if self._task is None:
             return True
         self._is_closed = True
@@ -172,7 +172,7 @@ class Writer:
         return is_flushed
 
     async def replay(self, dead: OrphanedJournal, settle_dead: SettleDead | None = None) -> int:
-        """Applies what a dead process left behind, and removes it: how many entries. See `store.ledger.recovery`."""
+        """Applies and removes the journal of a dead process (`store.ledger.recovery`). The number of its entries."""
         return await replay(dead, self.batcher, self._report, settle_dead)
 
     def _append_to_journal(self, entry: Entry, required: bool) -> WriteHandle:
@@ -195,7 +195,7 @@ class Writer:
         return await self._admission_queue.decide(entry, charges, self._decision_s if limit_s is None else limit_s)
 
     def _abandon(self, hold: Hold) -> None:
-        if not self._is_closed:  # else it is settled as an orphan's, with all that this process leaves open
+        if not self._is_closed:  # else it is settled as an orphan
             self.put(self._settle_abandoned(hold), required=True)
 
     def _skip_pause(self) -> None:
@@ -203,7 +203,7 @@ class Writer:
         self._wake.set()
 
     async def _run(self) -> None:
-        """From a start to a fault of ours. Meanwhile the journal goes on while it has room, and nothing is decided."""
+        """Runs until a bug ends it. Until it is started again, the journal accepts entries, and nothing is decided."""
         self.is_unavailable = False
         try:
             await self._process_forever()
@@ -213,7 +213,7 @@ class Writer:
             )
             self._admission_queue.fail("the writer has failed", maybe_committed=True)
             self._admission_queue.fail_all("the writer has failed")
-            if self._is_closed:  # it is not started again: nobody is to wait for that
+            if self._is_closed:  # it is not started again: ends all waits
                 for _, flushed in self._flushes:
                     if not flushed.done():
                         flushed.set_result(False)
@@ -241,7 +241,7 @@ class Writer:
                     self._report("database_back", {"waiting": self.waiting})
 
     async def _wait_for_work(self) -> None:
-        """Until there is something to do, and a little longer so that more of it is done at once."""
+        """Waits until there is work, and a little longer, so that batches are larger."""
         if not self.waiting and not self._admission_queue.has_waiting:
             self._wake.clear()
             self._is_idle = True
@@ -257,7 +257,7 @@ class Writer:
         await self._pause(self._pause_s)
 
     async def _pause(self, max_s: float) -> None:
-        """Cut short by who cannot wait."""
+        """`_skip_pause` ends it early."""
         self._pause_skipped.clear()
         try:
             async with asyncio.timeout(max_s):
@@ -267,7 +267,7 @@ class Writer:
 
     async def _process_next(self) -> None:
         await self._take()
-        # Questions come after all that was queued before them.
+        # Decisions come after all entries that were queued before them.
         decisions = self._admission_queue.take() if not self._queue or len(self._batch) < MAX_BATCH_ENTRIES else []
         if decisions:
             await self._decide(list(decisions))
@@ -283,7 +283,7 @@ class Writer:
             self._admission_queue.found(list(await self._store.read(lambda conn: find_open(conn, uncertain))))
 
     async def _take(self) -> None:
-        """The next batch: what the journal has, or must get; what it refused has not taken place."""
+        """Fills the next batch with entries that are in the journal or required, and drops refused ones."""
         waits = True
         while self._queue and len(self._batch) < MAX_BATCH_ENTRIES:
             handle = self._queue[0][1]
@@ -318,7 +318,7 @@ class Writer:
             for decision, code in zip(decisions, codes, strict=True):
                 self._admission_queue.resolve(decision, code)
             return
-        # Something in it cannot be written: entries and questions for themselves, and each question alone.
+        # Something in it cannot be written: first the entries, then each decision alone.
         await self.batcher.apply(entries, self._applied, check_existing=True)
         for decision in decisions:
             await self._decide_alone(decision)
@@ -362,4 +362,4 @@ async def _until_written(handle: WriteHandle) -> None:
 
 
 def _empty_transaction(_: Connection) -> None:
-    """Whether the database takes a transaction."""
+    """Checks whether the database accepts a transaction."""

@@ -1,50 +1,50 @@
--- The limits of all processes that share a Valkey: the law of policy/limits.py, in one atomic step per call.
+-- The limits of all processes that share a Valkey: the rules of policy/limits.py, in one atomic step per call.
 --
 -- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot: a call
--- touches accounts and leases of several requests, and a cluster cannot spread those. Most of the
--- names are made here, from what was found, so cluster mode is not supported.
+-- touches accounts and leases of several requests, which a cluster would spread over slots. Most key
+-- names are computed here from stored values, so cluster mode is not supported.
 --
---   P:clock        what the clock said last, and by how much it was ever set back
+--   P:clock        the last time of the clock, and the total by which it was set back
 --   P:k:{key}      requests and tokens of the last minute, by tick
 --   P:s:{key}      its streams: request ids by the end of their lease
 --   P:r:{request}  a reservation: {key, tick, tokens, amount, is held, account, limit, code, ...}
 --   P:leases       reservations that hold something, by the end of their lease
 --   P:alive        processes by the end of their own lease, which every call of theirs renews
---   P:i:{process}  what each of them has reserved
---   P:x:{process}  it was taken for dead: what it has reserved is to be renewed, if it is alive after all
---   P:a:{account}  what is used of it: spent and held
---   P:t:{account}  when it was drawn on or settled, within the last few seconds
---   P:p:{account}  until when it is pinned: not to be put right by the books
+--   P:i:{process}  the reservations of each of them
+--   P:x:{process}  it was declared dead: if it is alive, it must renew its reservations
+--   P:a:{account}  the used amount: spent and held
+--   P:t:{account}  the time of the last charge or settlement, if that was in the last few seconds
+--   P:p:{account}  until when it is pinned: not corrected from the ledger
 --
--- Time is the server's own in microseconds, made steady; numbers are exact up to 2^53. Work is
--- bounded: 121 ticks, the draws of one request, the lapses below. Every key expires: those of a key
--- when they can no longer matter, the others a day after their last use.
+-- Time is the server's own in microseconds, made monotonic; numbers are exact up to 2^53. Work is
+-- bounded: 121 ticks, the charges of one request, the expired leases below. Every key expires: those of a key
+-- when they have no effect any more, the others a day after their last use.
 
 local P = KEYS[1]
--- Taken out, so that the words of each command follow the first three.
+-- Removed from ARGV, so that the arguments of each command follow the first three.
 local INSTANCE, INSTANCE_LEASE = table.remove(ARGV, 4), tonumber(table.remove(ARGV, 4))
 local COMMAND, LEASE = ARGV[1], tonumber(ARGV[3])
 local TICK, TICKS, SECOND = 500000, 120, 1000000
 local STREAM_RETRY = 1000000
-local MOST_LAPSES = 256
+local MAX_EXPIRED = 256
 local USE_S, DAY_S = 120, 86400
 local LEASES, ALIVE = P .. ':leases', P .. ':alive'
--- So long after it was made, a draw is in the books or pinned: a decision takes two seconds at most.
-local BOOKED_S = 5
+-- After this time a charge is in the ledger or pinned: a decision takes two seconds at most.
+local POSTED_S = 5
 
--- What refuses: a kind of limit, by its place in policy/key_limits.py, or the money.
+-- What refuses: a kind of limit, by its index in policy/key_limits.py, or the money.
 local BY_REQUESTS, BY_TOKENS, BY_STREAMS, LIMITS = 1, 2, 3, 3
 local MISSING, NO_MONEY = -1, -2
 
--- Places in a reservation.
-local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, DRAWS = 1, 2, 3, 4, 5, 6
+-- Indexes of a reservation.
+local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, CHARGES = 1, 2, 3, 4, 5, 6
 
 local function text(number)
     return string.format('%.0f', number)
 end
 
--- The moment, and how long ago the last call was.
-local function steady()
+-- The time, and the time since the last call.
+local function monotonic()
     local now = tonumber(ARGV[2])
     if not now then
         local parts = redis.call('TIME')
@@ -86,8 +86,8 @@ local function save_use(use)
     redis.call('SET', use.name, cmsgpack.pack(use.ticks), 'EX', USE_S)
 end
 
--- Place of the tick's requests among the ticks; nil where it is no longer (or not yet) counted.
-local function place_of(use, tick)
+-- Index of the tick's requests in the ticks; nil if the tick is no longer (or not yet) counted.
+local function tick_index(use, tick)
     for i = #use.ticks - 2, 1, -3 do
         if use.ticks[i] == tick then
             return i + 1
@@ -120,9 +120,9 @@ local function until_none(use, offset, now)
     return 0
 end
 
--- An account that is not known stays unknown: it is seeded from the books before it is drawn on.
+-- An unknown account stays unknown: it is seeded from the ledger before it is charged.
 local function change(reservation, amount)
-    for i = DRAWS, #reservation, 3 do
+    for i = CHARGES, #reservation, 3 do
         local name = P .. ':a:' .. reservation[i]
         if amount ~= 0 and redis.call('EXISTS', name) == 1 then
             if redis.call('INCRBY', name, text(amount)) < 0 then
@@ -132,10 +132,10 @@ local function change(reservation, amount)
     end
 end
 
--- Something happens to its accounts that the books may not know of yet.
+-- Marks its accounts as changed in a way that may not be in the ledger yet.
 local function touch(reservation, now)
-    for i = DRAWS, #reservation, 3 do
-        redis.call('SET', P .. ':t:' .. reservation[i], text(now), 'EX', BOOKED_S)
+    for i = CHARGES, #reservation, 3 do
+        redis.call('SET', P .. ':t:' .. reservation[i], text(now), 'EX', POSTED_S)
     end
 end
 
@@ -148,8 +148,8 @@ local function save_reservation(id, reservation)
     redis.call('SET', P .. ':r:' .. id, cmsgpack.pack(reservation), 'EX', DAY_S)
 end
 
--- Neither stream nor money is held any more, but the reservation is remembered.
-local function let_go(id)
+-- Releases the stream and the money, but keeps the reservation.
+local function release(id)
     redis.call('ZREM', LEASES, id)
     local reservation = load_reservation(id)
     if reservation and reservation[IS_HELD] == 1 then
@@ -160,8 +160,8 @@ local function let_go(id)
     end
 end
 
--- This process is alive. Where nobody called for a while Valkey was away, and every other may be alive as well.
-local function stay_alive(now, gap)
+-- Renews the lease of this process. After a while without calls, Valkey was unavailable: then all leases are renewed.
+local function renew_instance(now, gap)
     if INSTANCE == '' then
         return
     end
@@ -174,16 +174,16 @@ local function stay_alive(now, gap)
     redis.call('EXPIRE', ALIVE, DAY_S)
 end
 
--- Leases that nobody renewed, and what processes that are dead have reserved.
-local function lapse(now)
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, MOST_LAPSES)) do
-        let_go(id)
+-- Expires leases that were not renewed, and the reservations of dead processes.
+local function expire_leases(now)
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, MAX_EXPIRED)) do
+        release(id)
         redis.call('SREM', P .. ':i:' .. INSTANCE, id)
     end
     local dead = redis.call('ZRANGEBYSCORE', ALIVE, '-inf', text(now), 'LIMIT', 0, 1)[1]
     if dead then
-        for _, id in ipairs(redis.call('SPOP', P .. ':i:' .. dead, MOST_LAPSES)) do
-            let_go(id)
+        for _, id in ipairs(redis.call('SPOP', P .. ':i:' .. dead, MAX_EXPIRED)) do
+            release(id)
         end
         if redis.call('EXISTS', P .. ':i:' .. dead) == 0 then
             redis.call('ZREM', ALIVE, dead)
@@ -213,62 +213,62 @@ local function renew(id, reservation, now)
     lease(id, reservation, now)
 end
 
--- What a key is told: kind (0 allowed, else what refuses it), wait in microseconds, requests and tokens
--- used and the time until none are, and for MISSING and NO_MONEY which draws.
-local function answer(kind, wait, use, now, draws)
-    local words = {
+-- The answer: kind (0 allowed, else what refuses it), wait in microseconds, requests and tokens
+-- used and the time until none are, and for MISSING and NO_MONEY which charges.
+local function answer(kind, wait, use, now, charges)
+    local values = {
         text(kind), text(wait),
         text(use.requests), text(until_none(use, 1, now)),
         text(use.tokens), text(until_none(use, 2, now)),
     }
-    for _, number in ipairs(draws or {}) do
-        words[#words + 1] = text(number)
+    for _, number in ipairs(charges or {}) do
+        values[#values + 1] = text(number)
     end
-    return table.concat(words, ' ')
+    return table.concat(values, ' ')
 end
 
--- Kind and wait of what refuses a claim, money apart. ARGV from `first`: the limits; -1 where one does not hold.
+-- Kind and wait of the limit that refuses a request, money apart. ARGV from `first`: the limits; -1: no limit.
 local function check(key, use, first, tokens, now)
     local rpm, tpm = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
-    local most_streams = tonumber(ARGV[first + 2])
-    local too_many = rpm >= 0 and use.requests + 1 - rpm or 0
-    local too_much = tpm >= 0 and use.tokens + tokens - tpm or 0
-    if too_many > 0 or too_much > 0 then
-        local requests_wait = too_many > 0 and until_gone(use, 1, too_many, now) or 0
-        local tokens_wait = too_much > 0 and until_gone(use, 2, too_much, now) or 0
+    local max_streams = tonumber(ARGV[first + 2])
+    local excess_requests = rpm >= 0 and use.requests + 1 - rpm or 0
+    local excess_tokens = tpm >= 0 and use.tokens + tokens - tpm or 0
+    if excess_requests > 0 or excess_tokens > 0 then
+        local requests_wait = excess_requests > 0 and until_gone(use, 1, excess_requests, now) or 0
+        local tokens_wait = excess_tokens > 0 and until_gone(use, 2, excess_tokens, now) or 0
         if tokens_wait > requests_wait then
             return BY_TOKENS, tokens_wait
         end
         return BY_REQUESTS, requests_wait
     end
-    if most_streams >= 0 then
+    if max_streams >= 0 then
         local streams = P .. ':s:' .. key
         redis.call('ZREMRANGEBYSCORE', streams, '-inf', text(now))
-        if redis.call('ZCARD', streams) >= most_streams then
+        if redis.call('ZCARD', streams) >= max_streams then
             return BY_STREAMS, STREAM_RETRY
         end
     end
     return 0, 0
 end
 
--- The kind of what refuses the draws, and which. ARGV from `first`: account, limit, code.
+-- The kind of the refusal of the charges, and their indexes. ARGV from `first`: account, limit, code.
 local function check_money(first, amount)
-    local missing, misfit = {}, nil
+    local missing, exceeded = {}, nil
     for i = first, #ARGV, 3 do
         local name, number = P .. ':a:' .. ARGV[i], (i - first) / 3
         local used = tonumber(redis.call('GET', name))
         if not used then
             missing[#missing + 1] = number
-        elseif not misfit and amount > tonumber(ARGV[i + 1]) - used then
-            misfit = number
+        elseif not exceeded and amount > tonumber(ARGV[i + 1]) - used then
+            exceeded = number
         end
         redis.call('EXPIRE', name, DAY_S)
     end
     if #missing > 0 then
         return MISSING, missing
     end
-    if misfit then
-        return NO_MONEY, { misfit }
+    if exceeded then
+        return NO_MONEY, { exceeded }
     end
     return 0, nil
 end
@@ -276,7 +276,7 @@ end
 -- reserve: request, key, tokens, amount, the limits, {account, limit, code}
 local function reserve(now)
     local id, key = ARGV[4], ARGV[5]
-    local tokens, amount, draws_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
+    local tokens, amount, charges_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
     local use = load_use(key, now)
     local known = load_reservation(id)
     if known then
@@ -287,9 +287,9 @@ local function reserve(now)
     if kind ~= 0 then
         return answer(kind, wait, use, now)
     end
-    local money, draws = check_money(draws_from, amount)
+    local money, charges = check_money(charges_from, amount)
     if money ~= 0 then
-        return answer(money, 0, use, now, draws)
+        return answer(money, 0, use, now, charges)
     end
     local tick, n = math.floor(now / TICK), #use.ticks
     if use.ticks[n - 2] ~= tick then
@@ -302,7 +302,7 @@ local function reserve(now)
     use.tokens = use.tokens + tokens
     save_use(use)
     local reservation = { key, tick, tokens, amount, 1 }
-    for i = draws_from, #ARGV do
+    for i = charges_from, #ARGV do
         reservation[#reservation + 1] = ARGV[i]
     end
     change(reservation, amount)
@@ -319,7 +319,7 @@ local function peek(now)
     return answer(kind, wait, use, now)
 end
 
--- extend: request, amount. Answers with the code of the draw that it does not fit.
+-- extend: request, amount. Answers with the code of the charge that does not fit.
 local function extend(now)
     local id, amount = ARGV[4], tonumber(ARGV[5])
     local reservation = load_reservation(id)
@@ -329,7 +329,7 @@ local function extend(now)
     if reservation[IS_HELD] == 0 then
         renew(id, reservation, now)
     end
-    for i = DRAWS, #reservation, 3 do
+    for i = CHARGES, #reservation, 3 do
         local used = tonumber(redis.call('GET', P .. ':a:' .. reservation[i]))
         if not used then
             return 'unknown'
@@ -345,7 +345,7 @@ local function extend(now)
     return ''
 end
 
--- settle: request, tokens (or nothing: as estimated), cost, 1 where it took place, else 0
+-- settle: request, tokens (or nothing: as estimated), cost, 1 if it was served, else 0
 local function settle(now)
     local id, took_place = ARGV[4], ARGV[7] == '1'
     local reservation = load_reservation(id)
@@ -362,17 +362,17 @@ local function settle(now)
     local more = tokens and tokens - reservation[TOKENS] or 0
     if more ~= 0 or not took_place then
         local use = load_use(reservation[KEY], now)
-        local place = place_of(use, reservation[MOMENT])
-        if place then
-            use.ticks[place] = use.ticks[place] - (took_place and 0 or 1)
-            use.ticks[place + 1] = use.ticks[place + 1] + more
+        local index = tick_index(use, reservation[MOMENT])
+        if index then
+            use.ticks[index] = use.ticks[index] - (took_place and 0 or 1)
+            use.ticks[index + 1] = use.ticks[index + 1] + more
             save_use(use)
         end
     end
     return ''
 end
 
--- adjust: account, used, 1 where it is that much at least. Answers with 1 where nothing more is to be put right.
+-- adjust: account, used, 1: the used amount is at least that. Answers 1 if no further correction is needed.
 local function adjust(now)
     local name, used = P .. ':a:' .. ARGV[4], ARGV[5]
     local known = redis.call('GET', name)
@@ -381,7 +381,7 @@ local function adjust(now)
     end
     local touched = tonumber(redis.call('GET', P .. ':t:' .. ARGV[4]))
     local pinned = tonumber(redis.call('GET', P .. ':p:' .. ARGV[4]))
-    if (touched and now - touched < BOOKED_S * SECOND) or (pinned and now < pinned) then
+    if (touched and now - touched < POSTED_S * SECOND) or (pinned and now < pinned) then
         if ARGV[6] == '1' and tonumber(used) > tonumber(known) then
             redis.call('SET', name, used, 'EX', DAY_S)
         end
@@ -391,9 +391,9 @@ local function adjust(now)
     return '1'
 end
 
-local now, gap = steady()
-stay_alive(now, gap)
-lapse(now)
+local now, gap = monotonic()
+renew_instance(now, gap)
+expire_leases(now)
 if COMMAND == 'reserve' then
     return reserve(now)
 elseif COMMAND == 'settle' then
@@ -410,12 +410,12 @@ elseif COMMAND == 'renew' then
         end
     end
     return ''
-elseif COMMAND == 'beat' then -- answers with 1 where all that this process has reserved is to be renewed
+elseif COMMAND == 'beat' then -- answers 1 if this process must renew all its reservations
     return text(redis.call('DEL', P .. ':x:' .. INSTANCE))
-elseif COMMAND == 'end' then -- process: it is known to be dead
+elseif COMMAND == 'end' then -- process: it is dead
     if redis.call('EXISTS', P .. ':i:' .. ARGV[4]) == 1 then
         redis.call('ZADD', ALIVE, '0', ARGV[4])
-        lapse(now)
+        expire_leases(now)
     else
         redis.call('ZREM', ALIVE, ARGV[4])
     end
