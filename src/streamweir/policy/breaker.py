@@ -19,7 +19,7 @@ class Breaker:
         return self._failures >= self._max_failures
 
     def may_pass(self, now: float) -> bool:
-        """Once for every question: it may be the one that finds out."""
+        """Called once per call: the call may be the probe."""
         if not self.is_open:
             return True
         if now < self._until:
@@ -36,6 +36,6 @@ class Breaker:
             self._until = now + self._open_s
 
     def trip(self, now: float) -> None:
-        """Such a failure that one is enough."""
+        """Opens at once, after one failure of a severe kind."""
         self._failures = self._max_failures
         self._until = now + self._open_s

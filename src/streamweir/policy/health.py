@@ -19,12 +19,12 @@ MAX_EJECTION_S = 300.0
 MAX_COOLDOWN_S = 120.0
 MIN_COOLDOWN_S = 1.0
 PROBE_LEASE_S = 300.0
-"""After this a probe that nobody reported on is given up for lost."""
+"""A probe without a result is lost after this time."""
 _NEWEST_WEIGHT = 0.2
 _HALF_LIFE_S = 60.0
 
 _NOT_A_FAILURE = frozenset({"upstream_rate_limited", "upstream_model_not_found"})
-"""It answered: the first as it should, the second about a name that may be a caller's invention."""
+"""The target answered: with a rate limit, or about a model name that a caller may have made up."""
 
 
 class TargetId(NamedTuple):
@@ -36,7 +36,7 @@ class TargetId(NamedTuple):
 
 
 class Probe(TargetId):
-    """A target on probation, as given to the one caller who may try it. The object itself is the permission."""
+    """A target that is being probed, for the one request that may try it. The object itself is the permission."""
 
     __slots__ = ()
 
@@ -76,9 +76,9 @@ class Health:
 
     def __init__(self) -> None:
         self.times_ejected = 0
-        """In all. What decides for how long it stays away (`_ejections`) begins anew with a success."""
+        """The total. `_ejections`, which decides for how long it is ejected, is reset by a success."""
         self.ttft_s: float | None = None
-        """The recent time to the first token: a mean that old measurements fade from."""
+        """The recent time to the first token: a decaying mean."""
         self._measured_at = 0.0
         self._failures = 0
         self._ejections = 0
@@ -96,17 +96,17 @@ class Health:
         return State.UNAVAILABLE if is_unavailable else State.PROBING
 
     def is_limited(self, now: float) -> bool:
-        """Away only because it asked for a pause."""
+        """Unavailable only because of a rate limit."""
         return self._cooldown.covers(now) and self._ejection is None
 
     def remaining_s(self, now: float) -> float:
-        """How long it will be away, as far as is known."""
+        """The time until it is available, as far as is known."""
         ejected_s = self._ejection.remaining_s(now) if self._ejection is not None else 0.0
         probed_s = 1.0 if self._is_probed(now) else 0.0  # its answer may come at any moment
         return max(self._cooldown.remaining_s(now), ejected_s, probed_s)
 
     def begin(self, target: TargetId, now: float) -> TargetId | None:
-        """The target as the caller who will try it must name it from now on; None: it is away."""
+        """The target as it must be reported later (a `Probe` if it is being probed); None: it is unavailable."""
         state = self.state(now)
         if state is not State.PROBING:
             return target if state is State.HEALTHY else None
@@ -115,7 +115,7 @@ class Health:
         return self._probe
 
     def answered(self, now: float, ttft_s: float) -> None:
-        """The first token came: it is there again. Whether it also finishes what it begins is told later."""
+        """The first token arrived: the target works again. Whether it also completes its answer is reported later."""
         self._measure(now, ttft_s)
         self._ejection = self._probe = None
 
@@ -126,7 +126,7 @@ class Health:
         self._ejection = self._probe = None
 
     def failed(self, target: TargetId, now: float, error: StreamweirError) -> bool:
-        """True: with this it is sent away."""
+        """True: this failure ejects it."""
         was_probe = self._probe is target
         self.abandoned(target)
         if not isinstance(error, UpstreamError):
@@ -137,7 +137,7 @@ class Health:
         if error.code in _NOT_A_FAILURE:
             return False
         if self._ejection is not None:
-            # Late news of attempts that began before it was sent away says nothing new.
+            # Failures of attempts that began before the ejection are not counted.
             if not was_probe and (self._ejection.covers(now) or self._is_probed(now)):
                 return False
         else:

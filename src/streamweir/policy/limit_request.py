@@ -1,7 +1,7 @@
-"""What a request needs of the limits of its key, and what is said to that.
+"""A limit request, which says what a request needs from the limits of its key, and the decision about it.
 
-The words of `policy.limits`, which decides in one process, and of `store.limits.shared`, which asks Valkey:
-both say the same of the same. Holds no state.
+These types are shared by `policy.limits`, which decides in one process, and `store.limits.shared`, which uses Valkey.
+Both give the same decision for the same request. No state is kept here.
 """
 
 from msgspec import Struct, structs
@@ -9,11 +9,11 @@ from msgspec import Struct, structs
 from streamweir.policy.key_limits import KeyLimits, has_limits, limits_of
 
 UNKNOWN = "budget_exceeded"
-"""What an extension gets whose reservation is not known: nothing is held for it, so nothing more may be."""
+"""The code for an extension of an unknown reservation."""
 
 
 class BudgetCharge(Struct, frozen=True, gc=False):
-    """An account that a request takes money from, the most that it may have used, and the error beyond that."""
+    """An account that a request is charged to, its limit, and the error's code beyond that."""
 
     account: str
     limit: int
@@ -22,17 +22,17 @@ class BudgetCharge(Struct, frozen=True, gc=False):
 
 
 class LimitRequest(KeyLimits, frozen=True, kw_only=True):
-    """What a request needs. A limit that is None does not hold."""
+    """What a request needs. None: no limit."""
 
     request_id: str
     key_id: str
     tokens: int = 0
-    """Estimated. No more than `tpm` is claimed, for a large request could never pass."""
+    """Estimated. At most `tpm` is counted, because a larger request could never be admitted."""
     amount: int = 0
-    """Nano-dollars, of every draw."""
+    """Nano-dollars, for each charge."""
     charges: tuple[BudgetCharge, ...] = ()
     other_accounts: tuple[str, ...] = ()
-    """Other accounts that its money counts in, where they are known: it has no limit there now, others may later."""
+    """Other accounts that count its cost, if they are known. They have no limit now, but may get one."""
 
     @property
     def is_limited(self) -> bool:
@@ -44,7 +44,7 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
         return tokens if tokens > 1 else 1
 
     def divided_by(self, nodes: int) -> "LimitRequest":
-        """The share of one of several nodes that cannot ask each other. Without its draws: money cannot be divided."""
+        """The share of one of several nodes that do not share state. Without charges: money is not divided."""
         shares = {name: share_of(limit, nodes) for name, limit in limits_of(self).items()}
         return structs.replace(self, **shares, amount=0, charges=(), other_accounts=())
 
@@ -53,20 +53,20 @@ class Window(Struct, frozen=True, gc=False):
     limit: int
     remaining: int
     reset_s: float
-    """Until all of the limit is there again."""
+    """The time until the whole limit is available."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     """The error's code."""
     limited_by: str | None = None
-    """Of what there was too little: `requests`, `tokens`, `streams`, or the account."""
+    """The exceeded limit: `requests`, `tokens`, `streams`, or the account."""
     retry_after_s: float = 0.0
-    """Until the same claim will be let in, if nobody else asks; 0 where this one was, or no time helps."""
+    """The time until the same request would be admitted alone; 0: it was admitted, or waiting does not help."""
     requests: Window | None = None
     tokens: Window | None = None
     missing: tuple[str, ...] = ()
-    """Accounts that are not known here: nothing was decided or reserved. To be seeded, then asked again."""
+    """Unknown accounts: nothing was decided or reserved. They must be seeded before the next attempt."""
 
     @property
     def is_allowed(self) -> bool:
@@ -78,7 +78,7 @@ def share_of(limit: int | None, nodes: int) -> int | None:
 
 
 def headers_of(decision: Decision) -> tuple[tuple[str, str], ...]:
-    """What the caller is told of the limits of its key."""
+    """The response headers about the limits of the key."""
     requests, tokens = decision.requests, decision.tokens
     headers: tuple[tuple[str, str], ...] = ()
     if requests is not None:

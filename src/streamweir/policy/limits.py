@@ -1,15 +1,14 @@
-"""How much a key may ask for: requests and tokens per minute, streams at once, and money.
+"""The limits of a key in one process: requests and tokens per minute, concurrent streams, and money.
 
-A request claims all of it in one step, before anything is sent upstream: everything fits and is
-reserved, or nothing is. A refused request does not count. Requests and tokens are counted over the
-last minute (`policy/window.py`: never early, half a second late at most), tokens as estimated, and
-put right in the same tick when the request is settled. A draw fits where used + amount <= limit;
-settling it leaves the cost alone.
+A request reserves everything in one step, before anything is sent upstream: all of it, if all fits, or nothing. A
+refused request does not count. Requests and tokens are counted over the last minute (`policy/window.py`: never too
+early, half a second late at most). Tokens are estimated, and corrected in the same tick when the request is settled. A
+charge fits if used + amount <= limit. A settlement replaces the reserved amount by the cost.
 
-A reservation is a lease: not renewed for `lease_s` it lapses, and holds neither a stream nor money.
-It is remembered: renewed, extended or reserved again it is taken up again, even beyond a limit (the
-request is running), and a late settlement still counts its cost. `store/limits/limits.lua` has the same rules
-for several processes, and one test holds both to it. Knows neither prices nor periods nor why.
+A reservation is a lease: if it is not renewed for `lease_s`, it expires and releases its stream and its money. It is
+still known: a renewal, an extension or a second reservation restores it, even beyond a limit (the request is running),
+and a late settlement still counts its cost. `store/limits/limits.lua` has the same rules for several processes; one set
+of tests checks both. This module knows neither prices nor periods.
 """
 
 from collections import OrderedDict
@@ -26,9 +25,9 @@ from streamweir.policy.window import REQUESTS, TOKENS, MinuteUsage, expires_in_s
 T = TypeVar("T")
 
 LEASE_S = 60.0
-"""Of a reservation that another process must be able to outlive."""
+"""The lease of a reservation whose process may die."""
 STREAM_RETRY_S = 1.0
-"""When to ask again where no stream is free: nobody knows when one will be."""
+"""The `Retry-After` if no stream is free: it is not known when one will be."""
 _MAX_EXPIRED_AT_ONCE = 1000
 
 
@@ -53,15 +52,15 @@ class _Reservation(Struct):
 
 
 _ALLOWED = Decision()
-"""Of a key without a limit that its caller could be told of."""
+"""For a key without a limit that is reported to the caller."""
 
 
 class LocalLimits:
-    """The limits of one process. Every `now` is of one clock; set back, it holds nobody up and lets nobody in.
+    """The limits of one process. Every `now` is of the same clock; setting it back neither delays nor admits requests.
 
-    No lease ends by default: what is reserved in a process is settled in it, or lost with all of this.
-    `max_keys` and `max_accounts` bound the memory: beyond them what was used least recently is
-    forgotten, but never where something is reserved; a forgotten account is seeded again.
+    By default no lease expires: a process settles its own reservations, or loses them with this object. `max_keys` and
+    `max_accounts` limit the memory: the least recently used ones without a reservation are dropped, and a dropped
+    account is seeded again.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class LocalLimits:
         self._shift = 0.0
 
     def reserve(self, request: LimitRequest, now: float) -> Decision:
-        """All or nothing. A request that is reserved already is renewed, and not counted again."""
+        """All or nothing. A request that already has a reservation is renewed, and not counted again."""
         at = self._monotonic(now)
         key, request_id = self._key(request.key_id), request.request_id
         usage, rpm, tpm = key.usage, request.rpm, request.tpm
@@ -119,7 +118,7 @@ class LocalLimits:
         )
 
     def peek(self, key_id: str, limits: KeyLimits, now: float) -> Decision:
-        """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
+        """The decision about the smallest request without charges; nothing is reserved."""
         at = self._monotonic(now)
         key = self._keys.get(key_id) or _Key(MinuteUsage())
         key.usage.drop_before(at)
@@ -132,7 +131,7 @@ class LocalLimits:
         )
 
     def find_refusal(self, key_id: str, limits: KeyLimits, now: float) -> Decision | None:
-        """As `peek`, where only a refusal is of interest."""
+        """As `peek`, but only a refusal is returned."""
         at = self._monotonic(now)
         key = self._keys.get(key_id)
         if key is None:
@@ -141,8 +140,8 @@ class LocalLimits:
         return _refusal(key, limits, 1, at)
 
     def extend(self, request_id: str, amount: int, charges: tuple[BudgetCharge, ...] | None = None) -> str | None:
-        """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
-        `charges`: the same accounts, by the limits that they have now."""
+        """Reserves `amount` more on every account of the request. If it does not fit, nothing changes, and the error's
+        code is returned. `charges`: the same accounts with their present limits."""
         reservation = self._open.get(request_id)
         if reservation is None:
             if not self._renew(request_id, self._last + self._shift):
@@ -159,12 +158,12 @@ class LocalLimits:
         return None
 
     def settle(self, request_id: str, tokens: int | None, cost: int | None, now: float) -> None:
-        """It is over: what was reserved becomes what it took. None: the tokens stay as estimated, the cost is 0.
-        A request that is not known, or was settled before, changes nothing."""
+        """The request has ended: its usage replaces the reservation. None: the tokens stay as estimated, the cost is 0.
+        No effect for a request that is not known or already settled."""
         self._end(request_id, tokens, cost or 0, now, took_place=True)
 
     def release(self, request_id: str, now: float) -> None:
-        """It did not take place: as if it had never been reserved."""
+        """The request was not sent: undoes its reservation."""
         self._end(request_id, 0, 0, now, took_place=False)
 
     def renew(self, request_ids: Iterable[str], now: float) -> None:
@@ -173,13 +172,13 @@ class LocalLimits:
             self._renew(request_id, at)
 
     def seed(self, account: str, used: int) -> None:
-        """The sum of an account by the ledger; no effect where it is known already."""
+        """Sets the used amount of an account from the ledger; no effect if the account is already known."""
         if account not in self._accounts:
             self._accounts[account] = _Account(used)
             _evict(self._accounts, self._max_accounts, account, lambda each: each.open_reservations > 0)
 
     def correct(self, account: str, used: int) -> None:
-        """The sum of an account by the ledger, whatever was known."""
+        """Sets the used amount of an account from the ledger."""
         known = self._accounts.get(account)
         if known is None:
             self.seed(account, used)
@@ -194,7 +193,7 @@ class LocalLimits:
         return None if known is None else known.used
 
     def _monotonic(self, now: float) -> float:
-        """The time that only goes on: shifted by all that the clock was ever set back. Lets lapse what is due."""
+        """Monotonic time: the clock plus the total by which it was set back. Expires leases that are due."""
         if now < self._last:
             self._shift += self._last - now
         self._last = now
@@ -241,7 +240,7 @@ class LocalLimits:
         self._change(reservation.accounts, reservation.amount, 1)
 
     def _change(self, names: tuple[str, ...], amount: int, open_reservations: int = 0) -> None:
-        """An account that was seeded meanwhile has what is held for the request from the books."""
+        """An account that was seeded meanwhile already has the reserved amount, from the ledger."""
         accounts = self._accounts
         if not accounts:
             return
@@ -292,7 +291,7 @@ class LocalLimits:
 
 
 def _refusal(key: _Key, limits: KeyLimits, tokens: int, at: float) -> Decision | None:
-    """Of requests, tokens and streams. Too few of both: after the longer wait."""
+    """The refusal by requests, tokens or streams, with the longer of two waits."""
     usage, rpm, tpm, max_streams = key.usage, limits.rpm, limits.tpm, limits.max_streams
     excess_requests = 0 if rpm is None else usage.totals[REQUESTS] + 1 - rpm
     excess_tokens = 0 if tpm is None else usage.totals[TOKENS] + tokens - tpm
@@ -321,7 +320,7 @@ def _window(usage: MinuteUsage, kind: int, limit: int | None, at: float) -> Wind
 
 
 def _evict(known: OrderedDict[str, T], max_size: int, newest: str, is_needed: Callable[[T], bool]) -> None:
-    """Forgets the least recently used, in bounded time: what is needed is passed over, and tried again later."""
+    """Drops the least recently used ones, in bounded time. Those that are needed are skipped."""
     for _ in range(4):
         if len(known) <= max_size:
             return

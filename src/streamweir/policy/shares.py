@@ -18,7 +18,7 @@ class Shares:
     def __init__(self, bound: float = inf) -> None:
         self.bound = bound
         self.total = 0
-        """What all of them hold."""
+        """The sum over all keys."""
         self._held: dict[str, int] = {}
 
     def held(self, key: str) -> int:

@@ -1,9 +1,8 @@
-"""How many there were in the last seconds, in bounded memory.
+"""Counts over a sliding window of time, in bounded memory.
 
-Moments are counted in short ticks, so the memory depends on the span and not on the number. A tick
-counts until the whole of it is out of the span: what is counted is never too little, and too much
-by one tick at most. Time is handed in and may stand still or jump: a step back is taken for no time
-at all, so that it neither frees nor holds anything.
+Events are counted in short ticks, so the memory depends on the length of the window and not on the number of events. A
+tick counts until all of it is outside the window: a count is never too low, and too high by one tick at most. Time is
+an argument and may stand still or jump: a step back counts as no time.
 """
 
 from collections import deque
@@ -50,7 +49,7 @@ class SlidingCount:
         return (tick + self._span + 1) * self._tick_s - self._monotonic(now)
 
     def _monotonic(self, now: float) -> float:
-        """The time that only goes on: shifted by all that the clock was ever set back."""
+        """Monotonic time: the clock plus the total by which it was set back."""
         if now < self._last:
             self._shift += self._last - now
         self._last = now
@@ -62,14 +61,14 @@ MINUTE_TICK_S = 0.5
 _MINUTE_TICKS = round(MINUTE_S / MINUTE_TICK_S)
 
 REQUESTS, TOKENS = 1, 2
-"""Where they stand in a tick of `MinuteUsage`."""
+"""Their indexes in a tick of `MinuteUsage`."""
 
 
 class MinuteUsage:
     """Requests and tokens of the last minute, by the tick of the request that they belong to.
 
-    By the same rule as `SlidingCount`, for someone who keeps the steady time himself and comes back
-    later to correct a tick: `tick_at` gives it out, and it is good until it is no longer counted.
+    The same rule as `SlidingCount`, for callers that compute the monotonic time themselves and correct a tick later.
+    `tick_at` returns the tick, which is valid while it is counted.
     """
 
     __slots__ = ("_ticks", "totals")
@@ -87,7 +86,7 @@ class MinuteUsage:
         return ticks[-1]
 
     def drop_before(self, at: float) -> None:
-        """To be called first: drops what is a minute old at `at`."""
+        """Must be called first: drops the ticks that are a minute old at `at`."""
         oldest = floor(at / MINUTE_TICK_S) - _MINUTE_TICKS
         ticks, totals = self._ticks, self.totals
         while ticks and ticks[0][0] < oldest:
@@ -96,7 +95,7 @@ class MinuteUsage:
             totals[TOKENS] -= tokens
 
     def add(self, tick: list[int], requests: int, tokens: int) -> None:
-        """Changes a tick that `tick_at` gave; nothing where it is no longer counted."""
+        """Changes a tick of `tick_at`; no effect if it is no longer counted."""
         if self._ticks and tick[0] >= self._ticks[0][0]:
             tick[REQUESTS] += requests
             tick[TOKENS] += tokens

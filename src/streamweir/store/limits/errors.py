@@ -1,9 +1,9 @@
-"""What is said of a Valkey that cannot be asked. Apart from the rest, for it is needed where Redis' library is not."""
+"""The errors of shared limits, in a module of their own because they are needed without the Redis library."""
 
 
 class SharedError(Exception):
-    """Shared limits cannot be set up as configured. One clear line, without a secret."""
+    """Shared limits cannot be set up as configured. The message is one line, without secrets."""
 
 
 class SharedUnavailable(Exception):
-    """Valkey is away, too slow, or cannot do it at the moment. Whether it has done it is not known."""
+    """Valkey is unavailable, too slow, or refuses the call. Whether the call had an effect is not known."""

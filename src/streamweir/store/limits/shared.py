@@ -1,22 +1,22 @@
 """Limits that several processes share, in Valkey or Redis: the rules of policy/limits.py, run by `limits.lua`.
 
-Every call is one atomic step of the script, by the server's clock. Whoever gets `SharedUnavailable`
-does not know whether it was taken, so each step may be repeated: a reservation is known by its
-request id and counted once, and settling what is unknown changes nothing. Nothing leaks for ever:
+Every call is one atomic step of the script, by the server's clock. After `SharedUnavailable` it is not known whether
+the step was done, so each step may be repeated: a reservation has its request id and is counted once, and settling an
+unknown one has no effect. Nothing leaks permanently:
 
-    answer to `reserve` lost    its release is owed, and goes out with the next exchange
-    `settle` not delivered      owed likewise; if the lease has lapsed meanwhile the cost still counts
-    process killed              all that it has reserved lapses together, `instance_s` after its last call, or at
-                                once where somebody knows (`end_instance`): streams and money are given back; what
-                                it had spent by then is missing here until the account is corrected
-    process stands still        as if it were dead; its next `beat` tells it to renew all that it has reserved
-    request forgotten           its own lease lapses after `lease_s`
-    Valkey flushed, restarted   accounts are missing, and seeded from the ledger; settling what was held
-                                before changes nothing, so they are too high until they are corrected
+    answer to `reserve` lost    its release is deferred, and sent with the next exchange
+    `settle` not delivered      deferred as well; if the lease has expired meanwhile, the cost still counts
+    process killed              its reservations expire together, `instance_s` after its last call, or at once after
+                                `end_instance`: streams and money are released; what it had spent by then is
+                                missing here until the account is corrected
+    process blocked             as if it were dead; its next `beat` returns that it must renew its reservations
+    request forgotten           its own lease expires after `lease_s`
+    Valkey flushed, restarted   accounts are missing, and seeded from the ledger; settling earlier reservations has
+                                no effect, so the accounts are too high until they are corrected
 
-So a counter may be wrong for a while: it decides alone only where the database cannot be asked, and
-`adjust`, called from time to time for the accounts in `charged_accounts`, puts it right by the ledger. All
-keys lie in one slot: cluster mode is not supported.
+So a counter may be wrong for a while. It decides alone only if the database is unavailable. `adjust`, called regularly
+for the accounts of `charged_accounts`, corrects it from the ledger. All keys are in one slot: cluster mode is not
+supported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 0.05
 PAUSE_S = 60.0
-"""It is left alone for so long when it has failed too often."""
+"""After too many failures it is not called for this time."""
 INSTANCE_S = 8.0
-"""A process that made no call for so long is taken for dead."""
+"""A process without a call for this time is considered dead."""
 _MICRO = 1_000_000
 _MAX_CHARGED = 10_000
 _MAX_RENEWED = 100
-"""By one step of the script, so that nobody else waits long for it."""
+"""In one step of the script, so that other calls do not wait long."""
 _SCHEMES = {
     "redis": "redis",
     "rediss": "rediss",
@@ -54,7 +54,7 @@ _MISSING, _MONEY = -1, -2
 
 
 class SharedLimits:
-    """`clock`, in seconds, takes the place of the server's own in tests."""
+    """`clock`, in seconds, replaces the server's clock in tests."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SharedLimits:
         instance: str = "",
         instance_s: float = INSTANCE_S,
     ) -> None:
-        """`instance`: this process, among all that share these limits; without a name it has no lease of its own."""
+        """`instance`: the id of this process; without one it has no lease of its own."""
         self._valkey = valkey
         self._prefix = "{" + prefix + "}"
         self.lease_s = lease_s
@@ -78,11 +78,11 @@ class SharedLimits:
 
     @property
     def is_unavailable(self) -> bool:
-        """It failed too often, and is left alone for a while."""
+        """It failed too often, and is not called for a while."""
         return self._valkey.is_unavailable
 
     async def reserve(self, request: LimitRequest) -> Decision:
-        """All or nothing. A request that is reserved already is renewed, and not counted again."""
+        """All or nothing. A request that already has a reservation is renewed, and not counted again."""
         arguments = self._arguments(
             "reserve",
             request.request_id,
@@ -100,66 +100,66 @@ class SharedLimits:
         return _decision(await self._valkey.call(arguments, undo=(request.request_id, release)), request)
 
     async def peek(self, key_id: str, limits: KeyLimits) -> Decision:
-        """What `reserve` would say now of the smallest request without draws; nothing is reserved."""
+        """The decision about the smallest request without charges; nothing is reserved."""
         answer = await self._valkey.call(self._arguments("peek", key_id, *_limits(limits)))
         return _decision(answer, LimitRequest(request_id="", key_id=key_id, **limits_of(limits)))
 
     async def extend(self, request_id: str, amount: int) -> str | None:
-        """Holds `amount` more of every draw of the request. The error's code where it does not fit: nothing changes.
-        Raises `SharedUnavailable` also where the request is not known there, for then it cannot tell."""
+        """Reserves `amount` more on every account of the request. If it does not fit, nothing changes, and the error's
+        code is returned. Raises `SharedUnavailable` also if Valkey does not know the request."""
         code = await self._valkey.call(self._arguments("extend", request_id, str(amount)))
         if code == "unknown":
             raise SharedUnavailable("Valkey does not know the request any more")
         return code or None
 
     async def settle(self, request_id: str, tokens: int | None, cost: int | None) -> None:
-        """It is over: what was reserved becomes what it took. None: the tokens stay as estimated, the cost is 0.
-        Does not raise: what cannot be said now is said later."""
+        """The request has ended: its usage replaces the reservation. None: the tokens stay as estimated, the cost is 0.
+        Does not raise: if Valkey is unavailable, the call is deferred."""
         await self._end(request_id, self._settlement(request_id, tokens, cost or 0, took_place=True))
 
     async def release(self, request_id: str) -> None:
-        """It did not take place: as if it had never been reserved. Does not raise."""
+        """The request was not sent: undoes its reservation. Does not raise."""
         await self._end(request_id, self._settlement(request_id, 0, 0, took_place=False))
 
     async def renew(self, request_ids: Iterable[str]) -> None:
-        """Several times within `lease_s`, for all that is open, be it nothing: what is owed goes out with it, and
-        who asks knows whether Valkey is there."""
+        """To be called several times within `lease_s` for all open requests, also if there are none: deferred calls are
+        sent with it, and it shows whether Valkey is available."""
         ids = list(request_ids)
         for first in range(0, max(1, len(ids)), _MAX_RENEWED):
             await self._valkey.call(self._arguments("renew", *ids[first : first + _MAX_RENEWED]))
         self._valkey.flush_deferred()
 
     async def beat(self) -> bool:
-        """Several times within `instance_s`: this process is alive. True: it was taken for dead meanwhile, and what it
-        has reserved is to be renewed."""
+        """The heartbeat of this process, several times within `instance_s`. True: it was considered dead meanwhile, and
+        must renew its reservations."""
         return await self._valkey.call(self._arguments("beat")) == "1"
 
     async def end_instance(self, instance: str) -> None:
-        """It is dead: nothing is held for it any more. Does not raise: its lease lapses in any case."""
+        """Releases the reservations of a dead process. Does not raise: its lease expires in any case."""
         with suppress(SharedUnavailable):
             await self._valkey.call(self._arguments("end", instance))
 
     async def seed(self, account: str, used: int) -> None:
-        """The sum of an account by the ledger; no effect where it is known already."""
+        """Sets the used amount of an account from the ledger; no effect if the account is already known."""
         await self._valkey.call(self._arguments("seed", account, str(used)))
 
     async def correct(self, account: str, used: int) -> None:
-        """The sum by the ledger, whatever was known. It errs by what is reserved but not in the ledger at that moment,
-        and to the side on which the database decides."""
+        """Sets the used amount from the ledger. Reservations that are not in the ledger yet are missing; then the
+        database decides."""
         await self._valkey.call(self._arguments("correct", account, str(used)))
 
     async def adjust(self, account: str, used: int, *, at_least: bool = False) -> bool:
-        """As `correct`, where nothing can be running that the ledger does not have: nobody has drawn on it for a
-        while, nor pinned it. Else False; with `at_least`, it is no less than that afterwards."""
+        """As `correct`, if the ledger has everything: the account was not charged for a while, nor pinned. Else False;
+        with `at_least` the used amount is raised to `used` all the same."""
         return await self._valkey.call(self._arguments("adjust", account, str(used), "1" if at_least else "0")) == "1"
 
     async def pin(self, accounts: Sequence[str]) -> None:
-        """For `lease_s` they are not adjusted: something was charged that the ledger does not have yet."""
+        """Prevents adjustments for `lease_s`: there are charges that the ledger does not have yet."""
         for first in range(0, len(accounts), _MAX_RENEWED):
             await self._valkey.call(self._arguments("pin", *accounts[first : first + _MAX_RENEWED]))
 
     def charged_accounts(self) -> list[str]:
-        """The accounts that this process asked for since this was called last: those to be corrected."""
+        """The accounts that this process has charged since the last call: they must be corrected."""
         charged_accounts, self._charged_accounts = self._charged_accounts, {}
         return list(charged_accounts)
 
@@ -203,7 +203,7 @@ def open_shared(
     instance: str = "",
     instance_s: float = INSTANCE_S,
 ) -> SharedLimits:
-    """Connects to nobody yet. Raises `SharedError` where the address cannot be used."""
+    """Does not connect yet. Raises `SharedError` for an invalid address."""
     scheme, separator, rest = url.partition("://")
     known = _SCHEMES.get(scheme.lower())
     if known is None or not separator or not rest:
@@ -226,7 +226,7 @@ def script() -> str:
 
 
 def _limits(limits: KeyLimits) -> list[str]:
-    """In the order of the kinds, as the script reads them."""
+    """In the order of `KINDS`, as the script expects."""
     return ["-1" if limit is None else str(max(0, limit)) for limit in limits_of(limits).values()]
 
 

@@ -1,12 +1,10 @@
 """One connection to Valkey (or Redis), through which all calls of a process run one script.
 
-What is asked while an answer is awaited goes out together, in the next exchange: so the connections
-are bounded by one, and a busy process pays less for each call. The exchange runs in a task of its
-own. A waiter that is cancelled or has timed out changes nothing but its own future:
-an answer is never left for the next one to read. Slow is worse than down: nobody waits longer than
-`timeout_s`, and after failures in a row nobody waits at all (`policy/breaker.py`; failures are
-counted by exchange, for many calls may share one). Everything that goes wrong is
-`SharedUnavailable`, in our own words: no address and no secret. Knows nothing of limits.
+Calls that arrive while an answer is awaited are sent together in the next exchange. So one connection is enough, and
+calls are cheaper in a busy process. The exchange runs in its own task. A cancelled or timed-out call changes only its
+own future, so every answer is read by its own call. A call waits at most `timeout_s`, and after several failures in a
+row calls fail at once (`policy/breaker.py`; failures are counted per exchange, because calls share exchanges). Every
+error is a `SharedUnavailable` with our own text, without addresses and secrets. This module knows nothing of limits.
 """
 
 import asyncio
@@ -39,7 +37,7 @@ _MAX_BATCH_DEFERRED = 16
 _MAX_WAITING = 10_000
 _MAX_DEFERRED = 10_000
 _CONNECT_SHARE = 5.0
-"""How many times `timeout_s` a connection may take to be made: as long as five failures, and counted for them all."""
+"""Connecting may take this many times `timeout_s`; a failure to connect opens the breaker at once."""
 _TRANSIENT = (ReadOnlyError, OutOfMemoryError)
 _ERROR_WORD = re.compile(r"[A-Z]{2,16}\b")
 
@@ -53,7 +51,7 @@ class _Call:
         self.answer: asyncio.Future[str | SharedUnavailable] | None = None
         self.is_sent = False
         self.name = ""
-        """Of what is owed, where nobody waits."""
+        """The name of a deferred call, which has no waiter."""
 
     @property
     def is_over(self) -> bool:
@@ -61,11 +59,11 @@ class _Call:
 
     def set_answer(self, answer: str | SharedUnavailable) -> None:
         if self.answer is not None and not self.answer.done():
-            self.answer.set_result(answer)  # never as an exception, which nobody might fetch
+            self.answer.set_result(answer)  # not as an exception, which might never be retrieved
 
 
 class Valkey:
-    """`clock` is that of the breaker, in seconds that do not jump."""
+    """`clock`: the monotonic clock of the breaker, in seconds."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class Valkey:
         breaker: Breaker | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Connects to nobody yet. ValueError where the address is none."""
+        """Does not connect yet. Raises ValueError for an invalid address."""
         self._connection = _connection(url, timeout_s * _CONNECT_SHARE)
         self._timeout_s = timeout_s
         self._breaker = breaker if breaker is not None else Breaker()
@@ -91,7 +89,7 @@ class Valkey:
 
     @property
     def is_unavailable(self) -> bool:
-        """Nobody is let through at the moment, except to find out."""
+        """The breaker is open: no calls except probes."""
         return self._breaker.is_open
 
     @property
@@ -128,10 +126,9 @@ class Valkey:
         return answer
 
     def defer(self, name: str, arguments: Sequence[str]) -> None:
-        """A call that nobody waits for: it goes out with the next exchange, and again until one succeeds.
+        """A call without a waiter: it is sent with the next exchange, and repeated until it succeeds.
 
-        It must be one that may be heard twice. A later one of the same name takes its place.
-        Bounded: the oldest is forgotten first.
+        It must be idempotent. A later call of the same name replaces it. The number is limited: the oldest is dropped.
         """
         call = _Call(arguments)
         call.name = name
@@ -143,12 +140,12 @@ class Valkey:
         self._deferred.pop(name, None)
 
     def flush_deferred(self) -> None:
-        """Lets what is owed go out, if it is time to ask at all."""
+        """Sends deferred calls, if the breaker allows it."""
         if self._deferred and not self._is_closed and self._breaker.may_pass(self._clock()):
             self._wake(asyncio.get_running_loop())
 
     async def close(self) -> None:
-        """Leaves neither a task nor a connection behind. Who waits gets `SharedUnavailable`."""
+        """Ends the task and the connection. Waiting calls get `SharedUnavailable`."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
@@ -167,7 +164,7 @@ class Valkey:
         if self._waiting and not self._is_closed:
             self._wake(task.get_loop())
         if not task.cancelled():
-            task.result()  # only a fault of ours is left: the loop tells it
+            task.result()  # raises if there was a bug: the event loop logs it
 
     async def _run(self) -> None:
         while batch := self._take():
@@ -177,12 +174,12 @@ class Valkey:
                 self._fail(batch, error)
                 await self._drop()
                 if not self._waiting:
-                    return  # what is owed goes with the next who asks: tried at once, it would be until Valkey is back
+                    return  # deferred calls wait for the next call: no retry loop while Valkey is down
             finally:
                 _fail_all(batch, "the connection to Valkey is closed")
 
     def _take(self) -> list[_Call]:
-        """Some of what is owed, first, for it is older; and those who still wait."""
+        """Some deferred calls first, because they are older, then calls that still have a waiter."""
         batch = [self._deferred.popitem(last=False)[1] for _ in range(min(_MAX_BATCH_DEFERRED, len(self._deferred)))]
         while self._waiting and len(batch) < _MAX_BATCH:
             call = self._waiting.popleft()
@@ -198,7 +195,7 @@ class Valkey:
         except RedisConnectionError:
             if not was_connected:
                 raise
-            # The other end left while nobody was looking. Whatever it has heard may be said to it again.
+            # The server closed an idle connection. All calls may be repeated.
             await self._drop()
             await self._connect()
             await self._run_script(batch)
@@ -219,19 +216,19 @@ class Valkey:
             return
         async with asyncio.timeout(self._timeout_s):
             not_run, fault = await self._send(calls, self._by_digest)
-            if not_run and fault is None:  # it does not know the script: it was restarted, or told to forget
+            if not_run and fault is None:  # the server does not have the script: it was restarted or flushed
                 not_run, fault = await self._send(not_run, self._by_body)
         if fault is not None:
             raise fault
         self._breaker.note_success()
 
     async def _send(self, calls: list[_Call], head: bytes) -> tuple[list[_Call], ResponseError | None]:
-        """Those that were not heard because the script is not known, and the error if nobody was answered."""
+        """The calls that were not run because the server lacks the script, and the error if no call was answered."""
         parts: list[bytes] = []
         for call in calls:
             call.is_sent = True
             parts += (b"*%d\r\n" % (3 + call.count), head, call.encoded_arguments)
-            head = self._by_digest  # the first one makes it known to the rest
+            head = self._by_digest  # the first call loads the script for the others
         await self._connection.send_packed_command(b"".join(parts), check_health=False)
         not_run: list[_Call] = []
         fault: ResponseError | None = None
@@ -245,7 +242,7 @@ class Valkey:
                 fault = error
                 call.set_answer(SharedUnavailable(_reason(error)))
                 if not isinstance(error, _TRANSIENT):
-                    call.name = ""  # it would be refused for ever
+                    call.name = ""  # it would always be refused
             else:
                 is_answered = True
                 call.set_answer(answer.decode() if isinstance(answer, bytes) else str(answer))
@@ -269,7 +266,7 @@ class Valkey:
         try:
             await self._connection.disconnect(nowait=not is_last)
         except (RedisError, OSError):
-            return  # it is gone, one way or another
+            return  # it is closed in any case
 
 
 def _fail_all(calls: Iterable[_Call], reason: str) -> None:
@@ -278,13 +275,13 @@ def _fail_all(calls: Iterable[_Call], reason: str) -> None:
 
 
 def _packed(arguments: Iterable[str]) -> bytes:
-    """Words as Valkey reads them, without their number."""
+    """Arguments in the Redis protocol, without their number."""
     encoded = [argument.encode() for argument in arguments]
     return b"".join([b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in encoded])
 
 
 def _reason(error: Exception) -> str:
-    """Our words for it: the library's own may hold an address, and the server's a name."""
+    """Our own text: the library's may contain an address, and the server's a name."""
     if isinstance(error, AuthenticationError):
         return "Valkey refused the user name or the password"
     if isinstance(error, BusyLoadingError):
