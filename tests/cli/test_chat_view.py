@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamweir.cli.chatcost import cost_nanousd, load_rates, read_rates
-from streamweir.cli.chatview import KEPT, RawView, Timing, summary
+from streamweir.cli.chatview import KEPT_CHARACTERS, RawView, Timing, summary
 from streamweir.cli.table import for_terminal
 from streamweir.client import StreamStarted, TextDelta, Usage
 from streamweir.policy.prices import Rates
@@ -21,9 +21,9 @@ def timed(*moments: float) -> Timing:
     clock = iter(moments)
     timing = Timing(lambda: next(clock))
     timing.begin()
-    timing.see(StreamStarted())
-    timing.see(TextDelta(0, "a"))
-    timing.see(TextDelta(0, "b"))
+    timing.record_event(StreamStarted())
+    timing.record_event(TextDelta(0, "a"))
+    timing.record_event(TextDelta(0, "b"))
     timing.end()
     return timing
 
@@ -52,11 +52,11 @@ def test_the_last_line_says_what_is_known() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_not_shown(text: str, shown: str) -> None:
-    assert for_terminal(text, KEPT) == shown
+    assert for_terminal(text, KEPT_CHARACTERS) == shown
 
 
 def test_raw_does_not_show_the_key(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    view = RawView(Timing(lambda: 1.5, asked=1.0), is_terminal=False, secret="sk-a-key-of-mine")  # noqa: S106
+    view = RawView(Timing(lambda: 1.5, started=1.0), is_terminal=False, secret="sk-a-key-of-mine")  # noqa: S106
     view.tap(b'data: {"error": "no sk-a-ke')
     view.tap(b'y-of-mine"}\n\n')
     view.leave()

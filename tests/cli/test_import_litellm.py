@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.cli.main import main
-from streamweir.config.litellm import NotATree, translate
+from streamweir.config.litellm import NotAConfiguration, translate
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 
@@ -242,7 +242,7 @@ FILES = st.fixed_dictionaries(
 def test_whatever_the_file_holds_a_configuration_of_ours_comes_out(tree: object) -> None:
     result = translate(tree)
     tomllib.loads(result.toml)
-    for note in (*result.lost, *result.due):
+    for note in (*result.dropped, *result.actions):
         assert "\n" not in str(note)
     if "${MADE_UP}" not in result.toml:  # which may stand where a number must
         with tempfile.TemporaryDirectory() as folder:
@@ -253,5 +253,5 @@ def test_whatever_the_file_holds_a_configuration_of_ours_comes_out(tree: object)
 def test_any_tree_is_translated_or_refused(tree: object) -> None:
     try:
         tomllib.loads(translate(tree).toml)
-    except NotATree:
+    except NotAConfiguration:
         assert not isinstance(tree, dict)

@@ -401,7 +401,7 @@ def test_a_silent_server_is_left(site: Site) -> None:
     site.answer = silent
     try:
         with pytest.raises(DownloadFailed, match="took too long"):
-            download(site.url, 1_000_000, silence_s=0.05)
+            download(site.url, 1_000_000, idle_s=0.05)
     finally:
         gone.set()
 

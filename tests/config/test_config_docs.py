@@ -123,4 +123,4 @@ def test_the_mistakes_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError) as refused:
         load_config(Path("streamweir.toml"), {})
     assert all(f"  {line}\n" in PAGE for line in str(refused.value).splitlines())
-    assert len(refused.value.complaints) == 2
+    assert len(refused.value.problems) == 2

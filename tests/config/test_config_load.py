@@ -91,7 +91,7 @@ def load(folder: Path, text: str, listen: str | None = None, **environ: str) -> 
     return load_config(path, environ, listen=listen)
 
 
-def complaints(folder: Path, text: str, **environ: str) -> list[str]:
+def problems(folder: Path, text: str, **environ: str) -> list[str]:
     with pytest.raises(ConfigError) as refused:
         load(folder, text, **environ)
     return [line.removeprefix(f"{folder}/streamweir.toml: ") for line in str(refused.value).splitlines()]
@@ -238,7 +238,7 @@ def test_dollar_signs(tmp_path: Path, written: str, value: str) -> None:
 
 def test_names_of_keys_are_taken_as_they_are(tmp_path: Path) -> None:
     text = '[[providers]]\nname = "p"\nkind = "openai"\nheaders = { "x-$$-${X}" = "${X}" }'
-    assert complaints(tmp_path, text, X="x") == ['providers.p.headers."x-$$-${X}": is not the name of a header']
+    assert problems(tmp_path, text, X="x") == ['providers.p.headers."x-$$-${X}": is not the name of a header']
 
 
 def test_numbers_and_switches_out_of_the_environment(tmp_path: Path) -> None:
@@ -303,12 +303,12 @@ ODD = [
 
 @pytest.mark.parametrize(("text", "line"), cases(), ids=lambda text: text.rpartition("# ")[2][:70])
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: str) -> None:
-    assert complaints(tmp_path, text, CANARY="sk-canary-value", EMPTY="") == [line]
+    assert problems(tmp_path, text, CANARY="sk-canary-value", EMPTY="") == [line]
 
 
 @pytest.mark.parametrize(("text", "line"), ODD, ids=lambda text: text[:40])
 def test_what_is_oddly_wrong_too(tmp_path: Path, text: str, line: str) -> None:
-    (said,) = complaints(tmp_path, text)
+    (said,) = problems(tmp_path, text)
     assert said.startswith(line)
 
 
@@ -326,7 +326,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     [[keys]]
     rpm = 0
     """
-    assert complaints(tmp_path, text) == [
+    assert problems(tmp_path, text) == [
         "server.listne: unknown key, did you mean listen?",
         "server.dialect: expected text, got 2",
         'server.timeouts.idle_s: expected a number, got "abc"',
@@ -344,7 +344,7 @@ def test_the_error_is_a_value(tmp_path: Path) -> None:
         load(tmp_path, "serve = 1\n[server]\ndialect = 2")
     error = refused.value
     assert (error.where, error.reason) == ("serve", "unknown key, did you mean server?")
-    assert len(error.complaints) == 2
+    assert len(error.problems) == 2
     assert error.file == str(tmp_path / "streamweir.toml")
     assert str(ConfigError("a.b", "no")) == "a.b: no"
     assert str(ConfigError("", "no", file="f")) == "f: no"
@@ -391,7 +391,7 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
     kind = "openai"
     ca_file = "."
     """
-    assert complaints(tmp_path, text) == [
+    assert problems(tmp_path, text) == [
         "providers.p.ca_file: file not found",
         "server.tls.cert_file: file not found",
         "server.tls.key_file: file not found",
@@ -440,16 +440,16 @@ def test_a_providers_timeouts_stand_in_a_table_or_beside_the_rest(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("lines", "complaint"),
+    ("lines", "problem"),
     [
         ("idle_s = 7\ntimeouts = { idle_s = 8 }", "providers.a.idle_s: unknown key"),
         ('idle_s = "soon"', 'providers.a.timeouts.idle_s: expected a number, got "soon"'),
         ("write_stall_s = 7", "providers.a.write_stall_s: unknown key"),
     ],
 )
-def test_a_providers_timeout_that_cannot_be_taken(tmp_path: Path, lines: str, complaint: str) -> None:
+def test_a_providers_timeout_that_cannot_be_taken(tmp_path: Path, lines: str, problem: str) -> None:
     file = tmp_path / "streamweir.toml"
     file.write_text(f'[[providers]]\nname = "a"\nkind = "openai"\n{lines}\n')
     with pytest.raises(ConfigError) as caught:
         load_config(file, {})
-    assert complaint in str(caught.value)
+    assert problem in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Key, Provider, Secret, Shared, Store
-from streamweir.config.secret import SHORTEST, secrets_of
+from streamweir.config.secret import MIN_SECRET_LENGTH, secrets_of
 
 CANARY = "canary-6d1f0a93c57b28e4"
 FILE = """
@@ -53,7 +53,7 @@ def test_they_are_there_for_those_who_ask(config: Config) -> None:
 
 def test_those_that_a_text_may_quote_are_known_to_the_letter(config: Config) -> None:
     assert secrets_of(config) == [f"Bearer {CANARY}", CANARY]
-    short = Provider(name="p", kind="openai", api_key="x" * (SHORTEST - 1), headers={"x-team": "research"})
+    short = Provider(name="p", kind="openai", api_key="x" * (MIN_SECRET_LENGTH - 1), headers={"x-team": "research"})
     assert secrets_of(Config(providers=(short,))) == [], "words are not secrets"
 
 
@@ -98,4 +98,4 @@ def test_no_error_shows_one(tmp_path: Path, wrong: str) -> None:
         load_config(tmp_path / "s.toml", {"CANARY": CANARY})
     error = refused.value
     shown = "".join(traceback.TracebackException.from_exception(error).format())
-    assert CANARY not in f"{error}{error!r}{error.complaints}{shown}"
+    assert CANARY not in f"{error}{error!r}{error.problems}{shown}"

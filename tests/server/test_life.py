@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.config.error import Complaint, ConfigError
+from streamweir.config.error import ConfigError, ConfigProblem
 from streamweir.server.process.lifecycle import Stop, run
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.deadlines import WAIT_TIMEOUT_S
@@ -259,7 +259,7 @@ async def test_a_broken_configuration_changes_nothing_and_is_reported() -> None:
 
     def reload() -> None:
         called.set()
-        more = [Complaint("server.dialect", "unknown")]
+        more = [ConfigProblem("server.dialect", "unknown")]
         raise ConfigError("server.timeouts.idle_s", 'expected a number, got "abc"', file="streamweir.toml", more=more)
 
     async with living(reload=reload) as life, asyncio.timeout(WAIT_TIMEOUT_S):

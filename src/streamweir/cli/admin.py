@@ -8,7 +8,7 @@ import sys
 import click
 
 from streamweir.cli.argument import SEQ
-from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
+from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
 from streamweir.cli.table import NONE, moment, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
@@ -23,12 +23,12 @@ def command() -> None:
 @command.command("reset-secret")
 @json_option
 @store_options
-def reset_secret(place: Place, as_json: bool) -> None:
+def reset_secret(access: StoreAccess, as_json: bool) -> None:
     """Create a new admin secret and print it once. The old secret and all sessions become invalid."""
     from streamweir.store.keys.sessions import reset_admin_secret
 
     at_ms = now_ms()
-    secret = place.write(lambda conn: reset_admin_secret(conn, actor=ACTOR, at_ms=at_ms))
+    secret = access.write(lambda conn: reset_admin_secret(conn, actor=ACTOR, at_ms=at_ms))
     if as_json:
         show_json({"secret": secret})
         return
@@ -44,15 +44,15 @@ def reset_secret(place: Place, as_json: bool) -> None:
 @json_option
 @store_options
 def audit(
-    place: Place, must_verify: bool, workspace: str | None, before: int | None, limit: int, as_json: bool
+    access: StoreAccess, must_verify: bool, workspace: str | None, before: int | None, limit: int, as_json: bool
 ) -> None:
     """Show who changed what, newest first."""
     from streamweir.store.keys.audit import list_rows
     from streamweir.store.keys.workspaces import find_workspace
 
     if must_verify:
-        sys.exit(_verify(place, as_json))
-    rows = place.read(
+        sys.exit(_verify(access, as_json))
+    rows = access.read(
         lambda conn: list_rows(
             conn,
             workspace_id=find_workspace(conn, workspace).id if workspace is not None else None,
@@ -78,10 +78,10 @@ def audit(
     show_table(columns, table, right=("seq",), none="The audit log is empty.")
 
 
-def _verify(place: Place, as_json: bool) -> int:
+def _verify(access: StoreAccess, as_json: bool) -> int:
     from streamweir.store.keys.audit import verify
 
-    broken = place.read(verify, timeout_s=CHECKING_S)
+    broken = access.read(verify, timeout_s=CHECK_TIMEOUT_S)
     if as_json:
         show_json({"first_broken_seq": broken})
     elif broken is None:

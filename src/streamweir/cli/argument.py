@@ -1,7 +1,7 @@
-"""What a person types for an amount, a time, or nothing: read exactly, or refused with a word on the form.
+"""Types of command-line arguments: amounts, durations, dates, or none.
 
-Amounts are decimal and become integer nano-dollars; no float is ever made of one. Times are lengths
-(`90s 30m 12h 30d 2w`) or dates, in the time zone of whoever types. Moments are handed in.
+Amounts are decimal and become integer nano-dollars, never floats. Times are durations (`90s 30m 12h 30d 2w`) or dates,
+in the local time zone. The current time is an argument.
 """
 
 import re
@@ -14,8 +14,8 @@ import click
 
 from streamweir.policy.budget import nano_of
 
-NOTHING = "none"
-"""Typed where a limit is to be taken away."""
+NO_LIMIT = "none"
+"""Removes a limit."""
 
 _AMOUNT = re.compile(r"(?P<sign>[+-]?)\$?(?P<number>\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
 _LENGTH = re.compile(r"(?P<count>\d{1,7})(?P<unit>[smhdw])", re.ASCII)
@@ -23,7 +23,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86
 
 
 def parse_dollars(text: str) -> int | None:
-    """In nano-dollars. None: not an amount."""
+    """In nano-dollars. None if it is not an amount."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         return None
@@ -32,7 +32,7 @@ def parse_dollars(text: str) -> int | None:
 
 
 def parse_length(text: str) -> int | None:
-    """In milliseconds. None: not a length."""
+    """In milliseconds. None if it is not a duration."""
     found = _LENGTH.fullmatch(text.strip())
     if found is not None:
         return int(found["count"]) * _UNIT_MS[found["unit"]]
@@ -40,7 +40,7 @@ def parse_length(text: str) -> int | None:
 
 
 def parse_moment(text: str, now_ms: int) -> int | None:
-    """In Unix milliseconds: so long from now, or a date, at its beginning or at the time it says. None: neither."""
+    """In Unix milliseconds: a duration from now, or a date with or without a time. None if it is neither."""
     length = parse_length(text)
     if length is not None:
         return now_ms + length
@@ -51,7 +51,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
         return None
 
 
-class _Typed(click.ParamType[int]):
+class _ParsedType(click.ParamType[int]):
     def __init__(self, name: str, expected: str, parse: Callable[[str], int | None]) -> None:
         self.name = name
         self._expected = expected
@@ -66,25 +66,25 @@ class _Typed(click.ParamType[int]):
         return found
 
 
-class OrNothing(click.ParamType[Any]):
-    """What `inner` takes, or `none`, which stays the word: None is what was not typed at all."""
+class OrNone(click.ParamType[Any]):
+    """Accepts what `inner` accepts, or `none`, which stays a string: None means that the option was not given."""
 
     def __init__(self, inner: click.ParamType[Any]) -> None:
         self.name = inner.name
         self._inner = inner
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return NOTHING if value in (NOTHING, "never") else self._inner.convert(value, param, ctx)
+        return NO_LIMIT if value in (NO_LIMIT, "never") else self._inner.convert(value, param, ctx)
 
 
 def moment_type(now_ms: Callable[[], int]) -> click.ParamType[int]:
     expected = "a length such as 30d or 12h, or a date such as 2027-01-31"
-    return _Typed("30d|DATE", expected, lambda text: parse_moment(text, now_ms()))
+    return _ParsedType("30d|DATE", expected, lambda text: parse_moment(text, now_ms()))
 
 
-DOLLARS: click.ParamType[int] = _Typed(
+DOLLARS: click.ParamType[int] = _ParsedType(
     "USD", "dollars such as 25 or 0.50, with nine decimals at the most", parse_dollars
 )
-LENGTH: click.ParamType[int] = _Typed("1h", "a length such as 90s, 30m, 1h, 7d or 2w, or 0", parse_length)
+LENGTH: click.ParamType[int] = _ParsedType("1h", "a length such as 90s, 30m, 1h, 7d or 2w, or 0", parse_length)
 SEQ = click.IntRange(1, 2**63 - 1)
 """The number of a row."""

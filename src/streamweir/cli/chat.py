@@ -1,9 +1,9 @@
-"""`streamweir chat`: a model, asked at a terminal or in a pipe, and its answer as it comes.
+"""`streamweir chat`: sends a prompt to a model and streams the answer.
 
-A prompt is an argument, or standard input, or a conversation is held where that is a terminal. To a terminal the answer
-is shown with its reasoning and its calls, and a last line (on standard error) says what it took; to a pipe goes the
-plain answer. Ctrl-C leaves the answer, which closes the connection, and says so.
-Exit status: 0 a whole answer, 1 none, 2 wrong use, 130 left by Ctrl-C.
+The prompt is an argument or standard input; at a terminal without a prompt, a conversation starts. A terminal shows the
+answer with its reasoning and its calls, and a summary line on standard error; a pipe gets the plain answer. Ctrl-C
+cancels the answer and closes the connection.
+Exit status: 0 complete answer, 1 no complete answer, 2 wrong usage, 130 after Ctrl-C.
 """
 
 import sys
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from streamweir.client import Client, Completion
     from streamweir.policy.prices import Rates
 
-LEFT = 130
-_SAID = "Cancelled: the connection is closed."
+INTERRUPTED = 130
+_CANCELLED = "Cancelled: the connection is closed."
 
 
 @click.command("chat", short_help="Send a prompt to a model and stream the answer.")
@@ -71,7 +71,7 @@ def command(
         from streamweir.client import Client
     except ImportError:
         raise click.ClickException("streamweir chat needs httpx2: install streamweir[client]") from None
-    asked = {"temperature": temperature, "max_tokens": max_tokens}
+    options = {"temperature": temperature, "max_tokens": max_tokens}
     root = _root_of(base_url, dialect)
     secret = key if key is not None else development_key(base_url)
     try:
@@ -81,7 +81,7 @@ def command(
     chat = Chat(
         client=client,
         model=model,
-        parameters={name: value for name, value in asked.items() if value is not None},
+        parameters={name: value for name, value in options.items() if value is not None},
         form="raw" if raw else "json" if as_json else "text",
         root=root,
         key=secret,
@@ -96,7 +96,7 @@ def command(
 
 
 class Chat(Struct):
-    """What is asked, of whom, and how the answer is shown."""
+    """A conversation: the client, the model, and how answers are shown."""
 
     client: "Client"
     model: str
@@ -106,7 +106,7 @@ class Chat(Struct):
     key: str
     messages: list[dict[str, Any]] = field(default_factory=list)
     rates: "Rates | None" = None
-    knows_rates: bool = False
+    rates_loaded: bool = False
 
     def ask_once(self, prompt: str) -> None:
         from streamweir.client import ClientError
@@ -118,11 +118,11 @@ class Chat(Struct):
         except ClientError as error:
             raise click.ClickException(for_terminal(str(error))) from None
         except KeyboardInterrupt:
-            click.echo(_SAID, err=True)
-            sys.exit(LEFT)
+            click.echo(_CANCELLED, err=True)
+            sys.exit(INTERRUPTED)
 
     def converse(self) -> None:
-        """Until an empty line, Ctrl-D, or Ctrl-C at the prompt. An answer that failed or was left is forgotten."""
+        """Until an empty line, Ctrl-D, or Ctrl-C at the prompt. Failed and cancelled turns are removed."""
         from streamweir.client import ClientError
 
         with suppress(ImportError):
@@ -135,7 +135,7 @@ class Chat(Struct):
                 click.echo(f"Error: {for_terminal(str(error))}", err=True)
                 del self.messages[before:]
             except KeyboardInterrupt:
-                click.echo(_SAID, err=True)
+                click.echo(_CANCELLED, err=True)
                 del self.messages[before:]
             else:
                 self.messages.append(answer.message)
@@ -152,14 +152,14 @@ class Chat(Struct):
                 model=self.model, messages=self.messages, tap=view.tap, **self.parameters
             ) as stream:
                 for event in stream:
-                    timing.see(event)
+                    timing.record_event(event)
                     view.feed(event)
                 timing.end()
                 answer = stream.so_far
         finally:
             view.leave()
         view.end(answer)
-        self._tell(timing, answer)
+        self._show_result(timing, answer)
         return answer
 
     def _view(self, timing: "Timing") -> "View":
@@ -172,21 +172,21 @@ class Chat(Struct):
             return chatview.JsonView()
         return chatview.terminal_view() if is_terminal else chatview.PlainView()
 
-    def _tell(self, timing: "Timing", answer: "Completion") -> None:
-        """The last line: for a person who looks."""
+    def _show_result(self, timing: "Timing", answer: "Completion") -> None:
+        """The summary line, at a terminal only."""
         if not sys.stderr.isatty():
             return
         from streamweir.cli.chatcost import cost_nanousd, load_rates
         from streamweir.cli.chatview import summary
 
-        if not self.knows_rates:
-            self.rates, self.knows_rates = load_rates(self.root, self.key, self.model), True
+        if not self.rates_loaded:
+            self.rates, self.rates_loaded = load_rates(self.root, self.key, self.model), True
         line = summary(timing, answer.usage, cost_nanousd(answer.usage, self.rates), answer.request_id)
         click.secho(line, dim=True, err=True)
 
 
 def _root_of(base_url: str, dialect: str | None) -> str:
-    """Of a gateway without a path: its own, in the dialect that was asked for."""
+    """The base URL; for a gateway without a path, the path of the dialect is added."""
     base_url = base_url.rstrip("/")
     if urlsplit(base_url).path:
         return base_url
@@ -194,7 +194,7 @@ def _root_of(base_url: str, dialect: str | None) -> str:
 
 
 def _read_all() -> str:
-    """Standard input, which may be closed, or hold what is no text."""
+    """Standard input, which may be closed or not text."""
     if sys.stdin is None:
         return ""
     try:
@@ -202,11 +202,11 @@ def _read_all() -> str:
     except UnicodeDecodeError:
         raise click.UsageError("standard input is not UTF-8 text") from None
     except KeyboardInterrupt:
-        sys.exit(LEFT)
+        sys.exit(INTERRUPTED)
 
 
 def _read_line() -> str | None:
-    """None: that is all."""
+    """None at the end of the conversation."""
     prompt = "> "
     if not sys.stdout.isatty():
         click.echo(prompt, nl=False, err=True)
@@ -218,4 +218,4 @@ def _read_line() -> str | None:
         return None
     except KeyboardInterrupt:
         click.echo(err=True)
-        sys.exit(LEFT)
+        sys.exit(INTERRUPTED)

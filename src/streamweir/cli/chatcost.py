@@ -1,7 +1,7 @@
-"""What an answer costs, as far as the endpoint says: its list of models has prices, if it is a gateway like ours.
+"""The cost of an answer, by the prices in the endpoint's list of models (if it is a gateway like ours).
 
-Asked once for a model, with a short timeout; where nothing can be found out, nothing is shown. The price is the
-dearest of those that may have applied, as the list itself shows it.
+The prices of a model are requested once, with a short timeout; if there are none, no cost is shown. The price is the
+highest that may have applied, as in the list.
 """
 
 import time
@@ -16,37 +16,37 @@ from streamweir.core.usage import Usage
 from streamweir.policy.prices import Rates, Tier, cost_of, rate_of
 from streamweir.wire import jsonio
 
-PATIENCE_S = 2.0
-_MOST_BYTES = 1024 * 1024
+TIMEOUT_S = 2.0
+_MAX_BYTES = 1024 * 1024
 _NAMES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "audio_input", "audio_output", "reasoning")
 
 
 def load_rates(root: str, key: str, model: str) -> Rates | None:
-    """`root`: the address below which `/models` is."""
+    """`root`: the base URL of `/models`."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         with httpx2.stream(
-            "GET", f"{root}/models/{quote(model, safe='/')}", headers=headers, timeout=PATIENCE_S
+            "GET", f"{root}/models/{quote(model, safe='/')}", headers=headers, timeout=TIMEOUT_S
         ) as response:
-            document = jsonio.decode(_some(response)) if response.is_success else None
+            document = jsonio.decode(_read_bounded(response)) if response.is_success else None
     except (httpx2.RequestError, httpx2.InvalidURL, jsonio.InvalidJson):
         return None
     pricing = document.get("pricing") if isinstance(document, Mapping) else None
     return read_rates(pricing) if isinstance(pricing, Mapping) else None
 
 
-def _some(response: httpx2.Response) -> bytes:
-    """Of a server that does not come to an end, what came in time."""
+def _read_bounded(response: httpx2.Response) -> bytes:
+    """The body, limited in size and time."""
     body, began = b"", time.monotonic()
     for chunk in response.iter_bytes():
         body += chunk
-        if len(body) > _MOST_BYTES or time.monotonic() - began > PATIENCE_S:
+        if len(body) > _MAX_BYTES or time.monotonic() - began > TIMEOUT_S:
             break
     return body
 
 
 def read_rates(pricing: Mapping[str, Any]) -> Rates | None:
-    """As `GET /v1/models` shows them. None: they are not in dollars for a million tokens, or not whole."""
+    """In the format of `GET /v1/models`. None if they are incomplete or not in dollars per million tokens."""
     if pricing.get("currency") != "USD" or pricing.get("unit") != "1M tokens":
         return None
     rates = _read(pricing)

@@ -1,8 +1,8 @@
-"""What a person or a program sees of an answer while it comes: on a terminal, in a pipe, as frames, as JSON.
+"""Views of an answer while it arrives: for a terminal, for a pipe, as frames, as JSON.
 
-An answer is foreign text. On a terminal nothing of it is obeyed (`for_terminal`), and nothing is read as markup; in a
-pipe it goes through as it is, at once, and nothing else does. Times are handed in. It must not know a socket or a
-command.
+An answer is untrusted text. On a terminal, control characters are replaced (`for_terminal`) and markup is not
+interpreted. A pipe gets the text unchanged, immediately, and nothing else. The clock is an argument. This module knows
+neither sockets nor commands.
 """
 
 import json
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-KEPT = "\n\t\u200c\u200d"
-"""Not printable, and needed: lines, and what joins letters and emoji."""
-_SPEAKS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta)
+KEPT_CHARACTERS = "\n\t\u200c\u200d"
+"""Not printable but needed: line breaks, tabs, and joiners of letters and emoji."""
+_CONTENT_EVENTS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta)
 
 
 class Timing(Struct):
-    """Of one answer, by a clock that only goes forward."""
+    """The times of one answer, by a monotonic clock."""
 
     now: Callable[[], float]
-    asked: float = 0.0
+    started: float = 0.0
     first: float | None = None
     ended: float = 0.0
 
     def begin(self) -> None:
-        self.asked = self.now()
+        self.started = self.now()
 
-    def see(self, event: Event) -> None:
-        if self.first is None and isinstance(event, _SPEAKS):
+    def record_event(self, event: Event) -> None:
+        if self.first is None and isinstance(event, _CONTENT_EVENTS):
             self.first = self.now()
 
     def end(self) -> None:
@@ -56,13 +56,13 @@ class Timing(Struct):
 
 
 def summary(timing: Timing, usage: Usage | None, cost_nanousd: int | None, request_id: str | None) -> str:
-    """One line: what is not known is left out."""
+    """One line, without values that are not known."""
     parts = []
     if timing.first is not None:
-        parts.append(f"first token after {timing.first - timing.asked:.2f} s")
-        spoke_s = timing.ended - timing.first
-        if usage is not None and usage.completion_tokens > 1 and spoke_s > 0:
-            parts.append(f"{(usage.completion_tokens - 1) / spoke_s:.1f} tokens/s")
+        parts.append(f"first token after {timing.first - timing.started:.2f} s")
+        output_s = timing.ended - timing.first
+        if usage is not None and usage.completion_tokens > 1 and output_s > 0:
+            parts.append(f"{(usage.completion_tokens - 1) / output_s:.1f} tokens/s")
     if usage is not None:
         parts.append(f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
     if cost_nanousd is not None:
@@ -73,23 +73,23 @@ def summary(timing: Timing, usage: Usage | None, cost_nanousd: int | None, reque
 
 
 class View:
-    """Shows nothing: the base of those that do."""
+    """The base class; shows nothing."""
 
     def feed(self, event: Event) -> None:
-        """An event came."""
+        """Called for each event."""
 
     def tap(self, data: bytes) -> None:
-        """Bytes came, before they are events."""
+        """Called for each piece of the body, before its events."""
 
     def end(self, completion: Completion) -> None:
-        """The answer was left, and is whole."""
+        """Called after a complete answer."""
 
     def leave(self) -> None:
-        """Nothing more comes, whole or not: what is said next begins a line."""
+        """Called at the end, complete or not: later output must begin on a new line."""
 
 
 class PlainView(View):
-    """The text alone, to the last byte of it, and the end of a line."""
+    """The text only, with a line end after it."""
 
     def __init__(self) -> None:
         self._last = "\n"
@@ -106,7 +106,7 @@ class PlainView(View):
 
 
 class TerminalView(View):
-    """Reasoning dimmed, then the text, then the calls."""
+    """Dimmed reasoning, then the text, then the calls."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
@@ -116,17 +116,17 @@ class TerminalView(View):
     def feed(self, event: Event) -> None:
         match event:
             case ReasoningDelta(choice=0):
-                self._say(event.text, "dim")
+                self._print(event.text, "dim")
             case TextDelta(choice=0):
-                self._say(event.text, "")
+                self._print(event.text, "")
             case RefusalDelta(choice=0):
-                self._say(event.text, "italic")
+                self._print(event.text, "italic")
 
     def end(self, completion: Completion) -> None:
         for call in completion.tool_calls:
-            self._say(f"{call.name}({call.arguments})", "bold")
+            self._print(f"{call.name}({call.arguments})", "bold")
             if call.problem is not None:
-                self._say(f"  {call.problem}", "red")
+                self._print(f"  {call.problem}", "red")
             self.leave()
 
     def leave(self) -> None:
@@ -134,7 +134,7 @@ class TerminalView(View):
             self._console.print()
         self._is_mid_line = False
 
-    def _say(self, text: str, style: str) -> None:
+    def _print(self, text: str, style: str) -> None:
         from rich.text import Text
 
         if not text:
@@ -143,13 +143,13 @@ class TerminalView(View):
             self.leave()
             self._style = style
         self._is_mid_line = not text.endswith("\n")  # before it is shown: Ctrl-C may come in the midst
-        self._console.print(Text(for_terminal(text, KEPT), style), end="", soft_wrap=True)
+        self._console.print(Text(for_terminal(text, KEPT_CHARACTERS), style), end="", soft_wrap=True)
         self._console.file.flush()
 
 
 class RawView(View):
-    """Every frame with the time at which it came, in seconds since the request. The caller's key, where a server
-    repeats it, is not shown: what stands here is pasted elsewhere."""
+    """Every frame with its time, in seconds since the request. If a server repeats the key, it is masked, because
+    users paste this output elsewhere."""
 
     def __init__(self, timing: Timing, *, is_terminal: bool, secret: str = "") -> None:
         self._timing = timing
@@ -168,15 +168,15 @@ class RawView(View):
         self._show(self._splitter.finish())
 
     def _show(self, frames: list[Frame]) -> None:
-        after_s = self._timing.now() - self._timing.asked
+        after_s = self._timing.now() - self._timing.started
         for frame in frames:
             for line in _LINE_END.split(mask_secret(frame.raw.decode("utf-8", "replace"), self._secret)):
                 if line:
-                    _write(f"{after_s:9.3f}  {for_terminal(line, KEPT) if self._is_terminal else line}\n")
+                    _write(f"{after_s:9.3f}  {for_terminal(line, KEPT_CHARACTERS) if self._is_terminal else line}\n")
 
 
 class JsonView(View):
-    """The completion as one document, in ASCII."""
+    """The completion as one JSON document, in ASCII."""
 
     def end(self, completion: Completion) -> None:
         _write(json.dumps(completion.to_dict(), indent=2) + "\n")
@@ -189,6 +189,6 @@ def terminal_view() -> TerminalView:
 
 
 def _write(text: str) -> None:
-    """At once; half of a surrogate pair, which has no bytes, as a question mark."""
+    """Writes immediately; a lone surrogate becomes a question mark."""
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()

@@ -1,9 +1,8 @@
-"""`streamweir check`: does an endpoint, or a recorded answer, keep the promises of its dialect?
+"""`streamweir check`: checks whether an endpoint, or a recorded answer, conforms to a dialect.
 
-What is asked, judged and written is in `streamweir.conformance`; here the two kinds of targets are told apart and
-the report goes where it was asked for. The key is read from the environment where it can be, for a command line
-is seen by others, and is never printed.
-Exit status: 0 every rule holds, 1 something was found, 2 it could not be checked (or wrong use), 130 left by Ctrl-C.
+Requests, rules and formats are in `streamweir.conformance`; this command only selects the target and writes the
+report. The key can be set in the environment, because a command line is visible to other users; it is never printed.
+Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be checked (or wrong usage), 130 after Ctrl-C.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ _MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class NotChecked(click.ClickException):
-    """There is nothing to judge."""
+    """There is nothing to check."""
 
     exit_code = NOT_CHECKED
 
@@ -104,12 +103,12 @@ def command(
 
 
 def read_recording(data: bytes, name: str, request: RequestInfo) -> Recording:
-    """The body of an answer, with the head that may stand before it."""
+    """Parses the body of an answer, with or without its head."""
     status: int | None = None
     headers: tuple[tuple[str, str], ...] | None = None
     while data.startswith(b"HTTP/"):  # more than one: interim responses, or a proxy's
-        mark = b"\r\n\r\n" if b"\r\n\r\n" in data else b"\n\n"
-        head, _, data = data.partition(mark)
+        separator = b"\r\n\r\n" if b"\r\n\r\n" in data else b"\n\n"
+        head, _, data = data.partition(separator)
         first, *fields = head.decode("latin-1").splitlines()
         words = first.split(" ")
         status = int(words[1]) if len(words) > 1 and words[1].isascii() and words[1].isdigit() else None
@@ -152,7 +151,7 @@ def _check_endpoint(
 
 
 def _show_progress(name: str) -> None:
-    """For a person who waits."""
+    """Shows the current request at a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r{f'asking: {name}':<40}", nl=False, err=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streamweir.cli.argument import DOLLARS, SEQ
-from streamweir.cli.database import ACTOR, CHECKING_S, Place, json_option, store_options
+from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
 from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
@@ -33,12 +33,12 @@ def command() -> None:
 @click.option("--note", default="", metavar="TEXT", help="Note for the ledger row.")
 @json_option
 @store_options
-def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> None:
+def add(access: StoreAccess, workspace: str, amount: int, note: str, as_json: bool) -> None:
     """Grant WORKSPACE (name or id) a credit in US dollars. A negative amount corrects an earlier one."""
     from streamweir.store.keys.credit import add_credit
 
     at_ms = now_ms()
-    balance = place.write(lambda conn: add_credit(conn, workspace, amount, note=note, actor=ACTOR, at_ms=at_ms))
+    balance = access.write(lambda conn: add_credit(conn, workspace, amount, note=note, actor=ACTOR, at_ms=at_ms))
     if as_json:
         show_json(balance)
         return
@@ -55,19 +55,19 @@ def add(place: Place, workspace: str, amount: int, note: str, as_json: bool) -> 
 @click.option("--before", type=SEQ, metavar="SEQ", help="Only rows before this one.")
 @json_option
 @store_options
-def show(place: Place, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
+def show(access: StoreAccess, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
     """Show the balance of every workspace, or of WORKSPACE with its latest ledger rows."""
     from streamweir.store.keys.credit import list_balances, list_ledger, show_balance
 
     if workspace is None:
-        _show_all(place.read(list_balances), as_json)
+        _show_all(access.read(list_balances), as_json)
         return
 
     def work(conn: "Connection") -> "tuple[Balance, list[LedgerRow]]":
         balance = show_balance(conn, workspace)
         return balance, list_ledger(conn, balance.workspace.id, before=before, limit=limit)
 
-    balance, rows = place.read(work)
+    balance, rows = access.read(work)
     if as_json:
         show_json({"balance": balance, "ledger": rows})
         return
@@ -93,11 +93,11 @@ def show(place: Place, workspace: str | None, limit: int, before: int | None, as
 @command.command("check")
 @json_option
 @store_options
-def check(place: Place, as_json: bool) -> None:
+def check(access: StoreAccess, as_json: bool) -> None:
     """Recompute every total from the ledger rows and report the stored totals that differ."""
     from streamweir.store.ledger.check import check_sums
 
-    report = place.read(check_sums, timeout_s=CHECKING_S)
+    report = access.read(check_sums, timeout_s=CHECK_TIMEOUT_S)
     if as_json:
         show_json(report)
     elif not report.faults:

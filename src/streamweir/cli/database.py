@@ -1,8 +1,7 @@
-"""The store of the configuration, for a command: where it is, and one reading or one change of it.
+"""Access to the configured store for commands: one read or one write.
 
-Only `[store]` of the file is read, so that a command needs none of the variables that the providers'
-keys come from. What can go wrong ends in one line. The server may run meanwhile: it learns of
-changes by itself. What is read or changed is not known here.
+Only `[store]` of the configuration file is read, so that the variables for the providers' keys are not needed. Errors
+are shown as one line. The server may run at the same time; it notices changes by itself.
 """
 
 import asyncio
@@ -27,27 +26,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ACTOR = "cli"
-"""Who the audit log says it was."""
-PATIENCE_S = 30.0
-CHECKING_S = 600.0
-"""For what reads the whole of a log."""
+"""The actor in the audit log."""
+TIMEOUT_S = 30.0
+CHECK_TIMEOUT_S = 600.0
+"""For commands that read a whole table."""
 
 
-class Place(Struct, frozen=True):
-    """What the options say."""
+class StoreAccess(Struct, frozen=True):
+    """The store that the options select."""
 
     config_file: Path | None
     data_dir: Path
 
-    def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = PATIENCE_S) -> T:
+    def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = TIMEOUT_S) -> T:
         return self.run(lambda store: store.read(work, timeout_s=timeout_s))
 
     def write(self, work: "Callable[[Connection], T]") -> T:
         """One transaction."""
-        return self.run(lambda store: store.write(work, timeout_s=PATIENCE_S))
+        return self.run(lambda store: store.write(work, timeout_s=TIMEOUT_S))
 
     def run(self, work: "Callable[[Store], Awaitable[T]]") -> T:
-        """Raises `ClickException`, with one line to show, for all that is foreseen."""
+        """Raises `ClickException` with one line for all expected errors."""
         from streamweir.config.error import ConfigError
         from streamweir.store.db.base import StoreError, StoreUnavailable
         from streamweir.store.db.errors import OperationRefused
@@ -64,9 +63,9 @@ class Place(Struct, frozen=True):
         def on_slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
-        store = await open_store(_store_url(self.config_file), _made(self.data_dir), on_slow=on_slow)
+        store = await open_store(_store_url(self.config_file), _create_directory(self.data_dir), on_slow=on_slow)
         try:
-            if not await store.read(has_default_workspace):  # no server was ever started here
+            if not await store.read(has_default_workspace):  # no server has used this database yet
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))
             return await work(store)
         finally:
@@ -74,7 +73,7 @@ class Place(Struct, frozen=True):
 
 
 def store_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Hands the command a `place`, by the same options and defaults as `streamweir serve` has."""
+    """Passes `access` to the command, with the options and defaults of `streamweir serve`."""
 
     @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
     @click.option(
@@ -84,11 +83,11 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
         help="The gateway's data directory.  [default: the user's data directory]",
     )
     @functools.wraps(command)
-    def placed(config_file: Path | None, data_dir: Path | None, **more: Any) -> None:
-        place = Place(config_file, (data_dir or user_data_dir()).absolute())
-        command(place=place, **more)
+    def with_access(config_file: Path | None, data_dir: Path | None, **more: Any) -> None:
+        access = StoreAccess(config_file, (data_dir or user_data_dir()).absolute())
+        command(access=access, **more)
 
-    return placed
+    return with_access
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -100,7 +99,7 @@ def user_data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"
 
 
-def _made(data_dir: Path) -> Path:
+def _create_directory(data_dir: Path) -> Path:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
@@ -120,10 +119,10 @@ def _store_url(config_file: Path | None) -> str:
     try:
         tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        return load_config(config_file, os.environ).store.url  # which says what is wrong with it, and where
+        return load_config(config_file, os.environ).store.url  # reports what is wrong
     reader = Reader(os.environ)
     config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
-    raise_all(reader.complaints, str(config_file))
+    raise_all(reader.problems, str(config_file))
     assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
     raise_all(check(config), str(config_file))
     if config.store.is_none:

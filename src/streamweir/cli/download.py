@@ -1,8 +1,7 @@
-"""One document from an address of the web, for a command: https alone, bounded in size and time.
+"""Downloads one document: https only, limited in size and time.
 
-The other end is not trusted: no redirect away from https, no body that is larger than was allowed,
-packed or cut short, and nothing of what it sent is shown. Proxies are taken from the environment.
-Not for an event loop: it blocks.
+The server is not trusted: no redirect to another scheme, no body that is too large, compressed or incomplete, and
+nothing that it sent is shown. Proxies are taken from the environment. It blocks, so it must not run on an event loop.
 """
 
 import ssl
@@ -20,31 +19,31 @@ from urllib.request import (
     Request,
 )
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 _CHUNK = 65_536
-_MOVED = (301, 302, 303, 307, 308)
+_REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class DownloadFailed(Exception):
-    """One line for whoever asked for it."""
+    """The text is one line for the user."""
 
 
-def download(url: str, most_bytes: int, *, silence_s: float = 10.0, total_s: float = 60.0) -> bytes:
-    """`silence_s`: the longest that nothing comes. Raises `DownloadFailed`."""
+def download(url: str, max_bytes: int, *, idle_s: float = 10.0, total_s: float = 60.0) -> bytes:
+    """`idle_s`: the maximum time without data. Raises `DownloadFailed`."""
     deadline = time.monotonic() + total_s
     opener = _opener()
-    for _ in range(MOST_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         check_address(url)
         request = Request(url, headers={"accept-encoding": "identity", "user-agent": "streamweir"})  # noqa: S310
         try:
-            with opener.open(request, timeout=silence_s) as response:
-                return _body(response, most_bytes, deadline)
+            with opener.open(request, timeout=idle_s) as response:
+                return _body(response, max_bytes, deadline)
         except HTTPError as error:
             with error:
-                place = error.headers.get("location")
-            if error.code not in _MOVED or not place:
+                location = error.headers.get("location")
+            if error.code not in _REDIRECT_STATUSES or not location:
                 raise DownloadFailed(f"{_host(url)} answered with status {error.code}") from None
-            url = urljoin(url, place)
+            url = urljoin(url, location)
         except URLError as error:
             raise DownloadFailed(f"{_host(url)} cannot be reached: {_reason(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
@@ -68,7 +67,7 @@ def check_address(url: str) -> None:
 
 
 def _opener() -> OpenerDirector:
-    """Without those that urllib adds by itself: for files, for ftp, for http, and the one that follows redirects."""
+    """Without urllib's default handlers for files, ftp, http and redirects."""
     opener = OpenerDirector()
     handlers: tuple[Any, ...] = (
         ProxyHandler(),
@@ -81,15 +80,15 @@ def _opener() -> OpenerDirector:
     return opener
 
 
-def _body(response: HTTPResponse, most_bytes: int, deadline: float) -> bytes:
+def _body(response: HTTPResponse, max_bytes: int, deadline: float) -> bytes:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise DownloadFailed("the answer is packed, which was not asked for")
     parts, size = [], 0
     while chunk := response.read1(_CHUNK):
         parts.append(chunk)
         size += len(chunk)
-        if size > most_bytes:
-            raise DownloadFailed(f"the answer is larger than {most_bytes} bytes")
+        if size > max_bytes:
+            raise DownloadFailed(f"the answer is larger than {max_bytes} bytes")
         if time.monotonic() > deadline:
             raise DownloadFailed("the answer takes too long")
     declared = response.headers.get("content-length")
@@ -103,7 +102,7 @@ def _host(url: str) -> str:
 
 
 def _reason(error: object) -> str:
-    """Words of this machine alone: what the other end wrote is in none of them."""
+    """Contains nothing that the server sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, TimeoutError):

@@ -1,8 +1,7 @@
-"""`streamweir import`: another gateway's configuration, written as ours.
+"""`streamweir import`: converts another gateway's configuration.
 
-The new file goes to standard output or to a file that is not there yet; what could not be carried
-over, and what is left to do, stands at its top and on standard error. No secret of the old file is
-in either. The old file is read here and turned by `config.litellm`, which is tested by itself.
+The result goes to standard output or to a new file. Settings that could not be converted, and further steps, are listed
+at its top and on standard error. Neither contains a secret of the old file. `config.litellm` does the conversion.
 """
 
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import IO
 
 import click
 
-from streamweir.config.litellm import NotATree, Note, Translation, translate
+from streamweir.config.litellm import NotAConfiguration, Note, Translation, translate
 
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 @click.group("import", short_help="Convert another gateway's configuration.")
@@ -31,34 +30,34 @@ def litellm(file: IO[bytes], output: Path | None) -> None:
     variables.
     """
     name = getattr(file, "name", "-")
-    result = _translated(file.read(_MOST_BYTES + 1), str(name))
+    result = _translate(file.read(_MAX_BYTES + 1), str(name))
     text = _heading(Path(str(name)).name, result) + result.toml
     if output is None:
         click.echo(text, nl=False)
     else:
         _write(output, text)
-    for note in (*result.due, *result.lost):
+    for note in (*result.actions, *result.dropped):
         click.echo(str(note), err=True)
 
 
-def _translated(data: bytes, name: str) -> Translation:
+def _translate(data: bytes, name: str) -> Translation:
     try:
         import yaml
     except ModuleNotFoundError:
         raise click.ClickException("reading YAML needs a library: install streamweir[import]") from None
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_BYTES:
         raise click.ClickException(f"{name}: is too large for a configuration")
     try:
         return translate(yaml.safe_load(data))
     except yaml.MarkedYAMLError as fault:  # its own words show the line, and what stands there may be a secret
         mark = fault.problem_mark
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise click.ClickException(f"{name}: is not YAML{place}") from None
+        position = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise click.ClickException(f"{name}: is not YAML{position}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):  # a date that is none, for one
         raise click.ClickException(f"{name}: is not YAML") from None
     except RecursionError:
         raise click.ClickException(f"{name}: is nested too deeply for a configuration") from None
-    except NotATree as fault:
+    except NotAConfiguration as fault:
         raise click.ClickException(f"{name}: {fault}") from None
 
 
@@ -67,8 +66,8 @@ def _heading(name: str, result: Translation) -> str:
     lines.append("LiteLLM listens on 0.0.0.0:4000 and this on 127.0.0.1:8080, unless server.listen says otherwise.")
     if result.variables:
         lines += ["", "Set these environment variables:", *(f"  {variable}" for variable in result.variables)]
-    lines += _listed("To be looked at:", result.due)
-    lines += _listed("Left out:", result.lost)
+    lines += _listed("To be looked at:", result.actions)
+    lines += _listed("Left out:", result.dropped)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
 
 

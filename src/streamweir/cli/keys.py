@@ -1,8 +1,7 @@
-"""`streamweir keys`: keys made, listed, shown, changed, rotated and revoked, in the store itself.
+"""`streamweir keys`: creates, lists, shows, changes, rotates and revokes keys, directly in the store.
 
-A secret is the only thing written to the output by the commands that make one, so that it can be
-caught by a script; the words around it go to the error output. Which values make sense is
-`store.keys.spec`'s to say. A key is given by its name or its id.
+Commands that create a secret write only the secret to standard output, for scripts; all other text goes to standard
+error. `store.keys.spec` validates the values. A key is identified by its name or its id.
 """
 
 from collections.abc import Callable
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamweir.cli.argument import DOLLARS, LENGTH, NOTHING, OrNothing, moment_type
-from streamweir.cli.database import ACTOR, Place, json_option, store_options
+from streamweir.cli.argument import DOLLARS, LENGTH, NO_LIMIT, OrNone, moment_type
+from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
 from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
 from streamweir.policy.key_limits import KINDS
 from streamweir.store.db.clock import now_ms
@@ -66,7 +65,7 @@ def command() -> None:
 @json_option
 @store_options
 def create(
-    place: Place, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
+    access: StoreAccess, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
 ) -> None:
     """Create the key NAME and print its secret once. Only a digest is stored."""
     from streamweir.store.keys.keys import create_key
@@ -82,7 +81,7 @@ def create(
         found = find_workspace(conn, workspace)
         return create_key(conn, found.id, spec, actor=ACTOR, at_ms=at_ms), found.name
 
-    _tell_secret(*place.write(work), as_json)
+    _show_secret(*access.write(work), as_json)
 
 
 @command.command("list")
@@ -90,7 +89,7 @@ def create(
 @click.option("--all", "with_revoked", is_flag=True, help="Include revoked keys.")
 @json_option
 @store_options
-def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
+def list_(access: StoreAccess, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
     """List the keys, oldest first."""
     from streamweir.store.keys.keys import list_keys
     from streamweir.store.keys.workspaces import list_workspaces
@@ -99,7 +98,7 @@ def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool
         names = {each.id: each.name for each in list_workspaces(conn)}
         return list_keys(conn, _workspace_id(conn, workspace), revoked=None if with_revoked else False), names
 
-    keys, names = place.read(work)
+    keys, names = access.read(work)
     if as_json:
         show_json(keys)
         return
@@ -126,11 +125,11 @@ def list_(place: Place, workspace: str | None, with_revoked: bool, as_json: bool
 @_workspace_option
 @json_option
 @store_options
-def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
+def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) -> None:
     """Show the details of KEY (name or id)."""
     from streamweir.store.keys.keys import find_key
 
-    found, name = place.read(lambda conn: _with_workspace(conn, find_key(conn, key, _workspace_id(conn, workspace))))
+    found, name = access.read(lambda conn: _with_workspace(conn, find_key(conn, key, _workspace_id(conn, workspace))))
     show_json(found) if as_json else show_facts(_facts(found, name))
 
 
@@ -141,23 +140,21 @@ def show(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
 @_repeated("scope", "SCOPE", "New scopes; may be repeated.")
 @_repeated("model", "MODEL", "New allowed models; may be repeated.")
 @click.option("--all-models", is_flag=True, help="Allow every model.")
-@_limit_options(OrNothing(_LIMIT), "N|none")
+@_limit_options(OrNone(_LIMIT), "N|none")
 @click.option(
     "--budget",
     "budget_nano",
-    type=OrNothing(DOLLARS),
+    type=OrNone(DOLLARS),
     metavar="USD|none",
     help="Maximum spend in US dollars per --period.",
 )
 @click.option("--period", "budget_period", type=_PERIODS, help="Budget period (UTC).")
 @click.option("--dialect", metavar="D|none", help="Dialect of the answers.")
-@click.option(
-    "--expires", "expires_ms", type=OrNothing(_EXPIRY), metavar="30d|DATE|never", help="When the key expires."
-)
+@click.option("--expires", "expires_ms", type=OrNone(_EXPIRY), metavar="30d|DATE|never", help="When the key expires.")
 @click.option("--log-content/--no-log-content", default=None, help="Store prompts and answers, or not.")
 @json_option
 @store_options
-def change(place: Place, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
+def change(access: StoreAccess, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
     """Change KEY (name or id). Options that are not given stay as they are; `none` removes a limit."""
     from streamweir.store.keys.keys import change_key, find_key
     from streamweir.store.keys.spec import KeyChange
@@ -166,7 +163,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
         raise click.UsageError("--all-models and --model cannot be combined")
     named = {name: value for name, value in more.items() if value not in (None, ())}
     wanted: dict[str, Any] = {
-        name: None if value == NOTHING and name not in _TEXTS else value for name, value in named.items()
+        name: None if value == NO_LIMIT and name not in _TEXTS else value for name, value in named.items()
     }
     if all_models:
         wanted["models"] = None
@@ -178,7 +175,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
         found = find_key(conn, key, _workspace_id(conn, workspace))
         return _with_workspace(conn, change_key(conn, found.id, KeyChange(**wanted), actor=ACTOR, at_ms=at_ms))
 
-    changed, name = place.write(work)
+    changed, name = access.write(work)
     show_json(changed) if as_json else show_facts(_facts(changed, name))
 
 
@@ -187,7 +184,7 @@ def change(place: Place, key: str, workspace: str | None, all_models: bool, as_j
 @_workspace_option
 @json_option
 @store_options
-def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None:
+def revoke(access: StoreAccess, key: str, workspace: str | None, as_json: bool) -> None:
     """Revoke KEY (name or id) permanently. Its running streams end."""
     from streamweir.store.keys.keys import find_key, revoke_key
 
@@ -197,7 +194,7 @@ def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None
         found = find_key(conn, key, _workspace_id(conn, workspace))
         return revoke_key(conn, found.id, actor=ACTOR, at_ms=at_ms)
 
-    revoked = place.write(work)
+    revoked = access.write(work)
     if as_json:
         show_json(revoked)
     else:
@@ -212,7 +209,7 @@ def revoke(place: Place, key: str, workspace: str | None, as_json: bool) -> None
 )
 @json_option
 @store_options
-def rotate(place: Place, key: str, workspace: str | None, grace_ms: int, as_json: bool) -> None:
+def rotate(access: StoreAccess, key: str, workspace: str | None, grace_ms: int, as_json: bool) -> None:
     """Create a new secret for KEY and print it once. `--grace 0` ends the old one immediately."""
     from streamweir.store.keys.keys import find_key, rotate_key
 
@@ -223,11 +220,11 @@ def rotate(place: Place, key: str, workspace: str | None, grace_ms: int, as_json
         new = rotate_key(conn, found.id, grace_ms=grace_ms, actor=ACTOR, at_ms=at_ms)
         return new, _with_workspace(conn, found)[1]
 
-    _tell_secret(*place.write(work), as_json)
+    _show_secret(*access.write(work), as_json)
 
 
 _TEXTS = ("name", "scopes", "models")
-"""Where `none` is a word like any other."""
+"""Options for which `none` is an ordinary value."""
 
 
 def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
@@ -243,7 +240,7 @@ def _with_workspace(conn: "Connection", key: "KeyRecord") -> "tuple[KeyRecord, s
     return key, find_workspace(conn, key.workspace_id).name
 
 
-def _tell_secret(new: "NewSecret", workspace: str, as_json: bool) -> None:
+def _show_secret(new: "NewSecret", workspace: str, as_json: bool) -> None:
     if as_json:
         show_json({"key": new.key, "secret": new.secret})
     else:
@@ -290,8 +287,8 @@ def _models(key: "KeyRecord") -> str:
 
 def _limits(key: "KeyRecord") -> str:
     limits = ((kind.unit, getattr(key, kind.name)) for kind in KINDS)
-    told = [f"{value:,} {unit}" for unit, value in limits if value is not None]
-    return ", ".join([*told, _budget(key)] if key.budget_nano is not None else told) or NONE
+    parts = [f"{value:,} {unit}" for unit, value in limits if value is not None]
+    return ", ".join([*parts, _budget(key)] if key.budget_nano is not None else parts) or NONE
 
 
 def _budget(key: "KeyRecord") -> str:

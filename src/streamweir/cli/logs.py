@@ -1,7 +1,7 @@
-"""`streamweir logs`: the latest requests, one of them whole, or each as it ends, from the store itself.
+"""`streamweir logs`: shows the latest requests, one request in detail, or new requests as they end, from the store.
 
-The newest is the last line, as where lines are added while they are read. JSON is one object a line,
-in ASCII. That somebody looked at a content is told to the audit log, in the transaction that reads it.
+The newest request is the last line. JSON output has one object per line, in ASCII. Reading content is recorded in
+the audit log, in the same transaction.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from streamweir.cli.argument import parse_length, parse_moment
-from streamweir.cli.database import ACTOR, PATIENCE_S, Place, json_option, store_options
+from streamweir.cli.database import ACTOR, TIMEOUT_S, StoreAccess, json_option, store_options
 from streamweir.cli.requestview import HEAD, cells_of, content_lines, facts_of, line_of, widths_of
 from streamweir.cli.table import show_facts
 from streamweir.store.db.clock import now_ms
@@ -32,7 +32,7 @@ _NONE = "There are no requests in the log."
 
 
 def _since(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
-    """So long ago, or a date."""
+    """A duration before now, or a date."""
     if text is None:
         return None
     length, now = parse_length(text), now_ms()
@@ -59,7 +59,7 @@ def _since(_: click.Context, __: click.Parameter, text: str | None) -> int | Non
 @json_option
 @store_options
 def command(
-    place: Place,
+    access: StoreAccess,
     id: str | None,
     follow: bool,
     limit: int,
@@ -79,15 +79,15 @@ def command(
     if with_content and id is None:
         raise click.UsageError("--content shows one request and needs an ID")
     if id is not None:
-        _show_one(place, id, workspace, with_content, as_json)
+        _show_one(access, id, workspace, with_content, as_json)
         return
 
     async def work(store: "Store") -> None:
-        wanted = await store.read(lambda conn: _filter(conn, workspace, key, failed, more), timeout_s=PATIENCE_S)
+        wanted = await store.read(lambda conn: _filter(conn, workspace, key, failed, more), timeout_s=TIMEOUT_S)
         await (_follow(store, wanted, limit, as_json) if follow else _show_latest(store, wanted, limit, as_json))
 
     try:
-        place.run(work)
+        access.run(work)
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -114,7 +114,7 @@ async def _show_latest(store: "Store", wanted: "RequestFilter", limit: int, as_j
     rows = await _latest(store, wanted, limit, lambda _: True)
     if as_json:
         for row in rows:
-            _tell_json(row)
+            _print_json(row)
         return
     if not rows:
         click.echo(_NONE, err=True)
@@ -126,7 +126,7 @@ async def _show_latest(store: "Store", wanted: "RequestFilter", limit: int, as_j
 
 
 async def _latest(
-    store: "Store", wanted: "RequestFilter", limit: int, is_meant: "Callable[[RequestRow], bool]"
+    store: "Store", wanted: "RequestFilter", limit: int, is_shown: "Callable[[RequestRow], bool]"
 ) -> "list[RequestRow]":
     """The newest last."""
     from streamweir.store.requests.requests import list_requests
@@ -134,9 +134,9 @@ async def _latest(
     rows: list[RequestRow] = []
     cursor: str | None = None
     while len(rows) < limit:
-        asked = partial(list_requests, wanted=wanted, cursor=cursor, limit=limit - len(rows))
-        page = await store.read(asked, timeout_s=PATIENCE_S)
-        rows += [row for row in page.rows if is_meant(row)]
+        query = partial(list_requests, wanted=wanted, cursor=cursor, limit=limit - len(rows))
+        page = await store.read(query, timeout_s=TIMEOUT_S)
+        rows += [row for row in page.rows if is_shown(row)]
         cursor = page.next
         if cursor is None:
             break
@@ -147,38 +147,38 @@ async def _follow(store: "Store", wanted: "RequestFilter", limit: int, as_json: 
     from streamweir.store.db.base import StoreUnavailable
     from streamweir.store.requests.follow import mark_now, newer_than
 
-    tell = _tell_json if as_json else _tell_line
-    mark: FollowPosition = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=PATIENCE_S)
+    show_row = _print_json if as_json else _print_line
+    position: FollowPosition = await store.read(partial(mark_now, now_ms=now_ms()), timeout_s=TIMEOUT_S)
     if not as_json:
         click.echo(line_of(HEAD))
-    for row in await _latest(store, wanted, limit, lambda row: mark.is_past(row.seq)):
-        tell(row)
-    is_away = False
+    for row in await _latest(store, wanted, limit, lambda row: position.is_past(row.seq)):
+        show_row(row)
+    is_unavailable = False
     while True:
         try:
-            asked = partial(newer_than, mark=mark, wanted=wanted, now_ms=now_ms())
-            news = await store.read(asked, timeout_s=PATIENCE_S)
+            query = partial(newer_than, mark=position, wanted=wanted, now_ms=now_ms())
+            batch = await store.read(query, timeout_s=TIMEOUT_S)
         except StoreUnavailable as reason:
-            if not is_away:
+            if not is_unavailable:
                 click.echo(f"{reason}; trying again", err=True)
-            is_away = True
+            is_unavailable = True
             await asyncio.sleep(_POLL_S)
             continue
-        is_away, mark = False, news.mark
-        for row in news.rows:
-            tell(row)
-        if news.is_all:
+        is_unavailable, position = False, batch.mark
+        for row in batch.rows:
+            show_row(row)
+        if batch.is_all:
             await asyncio.sleep(_POLL_S)
 
 
-def _show_one(place: Place, id: str, workspace: str | None, with_content: bool, as_json: bool) -> None:
+def _show_one(access: StoreAccess, id: str, workspace: str | None, with_content: bool, as_json: bool) -> None:
     at_ms = now_ms()
-    row, is_open = place.read(lambda conn: _find(conn, id, workspace))
+    row, is_open = access.read(lambda conn: _find(conn, id, workspace))
     if row is None:
         raise click.ClickException("the request is still running" if is_open else "the request is not in the log")
-    content = place.write(lambda conn: _read_content(conn, row, at_ms)) if with_content else None
+    content = access.write(lambda conn: _read_content(conn, row, at_ms)) if with_content else None
     if as_json:
-        _tell_json(row, {"content": content} if with_content else {})
+        _print_json(row, {"content": content} if with_content else {})
         return
     show_facts(facts_of(row))
     if with_content and content is None:
@@ -208,10 +208,10 @@ def _read_content(conn: "Connection", row: "RequestRow", at_ms: int) -> "Content
     return packed.unpack()
 
 
-def _tell_line(row: "RequestRow") -> None:
+def _print_line(row: "RequestRow") -> None:
     click.echo(line_of(cells_of(row)))
 
 
-def _tell_json(row: "RequestRow", more: dict[str, Any] | None = None) -> None:
+def _print_json(row: "RequestRow", more: dict[str, Any] | None = None) -> None:
     members = msgspec.to_builtins(row.members()) | msgspec.to_builtins(more or {})
     click.echo(json.dumps(members, ensure_ascii=True, separators=(",", ":")))

@@ -1,7 +1,7 @@
-"""What one price list changes of another, for the person who is about to be billed by it.
+"""The differences between two price lists, for the operator.
 
-Compared are the rates at one moment, all of them, each as it would be billed. A model that had no
-price and has one now is new, and one that loses it is gone. Pure.
+All rates at one moment are compared, as they would be billed. A model that gets a price is new; a model that loses its
+price is gone. Pure.
 """
 
 from collections.abc import Iterable

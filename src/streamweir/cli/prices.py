@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from streamweir.cli.database import Place, json_option, store_options
+from streamweir.cli.database import StoreAccess, json_option, store_options
 from streamweir.cli.table import NONE, dollars, number, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DATA_SET = "https://raw.githubusercontent.com/pydantic/genai-prices/refs/heads/main/prices/new_data/v2/data.json"
 LICENCE = "MIT, https://github.com/pydantic/genai-prices"
-MOST_LINES = 20
+MAX_LINES = 20
 """Of each kind of change."""
 
 _NUMBERS = ("input", "output", "cache read", "cache write")
@@ -50,24 +50,24 @@ def command() -> None:
 @click.option("--provider", metavar="P", help="Only this provider: a kind of the configuration, or a name of the list.")
 @json_option
 @store_options
-def show(place: Place, models: tuple[str, ...], provider: str | None, as_json: bool) -> None:
+def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, as_json: bool) -> None:
     """Show the current prices of every model, or of those whose name contains MODEL.
 
     With --config, the aliases of the file come first, each with its own price or that of its most expensive target.
     """
     from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
 
-    price_list, file = _in_force(place.data_dir)
+    price_list, file = _current_list(access.data_dir)
     table, at_ms = PriceTable(price_list), now_ms()
     lines = [
         line
-        for line in _of_file(_config(place.config_file), table, at_ms)
+        for line in _of_file(_config(access.config_file), table, at_ms)
         if provider in (None, line.provider)
         and (not models or any(name.lower() in line.model.lower() for name in models))
     ]
     for row in table.rows(at_ms):
-        is_asked_for = provider is None or row.provider in (provider, PROVIDER_IDS.get(provider))
-        if is_asked_for and (not models or any(_is_meant(row.model, name) for name in models)):
+        is_requested = provider is None or row.provider in (provider, PROVIDER_IDS.get(provider))
+        if is_requested and (not models or any(_matches(row.model, name) for name in models)):
             lines.append(Line(row.provider, row.model.id, row.rates, "list", row.model.context))
     where = "built-in" if file is None else str(file)
     if as_json:
@@ -96,7 +96,7 @@ def show(place: Place, models: tuple[str, ...], provider: str | None, as_json: b
     help="Source of the list.  [default: the published data set]",
 )
 @store_options
-def update(place: Place, source: str) -> None:
+def update(access: StoreAccess, source: str) -> None:
     """Fetch the published data set genai-prices. The gateway uses it from its next start.
 
     FILE_OR_URL may also be a prices.json that this command has written.
@@ -105,30 +105,30 @@ def update(place: Place, source: str) -> None:
     from streamweir.policy.pricetable import PriceTable
     from streamweir.store.prices.file import PriceFileError, builtin_version, save_prices
 
-    new = _fetched(source)
+    new = _fetch(source)
     if new.version[:10] < builtin_version()[:10]:
         raise click.ClickException(
             f"{source}: version {new.version} is older than the built-in list {builtin_version()}"
         )
     if new.version[:10] > str(datetime.now(UTC).date() + timedelta(days=1)):
         raise click.ClickException(f"{source}: version {new.version} is in the future")
-    old, _ = _in_force(place.data_dir, or_builtin=True)
+    old, _ = _current_list(access.data_dir, or_builtin=True)
     at_ms = now_ms()
     found = changes(PriceTable(old).rows(at_ms), PriceTable(new).rows(at_ms))
     try:
-        file = save_prices(new, place.data_dir)
+        file = save_prices(new, access.data_dir)
     except PriceFileError as error:
         raise click.ClickException(str(error)) from None
     for kind, names in found.items():
-        for name in names[:MOST_LINES]:
+        for name in names[:MAX_LINES]:
             click.echo(f"{kind:<8}{name}")
-        if len(names) > MOST_LINES:
-            click.echo(f"{kind:<8}and {len(names) - MOST_LINES:,} more")
+        if len(names) > MAX_LINES:
+            click.echo(f"{kind:<8}and {len(names) - MAX_LINES:,} more")
     counts = ", ".join(f"{len(names):,} {kind}" for kind, names in found.items())
     click.echo(f"{counts}\nPrice list {new.version} is in {file}. The gateway uses it from its next start.")
 
 
-def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Path | None]":
+def _current_list(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Path | None]":
     from streamweir.store.prices.file import PriceFileError, load_prices
 
     try:
@@ -139,7 +139,7 @@ def _in_force(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList, Pat
         raise click.ClickException(str(error)) from None
 
 
-def _fetched(source: str) -> "PriceList":
+def _fetch(source: str) -> "PriceList":
     from streamweir.cli.download import DownloadFailed, download
     from streamweir.policy.pricelist import InvalidPrices, decode_list, is_list
     from streamweir.store.prices.data import read_data
@@ -173,7 +173,7 @@ def _config(file: Path | None) -> "Config":
             return load_config(file, os.environ)  # which says what is wrong with it, and where
         reader = Reader(os.environ)
         config = reader.read({"models": tree.get("models", []), "providers": _kinds(tree)}, Config)
-        raise_all(reader.complaints, str(file))
+        raise_all(reader.problems, str(file))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
@@ -205,7 +205,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line
         yield Line("(alias)", model.id, highest_rates(known) if known and len(known) == len(found) else None, "list")
 
 
-def _is_meant(model: "Model", name: str) -> bool:
+def _matches(model: "Model", name: str) -> bool:
     from streamweir.policy.pricetable import matches
 
     return name.lower() in model.id.lower() or (model.match is not None and matches(model.match, name.lower()))

@@ -1,9 +1,8 @@
-"""`streamweir replay`: a recorded upstream body, to exactly the bytes that a caller would get.
+"""`streamweir replay`: converts a recorded upstream body into exactly the bytes that a caller would get.
 
-The same chain as in the gateway, with a file in place of the socket. What the chain is handed
-elsewhere (an id, the time) comes from the options, else from the recording, else from the
-recording's hash and 0, so that a run can be repeated.
-Exit status: 0 the answer completed, 3 it ended as a failure, 2 wrong use.
+It uses the same pipeline as the gateway, with a file instead of a socket. The id and the time come from the options,
+else from the recording, else from its hash and 0, so that the result is reproducible.
+Exit status: 0 complete answer, 3 failed answer, 2 wrong usage.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ FAILED = 3
 
 
 class WrongUse(Exception):
-    """The arguments do not go together. The text is for the person who typed them."""
+    """Invalid arguments. The text is shown to the user."""
 
 
 @click.command("replay", short_help="Convert a recorded upstream body into a caller's bytes.")

@@ -1,7 +1,7 @@
-"""A request of the log as a person reads it: one line among others, or everything that is known of it.
+"""Formats a request of the log: one line of a list, or all its details.
 
-Callers and upstreams chose much of what a row holds: it passes `server.telemetry.sanitize`, which takes out what a
-terminal would obey and what is shaped like a key. Where rows come from is not known here.
+Callers and upstreams determine much of a row: it is sanitized by `server.telemetry.sanitize`, which removes control
+characters and masks what looks like a key. This module does not read rows.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "cost", "id")
 _RIGHT = ("ttft", "time", "in", "out", "cost")
 WIDTHS = (14, 6, 14, 24, 12, 6, 6, 6, 6, 10, 0)
-"""Of lines that are written one at a time, before the next is known."""
+"""Column widths if lines are written one at a time."""
 HEAD = tuple(name.upper() for name in COLUMNS)
-_LONGEST_NAME = 40
-_LONGEST_TEXT = 10_000
+_MAX_NAME_LENGTH = 40
+_MAX_TEXT_LENGTH = 10_000
 
 
 def cells_of(row: "RequestRow") -> tuple[str, ...]:
@@ -30,8 +30,8 @@ def cells_of(row: "RequestRow") -> tuple[str, ...]:
         brief(row.at_ms),
         str(row.status),
         row.error or row.verdict or NONE,
-        clean(row.model, _LONGEST_NAME) if row.model is not None else NONE,
-        clean(row.key_name, _LONGEST_NAME) if row.key_name is not None else NONE,
+        clean(row.model, _MAX_NAME_LENGTH) if row.model is not None else NONE,
+        clean(row.key_name, _MAX_NAME_LENGTH) if row.key_name is not None else NONE,
         duration(row.ttft_ms),
         duration(row.duration_ms),
         NONE if row.prompt_tokens is None else about + number(row.prompt_tokens),
@@ -46,7 +46,7 @@ def widths_of(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
 
 
 def line_of(cells: Sequence[str], widths: Sequence[int] = WIDTHS) -> str:
-    """Not drawn by the width of the terminal: an id that is broken up cannot be copied."""
+    """Not wrapped to the width of the terminal, so that ids can be copied."""
     padded = (
         cell.rjust(width) if name in _RIGHT else cell.ljust(width)
         for name, cell, width in zip(COLUMNS, cells, widths, strict=True)
@@ -55,7 +55,7 @@ def line_of(cells: Sequence[str], widths: Sequence[int] = WIDTHS) -> str:
 
 
 def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
-    """What is not known is left out."""
+    """Without values that are not known."""
     facts = [
         ("id", clean_id(row.request_id)),
         ("completion id", _id(row.completion_id)),
@@ -91,7 +91,7 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
 
 
 def content_lines(content: "Content") -> list[str]:
-    """Text that people and models wrote, a line each of what it says; nothing of it is obeyed."""
+    """The stored content as lines; control characters are replaced."""
     lines = ["", "PROMPT", *_lines(content.prompt), "", "ANSWER", *_lines(content.answer)]
     for name, frames in (("FROM UPSTREAM", content.upstream_frames), ("TO CALLER", content.caller_frames)):
         lines += ["", name, *(f"{at_ms:>8} ms  {_line(text)}" for at_ms, text in frames)]
@@ -103,7 +103,7 @@ def second(at_ms: int) -> str:
 
 
 def brief(at_ms: int) -> str:
-    """Without the year: what is in a list is of the last weeks."""
+    """Without the year, for lists."""
     return second(at_ms)[5:]
 
 
@@ -172,7 +172,7 @@ def _texts(texts: Sequence[Any]) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    cut = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."
+    cut = text if len(text) <= _MAX_TEXT_LENGTH else text[:_MAX_TEXT_LENGTH] + "..."
     return ["  " + _line(line) for line in cut.split("\n")]
 
 

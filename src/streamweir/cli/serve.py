@@ -1,7 +1,7 @@
-"""`streamweir serve`: the gateway. What a person sees at the start is written here, and nothing else.
+"""`streamweir serve`: starts the gateway.
 
-Without a configuration file it serves what is inside: the embedded model, where it is installed,
-and the simulator, on loopback, with a key of its own making.
+Without a configuration file it serves the embedded model, if it is installed, and the simulator, on loopback, with a
+generated key.
 """
 
 import sys

@@ -1,9 +1,8 @@
-"""What a person or a machine reads of a command: tables, single values, JSON.
+"""The output of commands: tables, single values, JSON.
 
-On a terminal a table is drawn; in a pipe it is plain text, aligned, one line a row, with nothing in
-it that a terminal would obey. Every text passes `for_terminal`, for names and notes are foreign, and
-nothing is ever read as markup. Money is shown in dollars to the last nano-dollar that is not 0, and
-JSON has the integers. It must not know a database or a command.
+On a terminal a table is drawn; in a pipe it is aligned plain text, one line per row. Every text is passed through
+`for_terminal`, because names and notes are untrusted, and markup is never interpreted. Amounts are in dollars with
+all non-zero decimals; JSON has the integers in nano-dollars. This module knows neither the database nor commands.
 """
 
 import json
@@ -18,18 +17,18 @@ import msgspec
 from streamweir.policy.budget import NANO
 
 NONE = "-"
-"""Stands for what is not there."""
+"""Shown for a missing value."""
 
 _GAP = "  "
 _WHOLE = ("id", "object", "secret", "state", "at", "expires", "created")
-"""Columns that are not broken into lines: what is in them is copied, or read at a glance."""
+"""Columns that are not wrapped, so that their values can be copied."""
 
 
 def for_terminal(text: str, kept: str = "") -> str:
-    """Without what a terminal would obey or not show: control characters, other directions, no width. Foreign text that
-    is printed here passes this; what goes to the log passes `server.telemetry.sanitize`.
+    """Replaces characters that a terminal would interpret or not show: control characters, direction marks, zero width.
+    For untrusted text on a terminal; text for the log is sanitized by `server.telemetry.sanitize`.
 
-    `kept`: characters that are not printable, and stay.
+    `kept`: characters that are not printable and are not replaced.
     """
     if text.isprintable():
         return text
@@ -37,7 +36,7 @@ def for_terminal(text: str, kept: str = "") -> str:
 
 
 def dollars(nano: int | None) -> str:
-    """Exactly, with two decimals at the least."""
+    """The exact amount, with at least two decimals."""
     if nano is None:
         return NONE
     whole, rest = divmod(abs(nano), NANO)
@@ -46,7 +45,7 @@ def dollars(nano: int | None) -> str:
 
 
 def moment(at_ms: int | None) -> str:
-    """In the time zone of whoever reads it."""
+    """In the local time zone."""
     if at_ms is None:
         return NONE
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
@@ -61,7 +60,7 @@ def number(value: int | None) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), none: str) -> None:
-    """`right`: the columns of numbers. `none` is said where there are no rows."""
+    """`right`: right-aligned columns. `none`: the text if there are no rows."""
     if not rows:
         click.echo(none, err=True)
         return
@@ -74,14 +73,14 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
 
 
 def show_facts(facts: Sequence[tuple[str, str]], *, err: bool = False) -> None:
-    """Of one thing: a name and its value on each line."""
+    """The details of one object: a name and a value per line."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         click.echo(f"{name:<{width}}{_GAP}{for_terminal(value)}".rstrip(), err=err)
 
 
 def show_json(value: Any) -> None:
-    """One document, in ASCII: what is foreign in it is escaped."""
+    """One JSON document, in ASCII."""
     click.echo(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=True))
 
 
@@ -99,7 +98,7 @@ def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Seque
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
-    """Columns that say nothing in any row are left out: a terminal is narrow."""
+    """Columns without any value are left out, because a terminal is narrow."""
     from rich.console import Console, JustifyMethod
     from rich.table import Table
     from rich.text import Text

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import UNSET
 
-from streamweir.cli.database import ACTOR, Place, json_option, store_options
+from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
 from streamweir.cli.table import moment, show_facts, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
@@ -25,22 +25,22 @@ def command() -> None:
 @click.option("--prepaid", is_flag=True, help="Limit spending to granted credit.")
 @json_option
 @store_options
-def create(place: Place, name: str, prepaid: bool, as_json: bool) -> None:
+def create(access: StoreAccess, name: str, prepaid: bool, as_json: bool) -> None:
     """Create the workspace NAME."""
     from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 
     spec, at_ms = WorkspaceSpec(name=name, prepaid=prepaid), now_ms()
-    _tell(place.write(lambda conn: create_workspace(conn, spec, actor=ACTOR, at_ms=at_ms)), as_json)
+    _show_result(access.write(lambda conn: create_workspace(conn, spec, actor=ACTOR, at_ms=at_ms)), as_json)
 
 
 @command.command("list")
 @json_option
 @store_options
-def list_(place: Place, as_json: bool) -> None:
+def list_(access: StoreAccess, as_json: bool) -> None:
     """List the workspaces by name."""
     from streamweir.store.keys.workspaces import list_workspaces
 
-    found = place.read(list_workspaces)
+    found = access.read(list_workspaces)
     if as_json:
         show_json(found)
         return
@@ -54,7 +54,7 @@ def list_(place: Place, as_json: bool) -> None:
 @click.option("--prepaid/--no-prepaid", default=None, help="Limit spending to granted credit, or not.")
 @json_option
 @store_options
-def change(place: Place, workspace: str, name: str | None, prepaid: bool | None, as_json: bool) -> None:
+def change(access: StoreAccess, workspace: str, name: str | None, prepaid: bool | None, as_json: bool) -> None:
     """Change WORKSPACE (name or id). Options that are not given stay as they are."""
     from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace, find_workspace
 
@@ -69,10 +69,10 @@ def change(place: Place, workspace: str, name: str | None, prepaid: bool | None,
         found = find_workspace(conn, workspace)
         return change_workspace(conn, found.id, wanted, actor=ACTOR, at_ms=at_ms)
 
-    _tell(place.write(work), as_json)
+    _show_result(access.write(work), as_json)
 
 
-def _tell(workspace: "Workspace", as_json: bool) -> None:
+def _show_result(workspace: "Workspace", as_json: bool) -> None:
     if as_json:
         show_json(workspace)
         return

@@ -1,7 +1,6 @@
-"""Addresses as an operator writes them: where we listen, and where a provider is.
+"""Parses and checks addresses in the configuration: listening addresses and base URLs of providers.
 
-Pure: names are not looked up. What is wrong with an address is said in words that do not repeat
-it, for one that is wrong may hold anything.
+Pure: names are not resolved. Error messages do not contain the address, because a wrong one may contain a secret.
 """
 
 import ipaddress
@@ -12,10 +11,10 @@ from streamweir.config.model import Provider
 from streamweir.providers.registry import default_base_url, path_endings
 
 BUILT_IN = ("local", "sim")
-"""The kinds that are no service, and so have no address."""
+"""The built-in kinds, which have no address."""
 
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
-_PLACE = re.compile(r"//(?P<word>[A-Z]+)\b")
+_PLACEHOLDER = re.compile(r"//(?P<word>[A-Z]+)\b")
 _MULTI_REGIONS = {
     "global": "https://aiplatform.googleapis.com/v1",
     "us": "https://aiplatform.us.rep.googleapis.com/v1",
@@ -24,7 +23,7 @@ _MULTI_REGIONS = {
 
 
 def split_listen(listen: str) -> tuple[str, int] | None:
-    """Host and port; None where it is not HOST:PORT. An IPv6 address stands in brackets."""
+    """Host and port; None if it is not HOST:PORT. An IPv6 address is in brackets."""
     match = _LISTEN.fullmatch(listen)
     if match is None or int(match["port"]) > 65_535:
         return None
@@ -34,21 +33,21 @@ def split_listen(listen: str) -> tuple[str, int] | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Reachable from this machine alone."""
+    """Reachable from this machine only."""
     return host.lower() == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def base_url_of(provider: Provider) -> str | None:
-    """Where the provider is: as configured, else its kind's public address. None: it has none."""
+    """The configured base URL, else the public address of the kind. None if there is none."""
     if provider.kind in BUILT_IN:
         return None
     if provider.base_url is not None:
         return provider.base_url.rstrip("/")
-    if provider.project is not None:  # this is what makes it Vertex
+    if provider.project is not None:  # only Vertex has a project
         location = provider.location or "global"
         return _MULTI_REGIONS.get(location) or f"https://{location}-aiplatform.googleapis.com/v1"
     address = default_base_url(provider.kind)
-    return None if provider.kind == "openai-compatible" or _PLACE.search(address) else address
+    return None if provider.kind == "openai-compatible" or _PLACEHOLDER.search(address) else address
 
 
 def fault_of_base_url(base_url: str, kind: str) -> str | None:
@@ -60,9 +59,9 @@ def fault_of_base_url(base_url: str, kind: str) -> str | None:
         return "must not contain a user name or password: use api_key"
     if parts.query or parts.fragment or base_url.endswith(("?", "#")):
         return "must not have a query or a fragment"
-    place = _PLACE.search(default_base_url(kind))
-    if place is not None and place["word"] in re.split(r"[.-]", parts.netloc):
-        return f"{place['word']} is a placeholder: replace it by your own name"
+    placeholder = _PLACEHOLDER.search(default_base_url(kind))
+    if placeholder is not None and placeholder["word"] in re.split(r"[.-]", parts.netloc):
+        return f"{placeholder['word']} is a placeholder: replace it by your own name"
     ending = next((ending for ending in path_endings(kind) if parts.path.rstrip("/").endswith(ending)), "")
     return f"must not end in {ending}, which the gateway adds" if ending else None
 

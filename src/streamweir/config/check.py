@@ -1,7 +1,7 @@
-"""What the values of a configuration mean together: names that must exist, be unique, or fit each other.
+"""Checks that involve several values of a configuration: names must exist, be unique, or match each other.
 
-Every rule notes its complaints and goes on, so that one reading finds them all. Pure: files and
-hosts are not looked at. A reason never repeats a secret or an address.
+Every check reports its problems and continues, so that all problems are found at once. Pure: files and hosts are not
+accessed. A reason never contains a secret or an address.
 """
 
 import ipaddress
@@ -19,9 +19,9 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.error import Complaint, ConfigError, entry, member
+from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.model import Config, Key, Model, Provider, Server
-from streamweir.config.weak_key import SHORTEST, is_easy_to_guess
+from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import MAX_NAME_LENGTH, is_pattern, matches_pattern
@@ -30,7 +30,7 @@ from streamweir.providers.registry import FAMILIES, provider_names
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OUR_HEADERS = frozenset(
+_RESERVED_HEADERS = frozenset(
     {
         "accept-encoding",
         "connection",
@@ -45,9 +45,9 @@ _OUR_HEADERS = frozenset(
         "upgrade",
     }
 )
-_LONGEST_KEY = 512
-_LONGEST_TARGET = 2048
-"""Of a target's model, which no caller has to write."""
+_MAX_KEY_LENGTH = 512
+_MAX_TARGET_LENGTH = 2048
+"""Limit for a target's model, which may be longer than a caller's model name."""
 _STORE_SCHEMES = ("sqlite", "postgresql", "postgres")
 _SHARED_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 
@@ -56,24 +56,24 @@ def kinds() -> list[str]:
     return sorted([*provider_names(), *BUILT_IN])
 
 
-def check(config: Config) -> list[Complaint]:
+def check(config: Config) -> list[ConfigProblem]:
     return [
         *_server(config.server),
         *_default_model(config),
         *_stores(config),
-        *_twice("providers", "name", [provider.name for provider in config.providers]),
+        *_duplicates("providers", "name", [provider.name for provider in config.providers]),
         *(each for provider in config.providers for each in _provider(provider)),
-        *_twice("models", "id", [model.id for model in config.models]),
+        *_duplicates("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
         *_unequal_outputs(config.models),
-        *_twice("keys", "name", [key.name for key in config.keys]),
+        *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
     ]
 
 
 def check_listen(config: Config) -> None:
-    """Without any key only this machine may ask."""
+    """Without keys, the gateway may listen on loopback only."""
     address = split_listen(config.server.listen)
     if not config.keys and address is not None and not is_loopback(address[0]):
         reason = "without [[keys]] it must be a loopback address, such as 127.0.0.1:8080"
@@ -81,7 +81,7 @@ def check_listen(config: Config) -> None:
 
 
 def check_workers(config: Config, workers: int) -> None:
-    """Several processes keep a limit together only through what they share."""
+    """Several workers can only apply a limit together with shared state."""
     if workers == 1 or config.shared is not None:
         return
     for key in config.keys:
@@ -91,150 +91,156 @@ def check_workers(config: Config, workers: int) -> None:
                 raise ConfigError(f"{member('keys', key.name)}.{name}", reason)
 
 
-def _server(server: Server) -> Iterator[Complaint]:
+def _server(server: Server) -> Iterator[ConfigProblem]:
     if server.health_listen is not None and split_listen(server.health_listen) is None:
         reason = f"expected HOST:PORT such as 127.0.0.1:8081 or 0.0.0.0:8081, got {dumps(server.health_listen)}"
-        yield Complaint("server.health_listen", reason)
+        yield ConfigProblem("server.health_listen", reason)
     if split_listen(server.listen) is None:
         reason = f"expected HOST:PORT such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080, got {dumps(server.listen)}"
-        yield Complaint("server.listen", reason)
+        yield ConfigProblem("server.listen", reason)
     yield from _dialect("server.dialect", server.dialect)
     for index, proxy in enumerate(server.trusted_proxies):
         try:
             ipaddress.ip_network(proxy, strict=False)
         except ValueError:
             reason = f"expected an IP address or a network such as 10.0.0.0/8, got {dumps(proxy)}"
-            yield Complaint(entry("server.trusted_proxies", index), reason)
+            yield ConfigProblem(entry("server.trusted_proxies", index), reason)
 
 
-def _default_model(config: Config) -> Iterator[Complaint]:
-    asked = config.server.default_model
-    if asked is None or any(model.id == asked or matches_pattern(asked, model.id) for model in config.models):
-        if asked is not None and is_pattern(asked):
-            yield Complaint("server.default_model", "expected the name of one model, without *")
+def _default_model(config: Config) -> Iterator[ConfigProblem]:
+    default_model = config.server.default_model
+    if default_model is None or any(
+        model.id == default_model or matches_pattern(default_model, model.id) for model in config.models
+    ):
+        if default_model is not None and is_pattern(default_model):
+            yield ConfigProblem("server.default_model", "expected the name of one model, without *")
         return
-    provider, _, model = asked.partition("/")
+    provider, _, model = default_model.partition("/")
     if not model or all(provider != each.name for each in config.providers):
         names = [model.id for model in config.models] + [f"{each.name}/..." for each in config.providers]
-        reason = f"no model and no provider is named {dumps(asked)}{_nearest(asked, names)}"
-        yield Complaint("server.default_model", reason)
+        reason = f"no model and no provider is named {dumps(default_model)}{_suggestion(default_model, names)}"
+        yield ConfigProblem("server.default_model", reason)
 
 
-def _stores(config: Config) -> Iterator[Complaint]:
+def _stores(config: Config) -> Iterator[ConfigProblem]:
     if config.store.is_none:
         for key in config.keys:
             if key.budget_usd is not None:
                 where = f"{member('keys', key.name)}.budget_usd"
-                yield Complaint(where, 'needs a database: set store.url to something other than "none"')
+                yield ConfigProblem(where, 'needs a database: set store.url to something other than "none"')
     else:
         yield from _url("store.url", config.store.url, _STORE_SCHEMES)
     for index, pattern in enumerate(config.store.redact):
         try:
             re.compile(pattern)
         except re.error as reason:
-            yield Complaint(entry("store.redact", index), f"not a regular expression: {reason}")
+            yield ConfigProblem(entry("store.redact", index), f"not a regular expression: {reason}")
     if config.shared is not None:
         yield from _url("shared.url", config.shared.url, _SHARED_SCHEMES)
 
 
-def _url(where: str, url: str, schemes: Sequence[str]) -> Iterator[Complaint]:
+def _url(where: str, url: str, schemes: Sequence[str]) -> Iterator[ConfigProblem]:
     if not url.startswith(tuple(f"{scheme}://" for scheme in schemes)):
-        yield Complaint(where, f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        yield ConfigProblem(where, f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
         return
     try:
         urlsplit(url).port  # noqa: B018 (reading it is the check)
     except ValueError:
-        yield Complaint(where, "is not a valid URL: the host or the port cannot be read")
+        yield ConfigProblem(where, "is not a valid URL: the host or the port cannot be read")
 
 
-def _provider(provider: Provider) -> Iterator[Complaint]:
+def _provider(provider: Provider) -> Iterator[ConfigProblem]:
     where = member("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reason = "must be letters, digits, dots, hyphens and underscores: callers name models as NAME/MODEL"
-        yield Complaint(f"{where}.name", reason)
+        yield ConfigProblem(f"{where}.name", reason)
     if provider.kind not in kinds():
-        yield Complaint(f"{where}.kind", f"unknown kind {dumps(provider.kind)}{_nearest(provider.kind, kinds(), 3)}")
+        yield ConfigProblem(
+            f"{where}.kind", f"unknown kind {dumps(provider.kind)}{_suggestion(provider.kind, kinds(), 3)}"
+        )
         return
-    yield from _place(provider, where)
+    yield from _check_address(provider, where)
     yield from _settings_of_kind(provider, where)
-    if not _is_sendable(provider.api_key) or " " in provider.api_key:
-        yield Complaint(f"{where}.api_key", "contains a character that cannot be sent, such as a space or a line break")
+    if not _is_valid_header_value(provider.api_key) or " " in provider.api_key:
+        yield ConfigProblem(
+            f"{where}.api_key", "contains a character that cannot be sent, such as a space or a line break"
+        )
     yield from _headers(provider.headers, f"{where}.headers")
     for index, name in enumerate(provider.models):
         yield from _model_name(entry(f"{where}.models", index), name)
 
 
-def _place(provider: Provider, where: str) -> Iterator[Complaint]:
+def _check_address(provider: Provider, where: str) -> Iterator[ConfigProblem]:
     if provider.kind in BUILT_IN:
         for name in ("base_url", "proxy", "ca_file"):
             if getattr(provider, name) is not None:
-                yield Complaint(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
+                yield ConfigProblem(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
         return
     if provider.base_url is not None:
         fault = fault_of_base_url(provider.base_url, provider.kind)
         if fault is not None:
-            yield Complaint(f"{where}.base_url", fault)
+            yield ConfigProblem(f"{where}.base_url", fault)
     elif provider.kind != "vertex" and base_url_of(provider) is None:
-        yield Complaint(f"{where}.base_url", f"missing: the kind {dumps(provider.kind)} has no public address")
+        yield ConfigProblem(f"{where}.base_url", f"missing: the kind {dumps(provider.kind)} has no public address")
     fault = fault_of_proxy(provider.proxy) if provider.proxy is not None else None
     if fault is not None:
-        yield Complaint(f"{where}.proxy", fault)
+        yield ConfigProblem(f"{where}.proxy", fault)
 
 
 _FAMILY_SETTINGS = tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
 
 
-def _settings_of_kind(provider: Provider, where: str) -> Iterator[Complaint]:
+def _settings_of_kind(provider: Provider, where: str) -> Iterator[ConfigProblem]:
     family = FAMILIES.get(provider.kind)
     own = family.settings if family is not None else ()
     for name in _FAMILY_SETTINGS:
         if getattr(provider, name) is not None and name not in own:
-            yield Complaint(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
+            yield ConfigProblem(f"{where}.{name}", f"does not apply to the kind {dumps(provider.kind)}")
     if provider.kind == "vertex" and provider.project is None:
-        yield Complaint(f"{where}.project", 'missing: the kind "vertex" needs the project')
+        yield ConfigProblem(f"{where}.project", 'missing: the kind "vertex" needs the project')
     elif "project" in own and provider.location is not None and provider.project is None:
-        yield Complaint(f"{where}.location", "has no effect without project")
+        yield ConfigProblem(f"{where}.location", "has no effect without project")
     for name in ("project", "api_version"):
         value = getattr(provider, name)
         if value is not None and not _PATH_WORD.fullmatch(value):
-            yield Complaint(f"{where}.{name}", "must be letters, digits, dots, colons, hyphens and underscores")
+            yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots, colons, hyphens and underscores")
     if provider.location is not None and not re.fullmatch(r"[a-z0-9-]+", provider.location):
-        yield Complaint(f"{where}.location", "expected the name of a location such as global or europe-west4")
+        yield ConfigProblem(f"{where}.location", "expected the name of a location such as global or europe-west4")
 
 
-def _headers(headers: Mapping[str, str], where: str) -> Iterator[Complaint]:
+def _headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
     seen: set[str] = set()
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            yield Complaint(member(where, name), "is not the name of a header")
-        elif name.lower() in _OUR_HEADERS:
-            yield Complaint(member(where, name), "is a header that the gateway sets itself")
+            yield ConfigProblem(member(where, name), "is not the name of a header")
+        elif name.lower() in _RESERVED_HEADERS:
+            yield ConfigProblem(member(where, name), "is a header that the gateway sets itself")
         elif name.lower() in seen:
-            yield Complaint(member(where, name), "is set twice: header names are case-insensitive")
-        elif not _is_sendable(value):
-            yield Complaint(member(where, name), "contains a character that cannot be sent, such as a line break")
+            yield ConfigProblem(member(where, name), "is set twice: header names are case-insensitive")
+        elif not _is_valid_header_value(value):
+            yield ConfigProblem(member(where, name), "contains a character that cannot be sent, such as a line break")
         seen.add(name.lower())
 
 
-def _model(model: Model, config: Config) -> Iterator[Complaint]:
+def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
     where = member("models", model.id)
     yield from _model_name(f"{where}.id", model.id)
     if not model.targets:
-        yield Complaint(f"{where}.targets", "must name at least one target")
+        yield ConfigProblem(f"{where}.targets", "must name at least one target")
     providers = [provider.name for provider in config.providers]
     seen: set[tuple[str, str]] = set()
     for index, target in enumerate(model.targets):
         at = entry(f"{where}.targets", index)
         if target.provider not in providers:
-            reason = f"there is no provider {dumps(target.provider)}{_nearest(target.provider, providers)}"
-            yield Complaint(f"{at}.provider", reason)
-        yield from _model_name(f"{at}.model", target.model, _LONGEST_TARGET)
+            reason = f"there is no provider {dumps(target.provider)}{_suggestion(target.provider, providers)}"
+            yield ConfigProblem(f"{at}.provider", reason)
+        yield from _model_name(f"{at}.model", target.model, _MAX_TARGET_LENGTH)
         if (target.provider, target.model) in seen:
-            yield Complaint(at, "is listed twice: use weight to give a target a larger share")
+            yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
 
 
-def _unequal_outputs(models: Sequence[Model]) -> Iterator[Complaint]:
+def _unequal_outputs(models: Sequence[Model]) -> Iterator[ConfigProblem]:
     """The longest answer is the target's, whatever name it is asked for by."""
     first: dict[tuple[str, str], tuple[str, int]] = {}
     for model in models:
@@ -245,61 +251,61 @@ def _unequal_outputs(models: Sequence[Model]) -> Iterator[Complaint]:
             before, tokens = first.setdefault((target.provider, target.model), (at, target.max_output_tokens))
             if tokens != target.max_output_tokens:
                 reason = f"is {target.max_output_tokens}, but {tokens} in {before}, which is the same target"
-                yield Complaint(f"{at}.max_output_tokens", reason)
+                yield ConfigProblem(f"{at}.max_output_tokens", reason)
 
 
-def _key(key: Key) -> Iterator[Complaint]:
+def _key(key: Key) -> Iterator[ConfigProblem]:
     where = member("keys", key.name)
     if not key.name.isprintable() or key.name != key.name.strip():
-        yield Complaint(f"{where}.name", "must be plain text without spaces at the start or end")
-    if not SHORTEST <= len(key.key) <= _LONGEST_KEY:
-        yield Complaint(f"{where}.key", f"must have {SHORTEST} to {_LONGEST_KEY} characters")
+        yield ConfigProblem(f"{where}.name", "must be plain text without spaces at the start or end")
+    if not MIN_KEY_LENGTH <= len(key.key) <= _MAX_KEY_LENGTH:
+        yield ConfigProblem(f"{where}.key", f"must have {MIN_KEY_LENGTH} to {_MAX_KEY_LENGTH} characters")
     elif not key.key.isascii() or not key.key.isprintable() or " " in key.key:
-        yield Complaint(f"{where}.key", "contains a character that cannot be sent, such as a space or a line break")
+        yield ConfigProblem(f"{where}.key", "contains a character that cannot be sent, such as a space or a line break")
     elif is_easy_to_guess(key.key):
-        yield Complaint(f"{where}.key", "is too easy to guess: create one with `openssl rand -hex 24`")
+        yield ConfigProblem(f"{where}.key", "is too easy to guess: create one with `openssl rand -hex 24`")
     if key.dialect is not None:
         yield from _dialect(f"{where}.dialect", key.dialect)
     for index, pattern in enumerate(key.models or ()):
         if not pattern or "*" in pattern[:-1]:
             reason = "expected a model id, or a prefix followed by *"
-            yield Complaint(entry(f"{where}.models", index), reason)
+            yield ConfigProblem(entry(f"{where}.models", index), reason)
     if not key.scopes:
-        yield Complaint(f"{where}.scopes", "must name at least one scope")
+        yield ConfigProblem(f"{where}.scopes", "must name at least one scope")
     if key.budget_period is not None and key.budget_usd is None:
-        yield Complaint(f"{where}.budget_period", "has no effect without budget_usd")
+        yield ConfigProblem(f"{where}.budget_period", "has no effect without budget_usd")
 
 
-def _equal_keys(keys: Sequence[Key]) -> Iterator[Complaint]:
+def _equal_keys(keys: Sequence[Key]) -> Iterator[ConfigProblem]:
     owners: dict[str, str] = {}
     for key in keys:
         owner = owners.setdefault(key.key, key.name)
         if owner != key.name:
-            yield Complaint(f"{member('keys', key.name)}.key", f"is the same as {member('keys', owner)}.key")
+            yield ConfigProblem(f"{member('keys', key.name)}.key", f"is the same as {member('keys', owner)}.key")
 
 
-def _dialect(where: str, name: str) -> Iterator[Complaint]:
+def _dialect(where: str, name: str) -> Iterator[ConfigProblem]:
     if name not in (names := FRONTENDS.dialects):
-        yield Complaint(where, f"unknown dialect {dumps(name)}: expected {', '.join(names)}")
+        yield ConfigProblem(where, f"unknown dialect {dumps(name)}: expected {', '.join(names)}")
 
 
-def _model_name(where: str, name: str, longest: int = MAX_NAME_LENGTH) -> Iterator[Complaint]:
-    if not 1 <= len(name) <= longest or not name.isprintable() or name != name.strip():
-        yield Complaint(where, f"expected a model name of 1 to {longest} characters, without spaces around it")
+def _model_name(where: str, name: str, max_length: int = MAX_NAME_LENGTH) -> Iterator[ConfigProblem]:
+    if not 1 <= len(name) <= max_length or not name.isprintable() or name != name.strip():
+        yield ConfigProblem(where, f"expected a model name of 1 to {max_length} characters, without spaces around it")
 
 
-def _twice(where: str, key: str, names: Sequence[str]) -> Iterator[Complaint]:
+def _duplicates(where: str, key: str, names: Sequence[str]) -> Iterator[ConfigProblem]:
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         at = first.setdefault(name, index)
         if at != index:
-            yield Complaint(f"{entry(where, index)}.{key}", f"{dumps(name)} is already used by {entry(where, at)}")
+            yield ConfigProblem(f"{entry(where, index)}.{key}", f"{dumps(name)} is already used by {entry(where, at)}")
 
 
-def _nearest(name: str, names: Sequence[str], most: int = 1) -> str:
-    near = get_close_matches(name, names, most, 0.5)
-    return f", did you mean {' or '.join(near)}?" if near else f" (known: {', '.join(names) or 'none'})"
+def _suggestion(name: str, names: Sequence[str], count: int = 1) -> str:
+    matches = get_close_matches(name, names, count, 0.5)
+    return f", did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(names) or 'none'})"
 
 
-def _is_sendable(value: str) -> bool:
+def _is_valid_header_value(value: str) -> bool:
     return value.isascii() and (value == "" or value.isprintable())

@@ -1,7 +1,7 @@
-"""The configuration of a start without a file: what is inside, for this machine alone.
+"""The default configuration, without a file: the built-in providers, on loopback.
 
-Whether the embedded model is installed is found out by the caller. No keys are in it: a server
-without keys listens on loopback alone, and makes itself a development key.
+The caller determines whether the embedded model is installed. It has no keys: a server without keys listens on
+loopback only, and creates a development key.
 """
 
 from streamweir.config.check import check, check_listen
@@ -10,7 +10,7 @@ from streamweir.config.model import Config, Provider, Server
 
 
 def default_config(*, has_local: bool, listen: str | None = None) -> Config:
-    """`has_local`: the embedded model can be started. Raises `ConfigError` where `listen` cannot be taken."""
+    """`has_local`: the embedded model can be started. Raises `ConfigError` if `listen` is invalid."""
     sim = Provider(name="sim", kind="sim")
     local = Provider(name="local", kind="local")
     config = Config(

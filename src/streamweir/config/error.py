@@ -1,8 +1,8 @@
-"""What is wrong with a configuration, and where: the one exception of this package.
+"""The exception for an invalid configuration, with the path and the reason of each problem.
 
-A place in the file is written as TOML would write it, with the entries of a list by their names
-where they have any: `server.timeouts.idle_s`, `providers.openai.base_url`, `keys[2].key`. A reason
-never holds a secret, nor anything that came out of the environment.
+A path is written as in TOML; entries of a list are identified by their names, if they have any:
+`server.timeouts.idle_s`, `providers.openai.base_url`, `keys[2].key`. A reason never contains a secret or a value from
+the environment.
 """
 
 import re
@@ -13,36 +13,36 @@ from typing import NamedTuple
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Complaint(NamedTuple):
+class ConfigProblem(NamedTuple):
     where: str
-    """Empty: the file as a whole."""
+    """The path; empty for the whole file."""
     reason: str
 
 
 class ConfigError(Exception):
-    """All that was found wrong in one reading; as text one line for each complaint."""
+    """All problems of a configuration; its text has one line for each."""
 
-    def __init__(self, where: str, reason: str, *, file: str = "", more: Sequence[Complaint] = ()) -> None:
+    def __init__(self, where: str, reason: str, *, file: str = "", more: Sequence[ConfigProblem] = ()) -> None:
         super().__init__(where, reason)
         self.file = file
-        self.complaints = (Complaint(where, reason), *more)
+        self.problems = (ConfigProblem(where, reason), *more)
 
     @property
     def where(self) -> str:
-        return self.complaints[0].where
+        return self.problems[0].where
 
     @property
     def reason(self) -> str:
-        return self.complaints[0].reason
+        return self.problems[0].reason
 
     def __str__(self) -> str:
-        lines = [(self.file, complaint.where, complaint.reason) for complaint in self.complaints]
+        lines = [(self.file, problem.where, problem.reason) for problem in self.problems]
         return "\n".join(": ".join(part for part in line if part) for line in lines)
 
 
-def raise_all(complaints: Sequence[Complaint], file: str = "") -> None:
-    if complaints:
-        first, *more = complaints
+def raise_all(problems: Sequence[ConfigProblem], file: str = "") -> None:
+    if problems:
+        first, *more = problems
         raise ConfigError(first.where, first.reason, file=file, more=more)
 
 

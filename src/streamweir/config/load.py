@@ -1,8 +1,8 @@
-"""A configuration out of a file: read, held against the types, checked; or one error that says all.
+"""Loads a configuration file: parses it, validates it, and reports all problems in one error.
 
-Relative names of files are taken from where the file itself lies, and are whole in the result. What
-`--listen` says stands over the file. Everything that can be known to be wrong before the start is
-found here, so that a reload never leaves a half-good configuration in place.
+Relative file names are relative to the configuration file, and absolute in the result. `--listen` overrides the file.
+Everything that can be checked before the start is checked here, so that a reload never applies a partly valid
+configuration.
 """
 
 import re
@@ -16,13 +16,13 @@ from typing import Any, cast
 from msgspec import structs
 
 from streamweir.config.check import check, check_listen
-from streamweir.config.error import Complaint, ConfigError, member, raise_all
+from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.model import Config, ProviderTimeouts
 from streamweir.config.schema import Reader
 
 __all__ = ["ConfigError", "load_config"]
 
-_AT = re.compile(r" \(at (?P<place>[^()]*)\)$")
+_AT = re.compile(r" \(at (?P<position>[^()]*)\)$")
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = None) -> Config:
@@ -36,10 +36,10 @@ def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = 
         raise ConfigError("", "is not UTF-8 text", file=file) from None
     try:
         reader = Reader(environ)
-        config = _anchored(_read(text, reader), path.absolute().parent)
+        config = _resolve_paths(_read(text, reader), path.absolute().parent)
         if listen is not None:
             config = structs.replace(config, server=structs.replace(config.server, listen=listen))
-        raise_all([_veiled(each, reader.written) for each in (*check(config), *_missing_files(config))])
+        raise_all([_mask_values(each, reader.written) for each in (*check(config), *_missing_files(config))])
         check_listen(config)
     except ConfigError as error:
         error.file = file
@@ -48,13 +48,13 @@ def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = 
 
 
 def _read(text: str, reader: Reader) -> Config:
-    config = reader.read(_gathered(_parse(text)), Config)
-    raise_all(reader.complaints)
+    config = reader.read(_merge_timeouts(_parse(text)), Config)
+    raise_all(reader.problems)
     return cast(Config, config)
 
 
-def _gathered(tree: dict[str, Any]) -> dict[str, Any]:
-    """A provider's timeouts may stand in its own table, beside `base_url`; they are one with those in `timeouts`."""
+def _merge_timeouts(tree: dict[str, Any]) -> dict[str, Any]:
+    """Moves timeouts in a provider's own table, beside `base_url`, to its `timeouts`; both positions are allowed."""
     providers = tree.get("providers")
     for provider in providers if isinstance(providers, list) else ():
         if not isinstance(provider, dict):
@@ -66,12 +66,12 @@ def _gathered(tree: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _veiled(complaint: Complaint, written: Mapping[str, str]) -> Complaint:
-    """A value that came out of the environment is shown as it is written in the file."""
-    reason = complaint.reason
+def _mask_values(problem: ConfigProblem, written: Mapping[str, str]) -> ConfigProblem:
+    """Replaces values from the environment by their references in the file."""
+    reason = problem.reason
     for value, text in written.items():
         reason = reason.replace(dumps(value), dumps(text))
-    return Complaint(complaint.where, reason)
+    return ConfigProblem(problem.where, reason)
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -79,16 +79,16 @@ def _parse(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except ValueError as reason:  # a TOMLDecodeError, or a number that is too long to be one
         fault = str(reason)
-    # Out here, so that what the parser holds of the file is not part of the error.
+    # Outside of the handler, so that the parser's exception, which contains the file, is not part of the error.
     at = _AT.search(fault)
-    place = at["place"] if at is not None else ""
-    if place == "end of document":
+    position = at["position"] if at is not None else ""
+    if position == "end of document":
         *before, last = text.split("\n")
-        place = f"line {len(before) + 1}, column {len(last) + 1}"
-    raise ConfigError(place, f"not TOML: {_AT.sub('', fault)}")
+        position = f"line {len(before) + 1}, column {len(last) + 1}"
+    raise ConfigError(position, f"not TOML: {_AT.sub('', fault)}")
 
 
-def _anchored(config: Config, folder: Path) -> Config:
+def _resolve_paths(config: Config, folder: Path) -> Config:
     server = config.server
     if server.tls is not None:
         cert_file, key_file = str(folder / server.tls.cert_file), str(folder / server.tls.key_file)
@@ -100,7 +100,7 @@ def _anchored(config: Config, folder: Path) -> Config:
     return structs.replace(config, server=server, providers=tuple(providers))
 
 
-def _missing_files(config: Config) -> Iterator[Complaint]:
+def _missing_files(config: Config) -> Iterator[ConfigProblem]:
     files = [(f"{member('providers', provider.name)}.ca_file", provider.ca_file) for provider in config.providers]
     if config.server.tls is not None:
         files += [
@@ -109,6 +109,6 @@ def _missing_files(config: Config) -> Iterator[Complaint]:
         ]
     for where, file in files:
         if file is not None and not Path(file).is_file():
-            yield Complaint(where, "file not found")
+            yield ConfigProblem(where, "file not found")
         elif file is not None and not access(file, R_OK):
-            yield Complaint(where, "permission denied")
+            yield ConfigProblem(where, "permission denied")

@@ -1,9 +1,8 @@
-"""What can be configured: the types that a file is held against.
+"""The types of the configuration, against which a file is validated.
 
 The names of the fields are the keys of the TOML file, their types and defaults are what
 docs/configuration.md lists (a test compares the two). A `Config` is a value: it can be compared,
-and printing it shows no secret. Rules that span several fields are in `config.check`; who makes
-what of a configuration is not known here.
+and its printed form contains no secret. Checks of several fields are in `config.check`.
 """
 
 from datetime import datetime
@@ -15,7 +14,7 @@ from streamweir.policy.key_limits import KeyLimits, with_limits
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
-"""Where 0 is a value: not at all."""
+"""0 disables the timeout."""
 Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -23,7 +22,7 @@ SecretText = Annotated[str, Meta(extra={"secret": True})]
 
 
 class Secret(str):
-    """Text of which the printed form shows nothing."""
+    """Text whose `repr` is masked."""
 
     __slots__ = ()
 
@@ -31,8 +30,8 @@ class Secret(str):
         return "'****'" if self else "''"
 
 
-class _Sealed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whatever makes one of these, its secrets are `Secret`s."""
+class _WithSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Converts the fields in `secrets` to `Secret`."""
 
     secrets: ClassVar[tuple[str, ...]]
 
@@ -101,7 +100,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: Log = Log()
 
 
-class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Store(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
     url: SecretText = "sqlite:///streamweir.db"
@@ -120,14 +119,14 @@ class Store(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.url == "none"
 
 
-class Shared(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Shared(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
     url: SecretText
 
 
 class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Over the server's, where they are given."""
+    """Override the server's timeouts."""
 
     connect_s: Seconds | None = None
     first_event_s: Seconds | None = None
@@ -140,7 +139,7 @@ class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     abandoned_s: SecondsOrNone | None = None
 
 
-class Provider(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("api_key", "proxy", "headers")
 
     name: Name
@@ -183,7 +182,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price: Price | None = None
 
 
-class _KeyNames(_Sealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _KeyNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("key",)
 
     name: Name

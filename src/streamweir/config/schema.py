@@ -1,10 +1,9 @@
-"""A parsed file held against the types: every key known, every value of its type and in its range.
+"""Validates a parsed file against the types: known keys, types and ranges of values.
 
-`read` gives the value and notes each complaint with its path, so that one reading finds all that is
-wrong. The types are the only rule here; what several values mean together is `config.check`. A
-number or a switch may come out of the environment, if the text is one variable and nothing else;
-an empty one leaves an optional setting unset. What a message shows of a value is what stands in
-the file, and of a secret nothing at all.
+`read` returns the value and reports each problem with its path, so that all problems are found at once. Checks of
+several values are in `config.check`. A number or a boolean may come from the environment, if the text is exactly one
+variable; an empty variable leaves an optional setting unset. Messages show a value as it is written in the file, and
+never show a secret.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,22 +14,22 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import NODEFAULT, inspect
 
-from streamweir.config.error import Complaint, entry, member
+from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.variable import BadVariable, Expanded, expand
 
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_LENGTH = 60
 
 
-class _Unread(Exception):
-    """A complaint was noted; there is no value."""
+class _Invalid(Exception):
+    """A problem was reported; there is no value."""
 
 
-class _Wrong(Exception):
-    """What would have been right, in words."""
+class _TypeMismatch(Exception):
+    """The text describes the expected value."""
 
 
 class Field(NamedTuple):
-    """One key of a table: its type without the wrappings."""
+    """One key of a table: its type without `Optional` and metadata."""
 
     type: inspect.Type
     is_optional: bool
@@ -49,7 +48,7 @@ def field_of(info: inspect.Type) -> Field:
 
 
 def describe(info: inspect.Type) -> str:
-    """A type in words, as messages and the reference page say it."""
+    """Describes a type, for messages and the reference page."""
     match field_of(info).type:
         case inspect.BoolType():
             return "true or false"
@@ -68,28 +67,28 @@ def describe(info: inspect.Type) -> str:
             return f"a table of {describe(value)}"
         case inspect.StructType():
             return "a table"
-        case inspect.StrType(max_length=most) if most is not None:
-            return f"text of 1 to {most} characters"
+        case inspect.StrType(max_length=max_length) if max_length is not None:
+            return f"text of 1 to {max_length} characters"
     return "text"
 
 
 class Reader:
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.complaints: list[Complaint] = []
+        self.problems: list[ConfigProblem] = []
         self.written: dict[str, str] = {}
-        """Values that came out of the environment, and how they are written in the file."""
+        """Values from the environment, with their text in the file."""
         self._environ = environ
 
     def read(self, value: object, model: type) -> object:
-        """`value` as the struct `model`; nothing where there are complaints."""
+        """`value` as the struct `model`; None if there are problems."""
         try:
             return self._table(value, cast(inspect.StructType, inspect.type_info(model)), "")
-        except _Unread:
+        except _Invalid:
             return None
 
-    def _complain(self, where: str, reason: str) -> _Unread:
-        self.complaints.append(Complaint(where, reason))
-        return _Unread()
+    def _report(self, where: str, reason: str) -> _Invalid:
+        self.problems.append(ConfigProblem(where, reason))
+        return _Invalid()
 
     def _value(self, value: object, info: inspect.Type, where: str) -> Any:
         field = field_of(info)
@@ -97,7 +96,7 @@ class Reader:
             try:
                 value = expand(value, self._environ)
             except BadVariable as reason:
-                raise self._complain(where, str(reason)) from None
+                raise self._report(where, str(reason)) from None
             if isinstance(value, Expanded):
                 self.written[str(value)] = value.written
                 if field.is_optional and value == "" and value.is_whole:
@@ -112,28 +111,28 @@ class Reader:
                 return dict(zip(value, found, strict=True))
         try:
             return _plain(value, field.type)
-        except _Wrong as expected:
-            raise self._complain(where, f"expected {expected}, got {_shown(value, field.is_secret)}") from None
+        except _TypeMismatch as expected:
+            raise self._report(where, f"expected {expected}, got {_shown(value, field.is_secret)}") from None
 
     def _all(self, parts: Sequence[tuple[object, inspect.Type, str]]) -> list[Any]:
-        """Every one is looked at, also after a bad one."""
+        """Reads all parts, also after an invalid one."""
         found = []
         for part in parts:
             try:
                 found.append(self._value(*part))
-            except _Unread:
+            except _Invalid:
                 continue
         if len(found) < len(parts):
-            raise _Unread
+            raise _Invalid
         return found
 
     def _table(self, value: object, info: inspect.StructType, where: str) -> Any:
         if not isinstance(value, dict):
-            raise self._complain(where, f"expected a table, got {_shown(value, False)}")
+            raise self._report(where, f"expected a table, got {_shown(value, False)}")
         fields = {field.name: field for field in info.fields}
         is_whole = True
         for name in [name for name in value if name not in fields]:
-            self._complain(member(where, name), "unknown key" + _hint(name, fields))
+            self._report(member(where, name), "unknown key" + _hint(name, fields))
             is_whole = False
         members = {}
         for name, field in fields.items():
@@ -141,38 +140,38 @@ class Reader:
                 if name in value:
                     members[name] = self._value(value[name], field.type, member(where, name))
                 elif field.required:
-                    self._complain(member(where, name), f"missing: expected {describe(field.type)}")
+                    self._report(member(where, name), f"missing: expected {describe(field.type)}")
                     is_whole = False
-            except _Unread:
+            except _Invalid:
                 is_whole = False
         if not is_whole:
-            raise _Unread
+            raise _Invalid
         return info.cls(**members)
 
 
 def _plain(value: object, info: inspect.Type) -> object:
     from_environ = isinstance(value, Expanded) and value.is_whole
     match info:
-        case inspect.StrType(max_length=most):
+        case inspect.StrType(max_length=max_length):
             if not isinstance(value, str):
-                raise _Wrong("text")
-            if most is not None and not 1 <= len(value) <= most:
-                raise _Wrong(describe(info))
+                raise _TypeMismatch("text")
+            if max_length is not None and not 1 <= len(value) <= max_length:
+                raise _TypeMismatch(describe(info))
             return str(value)
         case inspect.BoolType():
             word = {"true": True, "false": False}.get(str(value).lower()) if from_environ else value
             if not isinstance(word, bool):
-                raise _Wrong("true or false")
+                raise _TypeMismatch("true or false")
             return word
         case inspect.IntType() | inspect.FloatType():
             return _number(_from_text(str(value)) if from_environ else value, info)
         case inspect.LiteralType(values=values):
             if value not in values:
-                raise _Wrong(describe(info))
+                raise _TypeMismatch(describe(info))
             return str(value)
         case inspect.DateTimeType():
-            return _moment(value)
-    raise _Wrong(describe(info))  # a list or a table, and the value is neither
+            return _datetime(value)
+    raise _TypeMismatch(describe(info))  # a list or a table, and the value is neither
 
 
 def _from_text(text: str) -> object:
@@ -188,32 +187,32 @@ def _from_text(text: str) -> object:
 def _number(value: object, info: inspect.IntType | inspect.FloatType) -> int | float:
     kinds = int if isinstance(info, inspect.IntType) else (int, float)
     if not isinstance(value, kinds) or isinstance(value, bool):
-        raise _Wrong("a whole number" if kinds is int else "a number")
+        raise _TypeMismatch("a whole number" if kinds is int else "a number")
     is_within = (
         (info.gt is None or value > info.gt)
         and (info.ge is None or value >= info.ge)
         and (info.le is None or value <= info.le)
     )
-    if not is_within:  # as is what is no number
-        raise _Wrong(describe(info))
+    if not is_within:  # also for NaN
+        raise _TypeMismatch(describe(info))
     return value if isinstance(info, inspect.IntType) else float(value)
 
 
-def _moment(value: object) -> datetime:
-    """A date alone is the beginning of that day. What names no zone is UTC."""
+def _datetime(value: object) -> datetime:
+    """A date is the beginning of that day. Without a time zone it is UTC."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise _Wrong("a date and time such as 2027-01-31T12:00:00Z") from None
+            raise _TypeMismatch("a date and time such as 2027-01-31T12:00:00Z") from None
     if not isinstance(value, date):
-        raise _Wrong("a date and time such as 2027-01-31T12:00:00Z")
+        raise _TypeMismatch("a date and time such as 2027-01-31T12:00:00Z")
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _entry_path(where: str, index: int, value: object) -> str:
-    """By its name, where it has one that can be shown."""
+    """Identified by its name, if it has one that can be shown."""
     if isinstance(value, dict):
         for key in ("name", "id"):
             name = value.get(key)
@@ -227,8 +226,8 @@ def _hint(name: str, fields: Mapping[str, inspect.Field]) -> str:
         inner = field_of(field.type).type
         if isinstance(inner, inspect.StructType) and any(name == each.name for each in inner.fields):
             return f", did you mean {outer}.{name}?"
-    near = get_close_matches(name, fields, 1)
-    return f", did you mean {near[0]}?" if near else ""
+    matches = get_close_matches(name, fields, 1)
+    return f", did you mean {matches[0]}?" if matches else ""
 
 
 def _shown(value: object, is_secret: bool) -> str:
@@ -238,9 +237,9 @@ def _shown(value: object, is_secret: bool) -> str:
         case bool():
             return "true or false" if is_secret else str(value).lower()
         case int() | float():
-            return "a number" if is_secret else str(value)[:_LONGEST_SHOWN]
+            return "a number" if is_secret else str(value)[:_MAX_SHOWN_LENGTH]
         case str():
-            text = value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
+            text = value if len(value) <= _MAX_SHOWN_LENGTH else value[:_MAX_SHOWN_LENGTH] + "..."
             return "text" if is_secret else dumps(text)
         case list():
             return "a list"
@@ -250,10 +249,10 @@ def _shown(value: object, is_secret: bool) -> str:
 
 
 def _range(number: inspect.IntType | inspect.FloatType) -> str:
-    least = number.ge if number.ge is not None else number.gt
-    if least is None or number.le is None:
+    minimum = number.ge if number.ge is not None else number.gt
+    if minimum is None or number.le is None:
         return ""
-    return f" from {least} to {number.le}" if number.ge is not None else f" above {least}, at most {number.le}"
+    return f" from {minimum} to {number.le}" if number.ge is not None else f" above {minimum}, at most {number.le}"
 
 
 def _either(words: Sequence[str]) -> str:
@@ -261,5 +260,5 @@ def _either(words: Sequence[str]) -> str:
 
 
 def default_of(field: inspect.Field) -> object:
-    """`NODEFAULT` where the key is required."""
+    """`NODEFAULT` if the key is required."""
     return field.default if field.default_factory is NODEFAULT else field.default_factory()

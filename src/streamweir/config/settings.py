@@ -1,8 +1,7 @@
-"""A configuration as it can be shown: every setting by its path, as text, and of a secret its end at the most.
+"""A configuration for display: every setting with its path, as text, with secrets masked.
 
-What is a secret stands in the types; an address is shown without its user and password, and a known
-secret is taken out wherever else it stands. A setting counts as set where it is not what it would be
-without a word of the operator's. Pure.
+The types define which settings are secrets. A URL is shown without user name and password, and known secrets are masked
+in all other values. A setting counts as set if it differs from its default. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ _ADDRESSES = frozenset({"proxy", "url"})
 class Setting(Struct, frozen=True, kw_only=True):
     path: str
     value: str
-    """Empty: there is none."""
+    """Empty if there is none."""
     is_secret: bool
     is_set: bool
     """It is not the default."""
@@ -68,7 +67,7 @@ def _settings(value: Any, field: inspect.Field, where: str) -> Iterator[Setting]
         for index, each in enumerate(value):
             yield from _table(each, _entry(path, index, each))
     elif isinstance(value, Mapping):
-        for name in value:  # headers, of which each may be a secret, and none is too short to be one
+        for name in value:  # headers: each may be a secret
             yield Setting(path=member(path, name), value=MASK, is_secret=True, is_set=True)
     elif not field_of(field.type).is_secret:
         yield Setting(path=path, value=_text(value), is_secret=False, is_set=is_set)
@@ -82,7 +81,7 @@ def _fields(model: type[Struct]) -> tuple[inspect.Field, ...]:
 
 
 def _entry(where: str, index: int, struct: Struct) -> str:
-    """By its name, where it has one."""
+    """Identified by its name, if it has one."""
     name = getattr(struct, "name", None) or getattr(struct, "id", None)
     return member(where, name) if name is not None else entry(where, index)
 

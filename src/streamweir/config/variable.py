@@ -1,8 +1,7 @@
-"""`${NAME}` and `${NAME:-default}` in a text of the file, out of the environment.
+"""Expands `${NAME}` and `${NAME:-default}` in texts of the file from the environment.
 
-`$$` is a dollar sign; any other dollar sign stands for itself. The default is taken where the
-variable is absent or empty, as a shell does. A text that holds something out of the environment
-is an `Expanded`: it remembers how it is written in the file, for that is what a message may show.
+`$$` is a dollar sign; any other dollar sign is unchanged. The default is used if the variable is absent or empty, as in
+a shell. A text with a variable becomes an `Expanded`, which keeps the text of the file for messages.
 """
 
 import re
@@ -15,11 +14,11 @@ class Expanded(str):
     __slots__ = ("is_whole", "written")
     written: str
     is_whole: bool
-    """The text is one variable and nothing else."""
+    """The text is exactly one variable."""
 
 
 class BadVariable(Exception):
-    """The reason, in words."""
+    """The text is the reason."""
 
 
 def expand(text: str, environ: Mapping[str, str]) -> str:

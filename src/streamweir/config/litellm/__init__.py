@@ -1,12 +1,12 @@
-"""A LiteLLM proxy's configuration, turned into ours.
+"""Converts the configuration of a LiteLLM proxy into ours.
 
-The parsed YAML goes in, TOML text and notes come out; files, the environment and the network are
-not touched. Every setting of the old file is either in the new one or in a note that names its
-place: what is taken is taken out of the tree (`tree.Branch`), and what is left is told. A secret
-that stood in the old file is in neither: the new one names a variable for it.
+The input is the parsed YAML; the output is TOML text and notes. Files, the environment and the network are not used.
+Every setting of the old file is either in the new one or in a note with its path: converted settings are removed from
+the tree (`tree.Branch`), and the remaining ones are reported. A secret of the old file is in neither output: the new
+file refers to an environment variable instead.
 """
 
 from streamweir.config.litellm.translate import Translation, translate
-from streamweir.config.litellm.tree import NotATree, Note
+from streamweir.config.litellm.tree import NotAConfiguration, Note
 
-__all__ = ["NotATree", "Note", "Translation", "translate"]
+__all__ = ["NotAConfiguration", "Note", "Translation", "translate"]

@@ -1,19 +1,18 @@
-"""The entries of `model_list`: each a deployment of ours in a group, or a note that says why it is none.
+"""Converts the entries of `model_list`: each becomes a deployment in a group, or a note that says why not.
 
-An entry that stands for all models of a provider makes the provider, and nothing more is needed: every
-model of a provider can be asked for as `{provider}/{model}`. Those entries are read first, so that
-the provider has the name by which callers know its models.
+A wildcard entry for all models of a provider only creates the provider, because every model of a provider can be
+requested as `{provider}/{model}`. These entries are read first, so that the provider gets the name that callers use.
 """
 
 from typing import Any
 
 from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.provider import Providers
-from streamweir.config.litellm.route import Deployment, put_in_order
+from streamweir.config.litellm.route import Deployment, ordered_targets
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.value import take_price
 from streamweir.config.litellm.variable import REFERENCE, Variables
-from streamweir.config.litellm.vendor import has_no_kind, is_for_chat, own_model, split_model
+from streamweir.config.litellm.vendor import is_for_chat, split_model, upstream_model, why_unsupported
 from streamweir.policy.route import MAX_NAME_LENGTH
 
 
@@ -26,69 +25,71 @@ class Deployments:
         for credential in top.branches("credential_list"):
             self._read_credential(credential)
         entries = list(top.branches("model_list"))
-        for entry in sorted(entries, key=lambda entry: not _stands_for_all(entry)):
+        for entry in sorted(entries, key=lambda entry: not _is_wildcard(entry)):
             self._read(entry)
-        self.groups = {name: put_in_order(group, top.notes) for name, group in self.groups.items()}
+        self.groups = {name: ordered_targets(group, top.notes) for name, group in self.groups.items()}
         for name, (where, _) in self._credentials.items():
             if name not in self._used:
-                top.notes.lose(where, "no deployment uses it")
+                top.notes.add_dropped(where, "no deployment uses it")
 
     def _read_credential(self, credential: Branch) -> None:
         name = credential.take_text("credential_name")
         values = credential.take("credential_values")
         credential.take("credential_info")
         if name is None or not isinstance(values, dict):
-            credential.drop("it needs a name and values")
+            credential.discard("it needs a name and values")
             return
-        self._credentials[name] = credential.at("credential_values"), values
-        credential.leave({})
+        self._credentials[name] = credential.path_of("credential_values"), values
+        credential.report_rest({})
 
     def _read(self, entry: Branch) -> None:
         name, params, info = entry.take_text("model_name"), entry.branch("litellm_params"), entry.branch("model_info")
         model = params.take_text("model")
         if name is None or model is None:
-            entry.drop("it needs a model_name and litellm_params.model")
+            entry.discard("it needs a model_name and litellm_params.model")
             return
         self._add_credential(params)
         vendor, own = split_model(model, params.take_text("custom_llm_provider"))
-        fault = _fault(name, model, vendor, own, info.take_text("mode"))
+        fault = _why_unsupported(name, model, vendor, own, info.take_text("mode"))
         if fault is not None or vendor is None:
-            entry.drop(fault or "its provider is unknown")
+            entry.discard(fault or "its provider is unknown")
             return
-        if number_of(params.peek("weight")) == 0:
-            entry.drop("its weight is 0")
+        if number_of(params.get("weight")) == 0:
+            entry.discard("its weight is 0")
             return
-        own = own_model(vendor, own)
+        own = upstream_model(vendor, own)
         provider = self.providers.take(params, vendor)
         if provider is None:
-            entry.drop("a target needs it")
+            entry.discard("a target needs it")
             return
         deployment = _read_deployment(entry, params, info, provider, own)
         if not own.endswith("*"):
             self.groups.setdefault(name, []).append(deployment)
         elif (name, own) != (f"{provider}/*", "*"):
-            entry.notes.ask(entry.where, f"callers name its models as {provider}/MODEL")
+            entry.notes.add_action(entry.where, f"callers name its models as {provider}/MODEL")
         for branch, reasons in ((params, unsupported.DEPLOYMENT), (info, unsupported.MODEL_INFO), (entry, {})):
-            branch.leave(reasons)
+            branch.report_rest(reasons)
 
     def _add_credential(self, params: Branch) -> None:
         name = params.take_text("litellm_credential_name")
         if name is None:
             return
         if name not in self._credentials:
-            params.notes.lose(params.at("litellm_credential_name"), "there is no such credential in the file")
+            params.notes.add_dropped(
+                params.path_of("litellm_credential_name"), "there is no such credential in the file"
+            )
             return
         self._used.add(name)
         where, values = self._credentials[name]
-        params.put_under(values, where)
+        params.set_defaults(values, where)
 
 
-def _stands_for_all(entry: Branch) -> bool:
-    return "*" in str(entry.peek("model_name"))
+def _is_wildcard(entry: Branch) -> bool:
+    return "*" in str(entry.get("model_name"))
 
 
-def _fault(name: str, model: str, vendor: str | None, own: str, mode: str | None) -> str | None:
-    """Why there is no such deployment here, if there is none."""
+def _why_unsupported(name: str, model: str, vendor: str | None, own: str, mode: str | None) -> str | None:
+    """Why the deployment cannot be converted. None if it can."""
     if model.startswith(REFERENCE):
         return "its provider is in an environment variable"
     if not is_for_chat(own, mode):
@@ -100,21 +101,21 @@ def _fault(name: str, model: str, vendor: str | None, own: str, mode: str | None
     for text in (name, own):
         if len(text) > MAX_NAME_LENGTH or not text.isprintable() or text != text.strip():
             return "its name is not allowed here"
-    return has_no_kind(vendor, own)
+    return why_unsupported(vendor, own)
 
 
 def _read_deployment(entry: Branch, params: Branch, info: Branch, provider: str, own: str) -> Deployment:
-    if params.peek("drop_params") is True:
-        params.take("drop_params")  # as it is here anyway
-    places = {
-        name: branch.at(name)
+    if params.get("drop_params") is True:
+        params.take("drop_params")  # always the case here
+    paths = {
+        name: branch.path_of(name)
         for branch in (info, entry, params)
         for name in ("rpm", "tpm", "weight", "input_cost_per_token")
-        if branch.peek(name) is not None
+        if branch.get(name) is not None
     }
     return Deployment(
         where=entry.where,
-        at=lambda name: places.get(name, entry.where),
+        path_of=lambda name: paths.get(name, entry.where),
         provider=provider,
         model=own,
         weight=params.take_number("weight"),

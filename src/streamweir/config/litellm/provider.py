@@ -1,8 +1,8 @@
-"""One provider of ours for each place, key and way of asking that the deployments of the old file name.
+"""Makes one provider for each combination of address, key and connection settings in the old file's deployments.
 
-A deployment's parameters are read here as far as they say where it is and how it is asked. Two that
-say the same share a provider. Its name is LiteLLM's name for it, so that `{provider}/{model}` stays
-what callers know; the second of a name has a number behind.
+Only the parameters that describe the provider are read here. Deployments with the same values share a provider. Its
+name is LiteLLM's name, so that callers can still use `{provider}/{model}`; a second provider of the same name gets a
+number as suffix.
 """
 
 import re
@@ -10,11 +10,11 @@ from typing import Any
 
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.value import take_seconds
-from streamweir.config.litellm.variable import REFERENCE, Variables, is_filler
-from streamweir.config.litellm.vendor import VENDORS, base_url_here, fault_of, kind_at, name_of
+from streamweir.config.litellm.variable import REFERENCE, Variables, is_placeholder
+from streamweir.config.litellm.vendor import VENDORS, base_url_fault, convert_base_url, kind_for, provider_name
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OUR_HEADERS = frozenset(
+_RESERVED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -27,20 +27,20 @@ class Providers:
         self._variables = variables
         self._names: dict[str, str] = {}
         self.tables: dict[str, dict[str, Any]] = {}
-        """By name, in the order in which they are first needed."""
+        """By name, in the order of their first use."""
 
     def take(self, params: Branch, vendor: str) -> str | None:
-        """The name of the provider for these parameters. None: there can be none, which is told."""
+        """The name of the provider for these parameters. None if there can be none; a note says why."""
         address = params.take_text("api_base") or params.take_text("base_url")
         base_url = self._base_url(params, vendor, address)
-        kind = kind_at(vendor, base_url)
-        if base_url is not None and (fault := fault_of(base_url, kind)) is not None:
-            params.notes.lose(params.at("api_base"), fault)
+        kind = kind_for(vendor, base_url)
+        if base_url is not None and (fault := base_url_fault(base_url, kind)) is not None:
+            params.notes.add_dropped(params.path_of("api_base"), fault)
             return None
         if base_url is None and kind == "openai-compatible":
-            params.notes.lose(params.at("api_base"), "there is none, and this kind needs one")
+            params.notes.add_dropped(params.path_of("api_base"), "there is none, and this kind needs one")
             return None
-        name = name_of(vendor, kind, base_url)
+        name = provider_name(vendor, kind, base_url)
         settings = self._settings(params, kind)
         if settings is None:
             return None
@@ -52,9 +52,9 @@ class Providers:
             "first_event_s": take_seconds(params, "stream_timeout", self._variables),
         }
         table["timeouts"] = {name: value for name, value in timeouts.items() if value is not None} or None
-        return self._shared(table, name)
+        return self._find_or_add(table, name)
 
-    def _shared(self, table: dict[str, Any], wanted: str) -> str:
+    def _find_or_add(self, table: dict[str, Any], wanted: str) -> str:
         identity = repr(table)
         if identity not in self._names:
             names = (wanted if number == 1 else f"{wanted}-{number}" for number in range(1, 100_000))
@@ -67,37 +67,39 @@ class Providers:
         if address is None:
             default = VENDORS[vendor].base_url
             if default is not None and default.startswith("${"):
-                self._variables.named(default[2:-1])
+                self._variables.reference(default[2:-1])
             return default
-        written = self._variables.plain(address, params.at("api_base"))
-        base_url = base_url_here(vendor, written)
+        written = self._variables.text(address, params.path_of("api_base"))
+        base_url = convert_base_url(vendor, written)
         if base_url != written and written.startswith("${"):
             added = base_url.removeprefix(written)
-            params.notes.ask(
-                params.at("api_base"), f"the variable must contain the URL without {added}, which is added"
+            params.notes.add_action(
+                params.path_of("api_base"), f"the variable must contain the URL without {added}, which is added"
             )
         return base_url
 
     def _key(self, params: Branch, vendor: str, kind: str, name: str) -> str | None:
         key = params.take_text("api_key")
-        if key is not None and is_filler(key):
-            params.notes.ask(params.at("api_key"), "left out, because it looks like a placeholder")
+        if key is not None and is_placeholder(key):
+            params.notes.add_action(params.path_of("api_key"), "left out, because it looks like a placeholder")
             return None
         if key is not None:
-            return self._variables.secret(key, params.at("api_key"), f"{name}_API_KEY")
+            return self._variables.secret(key, params.path_of("api_key"), f"{name}_API_KEY")
         if kind == "vertex":
-            params.notes.ask(params.where, "Vertex needs an access token: keep VERTEX_ACCESS_TOKEN set to one")
-            return self._variables.named("VERTEX_ACCESS_TOKEN")
+            params.notes.add_action(params.where, "Vertex needs an access token: keep VERTEX_ACCESS_TOKEN set to one")
+            return self._variables.reference("VERTEX_ACCESS_TOKEN")
         default = VENDORS[vendor].key
-        return self._variables.named(default) if default is not None and params.peek("azure_ad_token") is None else None
+        return (
+            self._variables.reference(default) if default is not None and params.get("azure_ad_token") is None else None
+        )
 
     def _settings(self, params: Branch, kind: str) -> dict[str, str] | None:
-        """Those of one kind alone. None: one of them cannot be, which is told."""
+        """The settings of this kind only. None if one is invalid; a note says why."""
         wanted: dict[str, tuple[tuple[str, ...], str]] = {}
         if kind == "azure":
             wanted["api_version"] = ("api_version",), "${AZURE_API_VERSION:-v1}"
         elif kind == "vertex":
-            project = self._variables.named("VERTEXAI_PROJECT")
+            project = self._variables.reference("VERTEXAI_PROJECT")
             wanted["project"] = ("vertex_project", "vertex_ai_project"), project
             wanted["location"] = ("vertex_location", "vertex_ai_location"), "${VERTEXAI_LOCATION:-us-central1}"
         found = {name: self._word(params, theirs, default) for name, (theirs, default) in wanted.items()}
@@ -110,8 +112,8 @@ class Providers:
                 continue
             form = _LOCATION if "location" in name else _WORD
             if value.startswith(REFERENCE) or form.fullmatch(value):
-                return self._variables.plain(value, params.at(name))
-            params.notes.lose(params.at(name), "expected a word without spaces and slashes")
+                return self._variables.text(value, params.path_of(name))
+            params.notes.add_dropped(params.path_of(name), "expected a word without spaces and slashes")
             return None
         return default
 
@@ -119,11 +121,11 @@ class Providers:
         headers: dict[str, str] = {}
         token = params.take_text("azure_ad_token")
         if token is not None:
-            secret = self._variables.secret(token, params.at("azure_ad_token"), f"{name}_AD_TOKEN")
+            secret = self._variables.secret(token, params.path_of("azure_ad_token"), f"{name}_AD_TOKEN")
             headers["Authorization"] = f"Bearer {secret}"
         organization = params.take_text("organization") if table["kind"] in ("openai", "openai-compatible") else None
         if organization is not None:
-            headers["OpenAI-Organization"] = self._variables.plain(organization, params.at("organization"))
+            headers["OpenAI-Organization"] = self._variables.text(organization, params.path_of("organization"))
         for group in (params.branch("headers"), params.branch("extra_headers")):
             for header in group.names():
                 self._add_header(headers, group, header, name)
@@ -133,13 +135,13 @@ class Providers:
         value = group.take_text(header)
         if value is None:
             return
-        if not _HEADER_NAME.fullmatch(header) or header.lower() in _OUR_HEADERS:
-            group.notes.lose(group.at(header), "this header cannot be set")
+        if not _HEADER_NAME.fullmatch(header) or header.lower() in _RESERVED_HEADERS:
+            group.notes.add_dropped(group.path_of(header), "this header cannot be set")
         elif header.lower() in {known.lower() for known in headers}:
-            group.notes.lose(group.at(header), "the header is set already")
+            group.notes.add_dropped(group.path_of(header), "the header is set already")
         elif not value.isascii() or not value.isprintable():
-            group.notes.lose(group.at(header), "it contains a character that cannot be sent")
+            group.notes.add_dropped(group.path_of(header), "it contains a character that cannot be sent")
         elif _SECRET_HEADER.search(header):
-            headers[header] = self._variables.secret(value, group.at(header), f"{name}_{header}")
+            headers[header] = self._variables.secret(value, group.path_of(header), f"{name}_{header}")
         else:
-            headers[header] = self._variables.plain(value, group.at(header))
+            headers[header] = self._variables.text(value, group.path_of(header))

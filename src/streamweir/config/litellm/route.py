@@ -1,9 +1,8 @@
-"""Model groups of the old file as models of ours: whose targets, in which order, by which strategy, at which price.
+"""Converts model groups of the old file into models: their targets, order, strategy and price.
 
-LiteLLM shares a group's requests among its deployments and goes to other groups when all have failed.
-A model of ours has one list of targets and one strategy: where there is something to fall back on,
-the list is tried from the top, its own deployments first. A price holds for a whole model, so it is
-only kept where all of its targets have the same.
+LiteLLM distributes the requests of a group over its deployments, and uses other groups when all have failed. A model of
+ours has one list of targets and one strategy. If there are fallbacks, the targets are tried in order, the group's own
+deployments first. A price applies to a whole model, so it is kept only if all targets have the same price.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from streamweir.config.litellm.tree import Notes
-from streamweir.config.litellm.value import whole_weights
+from streamweir.config.litellm.value import integer_weights
 
 _STRATEGIES = {
     "simple-shuffle": "weighted",
@@ -25,10 +24,10 @@ _SAME = ("simple-shuffle", "latency-based-routing")
 
 
 class Deployment(NamedTuple):
-    """A target, and what the old file says of it; `at` gives the place of each of its values."""
+    """A target, and its settings in the old file; `path_of` returns the path of each setting."""
 
     where: str
-    at: Callable[[str], str]
+    path_of: Callable[[str], str]
     provider: str
     model: str
     weight: Decimal | None
@@ -46,24 +45,24 @@ Groups = Mapping[str, Sequence[Deployment]]
 
 
 def strategy_of(named: str | None, notes: Notes) -> str:
-    """Of what the router's settings name; how the requests of a group are shared."""
+    """The strategy for the `routing_strategy` of the router's settings."""
     if named is not None and named not in _SAME:
-        notes.lose("router_settings.routing_strategy", "targets are shared by their weights instead")
+        notes.add_dropped("router_settings.routing_strategy", "targets are shared by their weights instead")
     return _STRATEGIES.get(named or "simple-shuffle", "weighted")
 
 
-def put_in_order(deployments: Sequence[Deployment], notes: Notes) -> list[Deployment]:
-    """A group's targets, each once, in the order that they ask for."""
+def ordered_targets(deployments: Sequence[Deployment], notes: Notes) -> list[Deployment]:
+    """A group's targets without duplicates, sorted by `order`."""
     found: dict[tuple[str, str], Deployment] = {}
     for deployment in deployments:
         first = found.setdefault(deployment.target, deployment)
         if first is not deployment:
-            notes.lose(deployment.where, f"it is the same target as {first.where}")
+            notes.add_dropped(deployment.where, f"it is the same target as {first.where}")
     return sorted(found.values(), key=lambda each: each.order if each.order is not None else Decimal("Infinity"))
 
 
-def write_model(name: str, groups: Groups, fallbacks: Sequence[str], strategy: str, notes: Notes) -> dict[str, Any]:
-    """The table of one model, of groups that are in order."""
+def model_table(name: str, groups: Groups, fallbacks: Sequence[str], strategy: str, notes: Notes) -> dict[str, Any]:
+    """The table of one model. The groups must be sorted."""
     own = groups[name]
     others = [deployment for group in fallbacks for deployment in groups[group]]
     others = [deployment for deployment in others if deployment.target not in {each.target for each in own}]
@@ -71,10 +70,10 @@ def write_model(name: str, groups: Groups, fallbacks: Sequence[str], strategy: s
     if has_order or others or len(own) == 1:
         strategy = "priority"
     weights = _weights(own) if strategy == "weighted" else None
-    _tell(name, own, bool(others), has_order, weights is not None, notes)
+    _report_ignored(name, own, bool(others), has_order, weights is not None, notes)
     targets: dict[tuple[str, str], dict[str, Any]] = {}
-    for at, deployment in enumerate((*own, *others)):
-        weight = {"weight": weights[at]} if weights is not None and weights[at] != 1 else {}
+    for index, deployment in enumerate((*own, *others)):
+        weight = {"weight": weights[index]} if weights is not None and weights[index] != 1 else {}
         target = {"provider": deployment.provider, "model": deployment.model.replace("$", "$$"), **weight}
         targets.setdefault(deployment.target, target)
     return {
@@ -86,7 +85,7 @@ def write_model(name: str, groups: Groups, fallbacks: Sequence[str], strategy: s
 
 
 def _weights(own: Sequence[Deployment]) -> list[int] | None:
-    """By weight, else by requests, else by tokens per minute, as LiteLLM does."""
+    """From `weight`, else `rpm`, else `tpm`, as in LiteLLM."""
     for values in (
         [deployment.weight for deployment in own],
         [deployment.rpm for deployment in own],
@@ -94,23 +93,25 @@ def _weights(own: Sequence[Deployment]) -> list[int] | None:
     ):
         known = [value for value in values if value is not None and value > 0]
         if known:
-            return whole_weights([value if value is not None and value > 0 else min(known) for value in values])
+            return integer_weights([value if value is not None and value > 0 else min(known) for value in values])
     return None
 
 
-def _tell(
+def _report_ignored(
     name: str, own: Sequence[Deployment], has_fallbacks: bool, has_order: bool, is_weighted: bool, notes: Notes
 ) -> None:
     for deployment in own:
         for limit, value in (("rpm", deployment.rpm), ("tpm", deployment.tpm)):
             if value is not None and is_weighted:
-                notes.ask(deployment.at(limit), "kept as the target's share alone: limits are set on keys")
+                notes.add_action(deployment.path_of(limit), "kept as the target's share alone: limits are set on keys")
             elif value is not None:
-                notes.lose(deployment.at(limit), "limits are set on keys, not on targets")
+                notes.add_dropped(deployment.path_of(limit), "limits are set on keys, not on targets")
         if deployment.weight is not None and not is_weighted and len(own) > 1:
-            notes.lose(deployment.at("weight"), f"the targets of {name} are tried in order")
+            notes.add_dropped(deployment.path_of("weight"), f"the targets of {name} are tried in order")
     if has_fallbacks and len(own) > 1 and not has_order:
-        notes.ask(own[0].where, f"the {len(own)} targets of {name} are tried in order, for others come after them")
+        notes.add_action(
+            own[0].where, f"the {len(own)} targets of {name} are tried in order, for others come after them"
+        )
 
 
 def _price(
@@ -122,5 +123,5 @@ def _price(
     for deployment in own:
         if deployment.price is not None:
             reason = f"the targets of {name} have different prices, and a price holds for all"
-            notes.lose(deployment.at("input_cost_per_token"), reason)
+            notes.add_dropped(deployment.path_of("input_cost_per_token"), reason)
     return None

@@ -1,6 +1,6 @@
-"""The settings around the models: what the server, the store, the keys and the routing of the new file have of them.
+"""Converts the settings outside of `model_list`: server, store, keys and routing.
 
-`router_settings` stand over `litellm_settings` where both say something, as in LiteLLM.
+`router_settings` override `litellm_settings`, as in LiteLLM.
 """
 
 import re
@@ -12,11 +12,11 @@ from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.tree import Branch, Notes
 from streamweir.config.litellm.value import take_bytes, take_days, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
-from streamweir.config.weak_key import SHORTEST
+from streamweir.config.weak_key import MIN_KEY_LENGTH
 
 Table = tuple[str, dict[str, Any]]
 Named = tuple[str, str]
-"""Where it stands, and the name."""
+"""The path in the file, and the name."""
 _SCHEMES = ("redis://", "rediss://", "unix://")
 _REDIS = {"host": re.compile(r"[A-Za-z0-9._-]+"), "port": re.compile(r"[0-9]{1,5}"), "db": re.compile(r"[0-9]{1,4}")}
 
@@ -36,17 +36,17 @@ class Settings:
         self._tables = self._read_tables()
         self._master = self._read_master_key()
         for name in ("drop_params", "turn_off_message_logging"):
-            if self._litellm.peek(name) is True:
-                self._litellm.take(name)  # as it is here anyway
-        self._litellm.leave(unsupported.LITELLM)
-        self._router.leave(unsupported.ROUTER)
-        self._general.leave(unsupported.GENERAL)
+            if self._litellm.get(name) is True:
+                self._litellm.take(name)  # always the case here
+        self._litellm.report_rest(unsupported.LITELLM)
+        self._router.report_rest(unsupported.ROUTER)
+        self._general.report_rest(unsupported.GENERAL)
 
     def tables(self, models: Mapping[str, object]) -> list[Table]:
-        """Those before the providers. `models`: the names that can be asked for."""
+        """The tables before the providers. `models`: the names that callers can use."""
         default = self._default_model
         if default is not None and default not in models:
-            self._notes.lose(self._general.at("completion_model"), "there is no such model")
+            self._notes.add_dropped(self._general.path_of("completion_model"), "there is no such model")
             default = None
         return [("server", {"default_model": default}), *self._tables]
 
@@ -56,26 +56,26 @@ class Settings:
         return [("[[keys]]", {"name": "master", "key": self._master, "scopes": ["chat", "models", "admin"]})]
 
     def fallbacks_of(self, name: str, group: str, groups: Mapping[str, object]) -> list[str]:
-        """The groups that come after this one, which is asked for by that name."""
+        """The fallback groups of `group`, if it is requested as `name`."""
         known = (self._fallbacks.get(each) for each in (name, group, "*"))
         others = next((each for each in known if each is not None), self._default_fallbacks)
         found = [self.aliases.get(other, other) for _, other in others]
         return [other for other in found if other in groups and other != group]
 
-    def tell_unknown(self, groups: Mapping[str, object]) -> None:
-        """Fallbacks from and to what is not there."""
+    def report_unknown(self, groups: Mapping[str, object]) -> None:
+        """Adds notes for fallbacks with unknown models."""
         for name, others in (*self._fallbacks.items(), ("*", self._default_fallbacks)):
             is_unknown = name != "*" and self.aliases.get(name, name) not in groups
             for where, other in others:
                 if is_unknown or self.aliases.get(other, other) not in groups:
-                    self._notes.lose(where, "there is no such model")
+                    self._notes.add_dropped(where, "there is no such model")
 
     def _either(self, name: str) -> tuple[Any, str]:
-        """The router's, else the library's, and where it stands."""
+        """The value in `router_settings`, else in `litellm_settings`, and its path."""
         ours, others = self._router.take(name), self._litellm.take(name)
         if ours is not None and others is not None:
-            self._notes.lose(self._litellm.at(name), f"router_settings.{name} overrides it")
-        return (ours, self._router.at(name)) if ours is not None else (others, self._litellm.at(name))
+            self._notes.add_dropped(self._litellm.path_of(name), f"router_settings.{name} overrides it")
+        return (ours, self._router.path_of(name)) if ours is not None else (others, self._litellm.path_of(name))
 
     def _read_aliases(self) -> dict[str, str]:
         branch = self._router.branch("model_group_alias")
@@ -84,49 +84,49 @@ class Settings:
             value = branch.take(alias)
             if isinstance(value, dict):
                 if value.get("hidden"):
-                    self._notes.lose(branch.at(alias), "it can be used, but not hidden")
+                    self._notes.add_dropped(branch.path_of(alias), "it can be used, but not hidden")
                 value = value.get("model")
             if isinstance(value, str):
                 found[alias] = value
             else:
-                self._notes.lose(branch.at(alias), "the name of a model was expected")
+                self._notes.add_dropped(branch.path_of(alias), "the name of a model was expected")
         return found
 
     def _read_fallbacks(self) -> dict[str, list[Named]]:
         value, where = self._either("fallbacks")
         found: dict[str, list[Named]] = {}
-        for at, item in _items(value, where):
+        for path, item in _items(value, where):
             if isinstance(item, dict):
                 for name, others in item.items():
-                    found.setdefault(name, []).extend(self._named(others, member(at, name)))
+                    found.setdefault(name, []).extend(self._named(others, member(path, name)))
             else:
-                self._notes.lose(at, "a table was expected")
+                self._notes.add_dropped(path, "a table was expected")
         return found
 
     def _named(self, value: object, where: str) -> list[Named]:
-        """Names of models out of a list, which may hold parameters beside them."""
+        """The model names in a list, whose items may also be tables with parameters."""
         found = []
-        for at, item in _items(value, where):
+        for path, item in _items(value, where):
             name = item.get("model") if isinstance(item, dict) else item
             if isinstance(name, str):
-                found.append((at, name))
+                found.append((path, name))
             if not isinstance(name, str):
-                self._notes.lose(at, "the name of a model was expected")
+                self._notes.add_dropped(path, "the name of a model was expected")
             elif isinstance(item, dict):
-                self._notes.lose(at, "the caller sets the parameters of a request")
+                self._notes.add_dropped(path, "the caller sets the parameters of a request")
         return found
 
     def _read_tables(self) -> list[Table]:
         timeout = take_seconds(self._router, "timeout", self._variables)
         request_timeout = take_seconds(self._litellm, "request_timeout", self._variables)
         if timeout is not None and request_timeout is not None:
-            self._notes.lose(self._litellm.at("request_timeout"), "router_settings.timeout overrides it")
+            self._notes.add_dropped(self._litellm.path_of("request_timeout"), "router_settings.timeout overrides it")
         first = take_seconds(self._router, "stream_timeout", self._variables)
         limits = {
             "body_bytes": take_bytes(self._general, "max_request_size_mb"),
             "response_bytes": take_bytes(self._general, "max_response_size_mb"),
         }
-        is_json = self._litellm.peek("json_logs") is True and self._litellm.take("json_logs")
+        is_json = self._litellm.get("json_logs") is True and self._litellm.take("json_logs")
         retention = take_days(self._general, "maximum_spend_logs_retention_period")
         return [
             (
@@ -140,12 +140,12 @@ class Settings:
         ]
 
     def _read_redis(self) -> str | None:
-        url, where = self._router.take_text("redis_url"), self._router.at("redis_url")
+        url, where = self._router.take_text("redis_url"), self._router.path_of("redis_url")
         if url is not None:
             if not url.startswith((REFERENCE, *_SCHEMES)):
-                self._notes.lose(where, f"an address that begins with {' or '.join(_SCHEMES)} was expected")
+                self._notes.add_dropped(where, f"an address that begins with {' or '.join(_SCHEMES)} was expected")
                 return None
-            return self._variables.secret(url, where, "REDIS_URL") if "@" in url else self._variables.plain(url, where)
+            return self._variables.secret(url, where, "REDIS_URL") if "@" in url else self._variables.text(url, where)
         host = self._router.take_text("redis_host")
         if host is None:
             return None
@@ -153,48 +153,48 @@ class Settings:
         parts = {"host": host, "port": self._router.take_text("redis_port"), "db": self._router.take_text("redis_db")}
         address = ""
         for mark, (name, value) in zip(("", ":", "/"), parts.items(), strict=True):
-            where = self._router.at(f"redis_{name}")
+            where = self._router.path_of(f"redis_{name}")
             if value is not None and not value.startswith(REFERENCE) and not _REDIS[name].fullmatch(value):
-                self._notes.lose(where, "no address can be made of it")
+                self._notes.add_dropped(where, "no address can be made of it")
                 return None
-            address += mark + self._variables.plain(value, where) if value is not None else ""
+            address += mark + self._variables.text(value, where) if value is not None else ""
         return f"redis://{self._redis_user(password)}{address}"
 
     def _redis_user(self, password: str | None) -> str:
         if password is None:
             return ""
-        where = self._router.at("redis_password")
-        self._notes.ask(where, "it is part of an address now: write @ : / ? # % as %XX in the variable")
+        where = self._router.path_of("redis_password")
+        self._notes.add_action(where, "it is part of an address now: write @ : / ? # % as %XX in the variable")
         return f":{self._variables.secret(password, where, 'REDIS_PASSWORD')}@"
 
     def _read_master_key(self) -> str | None:
         key = self._general.take_text("master_key")
         if key is None:
             return None
-        where = self._general.at("master_key")
-        if not key.startswith(REFERENCE) and len(key) < SHORTEST:
-            self._notes.ask(where, f"it is too short: a key has at least {SHORTEST} characters")
+        where = self._general.path_of("master_key")
+        if not key.startswith(REFERENCE) and len(key) < MIN_KEY_LENGTH:
+            self._notes.add_action(where, f"it is too short: a key has at least {MIN_KEY_LENGTH} characters")
         return self._variables.secret(key, where, "LITELLM_MASTER_KEY")
 
 
 def models_of(groups: Mapping[str, object], aliases: Mapping[str, str], notes: Notes) -> dict[str, str]:
-    """The names that can be asked for, and the group that each of them means."""
+    """The names that callers can use, with their groups."""
     found = {name: name for name in groups}
     for alias, name in aliases.items():
         where = member("router_settings.model_group_alias", alias)
         if name not in groups:
-            notes.lose(where, "there is no such model")
+            notes.add_dropped(where, "there is no such model")
         elif alias in found:
-            notes.lose(where, "there is a model of that name")
+            notes.add_dropped(where, "there is a model of that name")
         elif not alias.isprintable() or alias != alias.strip():
-            notes.lose(where, "its name is not allowed here")
+            notes.add_dropped(where, "its name is not allowed here")
         else:
             found[alias] = name
     return found
 
 
 def _items(value: object, where: str) -> list[tuple[str, Any]]:
-    """Of a list, or of the one thing that stands in its place."""
+    """The items of a list; a single value counts as a list of one."""
     if isinstance(value, list):
         return [(entry(where, index), item) for index, item in enumerate(value)]
     return [(where, value)] if value is not None else []

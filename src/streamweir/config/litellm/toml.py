@@ -1,4 +1,4 @@
-"""Our tables as TOML text. Of a table that has nothing in it, nothing is written."""
+"""Writes tables as TOML text. Empty tables are left out."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def write(tables: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """`[name]` for each, or `[[name]]` where the name is written so."""
+    """Writes `[name]` for each table, or `[[name]]` if the name has these brackets."""
     parts = []
     for name, members in tables:
         lines = [f"{_key(key)} = {_value(value)}" for key, value in members.items() if value is not None]
@@ -41,6 +41,6 @@ def _value(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """What JSON escapes, TOML escapes alike, and a little more."""
+    """TOML escapes strings as JSON does, and DEL in addition."""
     whole = text.encode("utf-8", "replace").decode()
     return dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""The old file's tree, taken apart piece by piece: whatever nobody took is told at the end.
+"""The tree of the old file. Settings are removed when they are converted; the remaining ones are reported at the end.
 
-Values are foreign: of any type, and perhaps secrets. So a note holds the path and our own words,
-never a value. A tree whose aliases make it endless is refused before anything walks it.
+Values are untrusted: they may have any type and may be secrets. So a note contains the path and a reason, never a
+value. A tree that is endless because of YAML aliases is refused first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from streamweir.config.error import entry, member
 
-_MOST_NODES = 100_000
-_DEEPEST = 40
+_MAX_NODES = 100_000
+_MAX_DEPTH = 40
 
 
-class NotATree(Exception):
-    """Why the file is no configuration of LiteLLM's."""
+class NotAConfiguration(Exception):
+    """The file is not a configuration of LiteLLM; the text says why."""
 
 
 class Note(NamedTuple):
@@ -29,20 +29,20 @@ class Note(NamedTuple):
 
 class Notes:
     def __init__(self) -> None:
-        self.lost: list[Note] = []
-        """What the new file has not."""
-        self.due: list[Note] = []
-        """What the operator has to do, or to know."""
+        self.dropped: list[Note] = []
+        """Settings that were not converted."""
+        self.actions: list[Note] = []
+        """What the operator has to do or to know."""
 
-    def lose(self, where: str, reason: str) -> None:
-        self.lost.append(Note(where, f"not converted: {reason}"))
+    def add_dropped(self, where: str, reason: str) -> None:
+        self.dropped.append(Note(where, f"not converted: {reason}"))
 
-    def ask(self, where: str, text: str) -> None:
-        self.due.append(Note(where, text))
+    def add_action(self, where: str, text: str) -> None:
+        self.actions.append(Note(where, text))
 
 
 class Branch:
-    """A table of the tree. What is taken is gone from it."""
+    """A table of the tree. `take` removes a value from it."""
 
     def __init__(self, members: dict[str, Any], where: str, notes: Notes) -> None:
         self._members = members
@@ -50,58 +50,58 @@ class Branch:
         self.where = where
         self.notes = notes
 
-    def at(self, name: str) -> str:
-        """Where it stands in the file."""
+    def path_of(self, name: str) -> str:
+        """The path of a value in the file."""
         return self._origins.get(name) or member(self.where, name)
 
-    def peek(self, name: str) -> Any:
+    def get(self, name: str) -> Any:
         return self._members.get(name)
 
     def take(self, name: str) -> Any:
-        """None where it is absent, or nothing."""
+        """None if it is absent or null."""
         return self._members.pop(name, None)
 
     def take_text(self, name: str) -> str | None:
-        """As YAML reads it, a version such as 2024-02-01 is a date, and a name such as 4 a number."""
+        """Accepts dates and numbers: YAML parses a version 2024-02-01 as a date, and a name 4 as a number."""
         value = self.take(name)
         if value is None or isinstance(value, str):
             return value or None
         if isinstance(value, (int, float, date)) and not isinstance(value, bool):
             return str(value)
-        self.notes.lose(self.at(name), "text was expected")
+        self.notes.add_dropped(self.path_of(name), "text was expected")
         return None
 
     def take_number(self, name: str) -> Decimal | None:
-        """Exactly as it is written. YAML takes 1e-6 for a text."""
+        """Exactly as written. Accepts text: YAML parses 1e-6 as text."""
         value = self.take(name)
         if value is None:
             return None
         number = number_of(value)
         if number is None:
-            self.notes.lose(self.at(name), "a number was expected")
+            self.notes.add_dropped(self.path_of(name), "a number was expected")
         return number
 
     def branch(self, name: str) -> "Branch":
-        """Empty where there is none."""
+        """Empty if it is absent."""
         value = self.take(name)
         if value is not None and not isinstance(value, dict):
-            self.notes.lose(self.at(name), "a table was expected")
-        return Branch(value if isinstance(value, dict) else {}, self.at(name), self.notes)
+            self.notes.add_dropped(self.path_of(name), "a table was expected")
+        return Branch(value if isinstance(value, dict) else {}, self.path_of(name), self.notes)
 
     def branches(self, name: str) -> Iterator["Branch"]:
-        """Of a list of tables."""
+        """The items of a list of tables."""
         value = self.take(name)
         if value is not None and not isinstance(value, list):
-            self.notes.lose(self.at(name), "a list was expected")
+            self.notes.add_dropped(self.path_of(name), "a list was expected")
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            where = entry(self.at(name), index)
+            where = entry(self.path_of(name), index)
             if isinstance(item, dict):
                 yield Branch(item, where, self.notes)
             elif item is not None:
-                self.notes.lose(where, "a table was expected")
+                self.notes.add_dropped(where, "a table was expected")
 
-    def put_under(self, other: Mapping[str, Any], where: str) -> None:
-        """What is absent here is as it is in `other`, which stands elsewhere in the file."""
+    def set_defaults(self, other: Mapping[str, Any], where: str) -> None:
+        """Adds the members of `other`, a table at another path, that are absent here."""
         for name, value in other.items():
             if self._members.get(name) is None:
                 self._members[name] = value
@@ -110,16 +110,16 @@ class Branch:
     def names(self) -> list[str]:
         return list(self._members)
 
-    def drop(self, reason: str) -> None:
-        """All of it at once."""
+    def discard(self, reason: str) -> None:
+        """Removes all members, with one note."""
         self._members = {}
-        self.notes.lose(self.where, reason)
+        self.notes.add_dropped(self.where, reason)
 
-    def leave(self, reasons: Mapping[str, str]) -> None:
-        """What is still there is told, each with its reason."""
+    def report_rest(self, reasons: Mapping[str, str]) -> None:
+        """Adds a note for each remaining member, with its reason."""
         for name, value in self._members.items():
             if value is not None and value not in ({}, [], ""):
-                self.notes.lose(self.at(name), reasons.get(name, "there is no equivalent"))
+                self.notes.add_dropped(self.path_of(name), reasons.get(name, "there is no equivalent"))
         self._members = {}
 
 
@@ -133,19 +133,19 @@ def number_of(value: object) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def plain_tree(value: object) -> dict[str, Any]:
-    """A copy of our own, without aliases and with texts for keys."""
+def copy_tree(value: object) -> dict[str, Any]:
+    """A copy without aliases and with strings as keys."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise NotATree("a LiteLLM configuration is a table with a model_list")
+        raise NotAConfiguration("a LiteLLM configuration is a table with a model_list")
     nodes = 0
 
     def copy(node: object, depth: int) -> Any:
         nonlocal nodes
         nodes += 1
-        if nodes > _MOST_NODES or depth > _DEEPEST:
-            raise NotATree("it is larger or nested deeper than any configuration")
+        if nodes > _MAX_NODES or depth > _MAX_DEPTH:
+            raise NotAConfiguration("it is larger or nested deeper than any configuration")
         if isinstance(node, dict):
             return {str(name): copy(item, depth + 1) for name, item in node.items()}
         if isinstance(node, (list, tuple, set)):
@@ -156,13 +156,13 @@ def plain_tree(value: object) -> dict[str, Any]:
     return tree
 
 
-def texts_of(value: object) -> Iterator[str]:
-    """Every text anywhere in a plain tree."""
+def strings_in(value: object) -> Iterator[str]:
+    """Every string in a copied tree."""
     if isinstance(value, dict):
         for item in value.values():
-            yield from texts_of(item)
+            yield from strings_in(item)
     elif isinstance(value, list):
         for item in value:
-            yield from texts_of(item)
+            yield from strings_in(item)
     elif isinstance(value, str):
         yield value

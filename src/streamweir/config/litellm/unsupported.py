@@ -1,20 +1,20 @@
-"""Why a setting of LiteLLM's has no place in our file, where there is more to say than that it has none."""
+"""Reasons why settings of LiteLLM are not converted. Settings that are not listed get a general reason."""
 
 _CALLER = "the caller sets the parameters of a request"
 _RETRY = "the gateway decides itself how often to retry"
-_REST = "the gateway decides itself when to eject a target"
+_EJECTION = "the gateway decides itself when to eject a target"
 _CALLBACK = "there are no callbacks: see the request log and /metrics"
 _CACHE = "answers are not cached"
 _REFUSED = "a refused request is not sent to another model"
 _KEYS = "limits are set on keys, not on targets"
 _DROP = "unsupported parameters are always dropped, and reported to the caller"
 
-_OF_CALLERS = (
+_REQUEST_PARAMETERS = (
     "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modify_params n presence_penalty "
     "reasoning_effort response_format seed stop temperature thinking tool_choice tools top_k top_p user"
 )
-_OF_CALLBACKS = "callbacks failure_callback langfuse_default_tags s3_callback_params service_callbacks success_callback"
-_OF_ALERTS = "alert_to_webhook_url alert_types alerting alerting_args alerting_threshold"
+_CALLBACKS = "callbacks failure_callback langfuse_default_tags s3_callback_params service_callbacks success_callback"
+_ALERTS = "alert_to_webhook_url alert_types alerting alerting_args alerting_threshold"
 
 
 def _each(names: str, reason: str) -> dict[str, str]:
@@ -22,9 +22,9 @@ def _each(names: str, reason: str) -> dict[str, str]:
 
 
 DEPLOYMENT = {
-    **_each(_OF_CALLERS, _CALLER),
+    **_each(_REQUEST_PARAMETERS, _CALLER),
     **_each("max_retries num_retries", _RETRY),
-    **_each("allowed_fails cooldown_time", _REST),
+    **_each("allowed_fails cooldown_time", _EJECTION),
     **_each("budget_duration max_budget max_parallel_requests", _KEYS),
     **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
     "drop_params": _DROP,
@@ -38,10 +38,10 @@ MODEL_INFO = {
     "id": "targets have no ids",
 }
 LITELLM = {
-    **_each(_OF_CALLBACKS, _CALLBACK),
+    **_each(_CALLBACKS, _CALLBACK),
     **_each("cache cache_params", _CACHE),
     **_each("num_retries", _RETRY),
-    **_each("allowed_fails cooldown_time", _REST),
+    **_each("allowed_fails cooldown_time", _EJECTION),
     **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
     **_each("budget_duration max_budget", "budgets are set on keys"),
     "drop_params": _DROP,
@@ -49,7 +49,7 @@ LITELLM = {
 }
 ROUTER = {
     **_each("model_group_retry_policy num_retries retry_after retry_policy", _RETRY),
-    **_each("allowed_fails allowed_fails_policy cooldown_time disable_cooldowns", _REST),
+    **_each("allowed_fails allowed_fails_policy cooldown_time disable_cooldowns", _EJECTION),
     **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
     **_each("cache_kwargs cache_responses", _CACHE),
     **_each("enable_pre_call_check enable_pre_call_checks", "the provider decides whether a request fits"),
@@ -58,7 +58,7 @@ ROUTER = {
     "enable_tag_filtering": "targets are not chosen by tags",
 }
 GENERAL = {
-    **_each(_OF_ALERTS, "there are no alerts: watch /metrics"),
+    **_each(_ALERTS, "there are no alerts: watch /metrics"),
     **_each("global_max_parallel_requests max_parallel_requests", "streams are limited by a key's max_streams"),
     "custom_auth": "keys are in the database or in this file",
     "database_url": "its keys and spend stay there; streamweir uses its own database: see store.url",

@@ -1,6 +1,6 @@
-"""Numbers of the old file that ours takes within bounds: seconds, megabytes, lengths of time, prices, weights.
+"""Converts numbers of the old file: seconds, megabytes, durations, prices, weights.
 
-Each is read exactly, or told and left out. A number may be a variable.
+Each is converted exactly, or left out with a note if it is out of range. Seconds may also be a variable.
 """
 
 import re
@@ -11,9 +11,9 @@ from math import gcd
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.variable import REFERENCE, Variables
 
-_MOST_SECONDS = 86_400
-_MOST_DOLLARS = 1_000_000
-_MOST_WEIGHT = 1_000_000
+_MAX_SECONDS = 86_400
+_MAX_DOLLARS = 1_000_000
+_MAX_WEIGHT = 1_000_000
 _LENGTH = re.compile(r"(?P<count>\d+(\.\d+)?)\s*(?P<unit>s|m|h|d|w|mo)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
 
@@ -21,31 +21,31 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_0
 def take_seconds(branch: Branch, name: str, variables: Variables) -> Decimal | str | None:
     value = branch.take(name)
     if isinstance(value, str) and value.startswith(REFERENCE):
-        return variables.plain(value, branch.at(name))
-    return _take_within(branch, name, value, 0, _MOST_SECONDS)
+        return variables.text(value, branch.path_of(name))
+    return _take_within(branch, name, value, 0, _MAX_SECONDS)
 
 
 def take_bytes(branch: Branch, name: str) -> int | None:
-    """Of a size in megabytes."""
+    """From a size in megabytes."""
     size = _take_within(branch, name, branch.take(name), 0, 1024)
     return max(1024, int(size * 2**20)) if size is not None else None
 
 
 def take_days(branch: Branch, name: str) -> Decimal | None:
-    """Of a length such as 30d."""
+    """From a duration such as 30d."""
     text = branch.take_text(name)
     if text is None:
         return None
     found = _LENGTH.fullmatch(text.strip())
     days = Decimal(found["count"]) * _SECONDS[found["unit"]] / 86_400 if found is not None else Decimal(0)
     if not 0 < days <= 36_500:
-        branch.notes.lose(branch.at(name), "a length such as 30d was expected")
+        branch.notes.add_dropped(branch.path_of(name), "a length such as 30d was expected")
         return None
     return round(days, 6).normalize()
 
 
 def take_price(branches: Sequence[Branch]) -> dict[str, Decimal] | None:
-    """Out of US dollars per token. What is given in the first of the branches counts."""
+    """From US dollars per token. Earlier branches override later ones."""
     found: dict[str, Decimal] = {}
     for ours, theirs in (
         ("input", "input_cost_per_token"),
@@ -58,37 +58,39 @@ def take_price(branches: Sequence[Branch]) -> dict[str, Decimal] | None:
             number = branch.take_number(theirs)
             if number is None or ours in found:
                 continue
-            if not 0 <= number * 1_000_000 <= _MOST_DOLLARS:
-                branch.notes.lose(branch.at(theirs), "not a valid price")
+            if not 0 <= number * 1_000_000 <= _MAX_DOLLARS:
+                branch.notes.add_dropped(branch.path_of(theirs), "not a valid price")
                 continue
             found[ours] = number * 1_000_000
     if not found:
         return None
     if not {"input", "output"} <= found.keys():
-        branches[0].notes.lose(branches[0].where, "a price needs both input_cost_per_token and output_cost_per_token")
+        branches[0].notes.add_dropped(
+            branches[0].where, "a price needs both input_cost_per_token and output_cost_per_token"
+        )
         return None
     return found
 
 
-def whole_weights(weights: Sequence[Decimal]) -> list[int]:
-    """In the same proportion, as near as whole numbers from 1 to a million come."""
-    least = min(weights)
+def integer_weights(weights: Sequence[Decimal]) -> list[int]:
+    """Integers from 1 to a million in nearly the same proportion."""
+    minimum = min(weights)
     scale = Decimal(1)
-    while any(weight * scale != int(weight * scale) for weight in weights) and least * scale < 1000:
+    while any(weight * scale != int(weight * scale) for weight in weights) and minimum * scale < 1000:
         scale *= 10
-    most = max(weights) * scale
-    if most > _MOST_WEIGHT:
-        scale *= _MOST_WEIGHT / most
+    maximum = max(weights) * scale
+    if maximum > _MAX_WEIGHT:
+        scale *= _MAX_WEIGHT / maximum
     whole = [max(1, round(weight * scale)) for weight in weights]
     common = gcd(*whole)
     return [weight // common for weight in whole]
 
 
-def _take_within(branch: Branch, name: str, value: object, above: int, most: int) -> Decimal | None:
+def _take_within(branch: Branch, name: str, value: object, above: int, maximum: int) -> Decimal | None:
     if value is None:
         return None
     number = number_of(value)
-    if number is None or not above < number <= most:
-        branch.notes.lose(branch.at(name), f"a number above {above}, at most {most}, was expected")
+    if number is None or not above < number <= maximum:
+        branch.notes.add_dropped(branch.path_of(name), f"a number above {above}, at most {maximum}, was expected")
         return None
     return number

@@ -1,7 +1,7 @@
-"""Values of the old file as texts of the new one: `os.environ/NAME` is `${NAME}`, and so is every secret.
+"""Converts references to environment variables: `os.environ/NAME` becomes `${NAME}`, and so does every secret.
 
-A secret that stands in the file gets a variable of its own, the same for the same secret and never a
-name that the file uses already; the operator is told which to set, and not what to.
+A secret in the file gets a variable, one for each distinct secret, with a name that the file does not use yet. A note
+tells the operator which variable to set, but does not contain the secret.
 """
 
 import re
@@ -11,53 +11,53 @@ from streamweir.config.litellm.tree import Notes
 
 REFERENCE = "os.environ/"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FILLERS = frozenset(
+_PLACEHOLDERS = frozenset(
     {"none", "null", "empty", "dummy", "fake", "fake-key", "anything", "not-needed", "no-key", "na", "n/a", "xxx"}
 )
-"""What people write where a server wants no key."""
+"""Common placeholders for servers without keys."""
 
 
-def is_filler(value: str) -> bool:
-    return value.strip().lower() in _FILLERS
+def is_placeholder(value: str) -> bool:
+    return value.strip().lower() in _PLACEHOLDERS
 
 
 class Variables:
     def __init__(self, texts: Iterable[str], others: Iterable[str], notes: Notes) -> None:
         self._notes = notes
-        self._taken = {*others, *(text.removeprefix(REFERENCE) for text in texts if text.startswith(REFERENCE))}
-        self._of_secret: dict[str, str] = {}
+        self._used_names = {*others, *(text.removeprefix(REFERENCE) for text in texts if text.startswith(REFERENCE))}
+        self._names_by_secret: dict[str, str] = {}
         self.used: dict[str, None] = {}
-        """In the order in which they first appear."""
+        """In the order of their first use."""
 
-    def named(self, name: str) -> str:
-        """A variable by its name."""
+    def reference(self, name: str) -> str:
+        """A reference to the variable `name`."""
         self.used.setdefault(name)
         return f"${{{name}}}"
 
-    def plain(self, value: str, where: str) -> str:
-        """Something that may be read by anyone."""
+    def text(self, value: str, where: str) -> str:
+        """A value that is not secret."""
         if not value.startswith(REFERENCE):
             return value.replace("$", "$$")
         name = value.removeprefix(REFERENCE)
         if _NAME.fullmatch(name):
-            return self.named(name)
-        better = self._free(re.sub(r"[^A-Za-z0-9_]", "_", name) or "VALUE")
-        self._notes.ask(where, f"the name of its variable cannot be used here: set {better} instead")
-        return self.named(better)
+            return self.reference(name)
+        better = self._unused_name(re.sub(r"[^A-Za-z0-9_]", "_", name) or "VALUE")
+        self._notes.add_action(where, f"the name of its variable cannot be used here: set {better} instead")
+        return self.reference(better)
 
     def secret(self, value: str, where: str, hint: str) -> str:
-        """`hint`: what its variable may be called."""
+        """A reference to the variable of a secret. `hint`: a name for it."""
         if value.startswith(REFERENCE):
-            return self.plain(value, where)
-        name = self._of_secret.get(value)
+            return self.text(value, where)
+        name = self._names_by_secret.get(value)
         if name is None:
-            name = self._of_secret[value] = self._free(re.sub(r"[^A-Z0-9_]", "_", hint.upper()))
-        self._notes.ask(where, f"a secret is in the file: put it into the environment as {name}")
-        return self.named(name)
+            name = self._names_by_secret[value] = self._unused_name(re.sub(r"[^A-Z0-9_]", "_", hint.upper()))
+        self._notes.add_action(where, f"a secret is in the file: put it into the environment as {name}")
+        return self.reference(name)
 
-    def _free(self, hint: str) -> str:
+    def _unused_name(self, hint: str) -> str:
         hint = hint if _NAME.fullmatch(hint) else f"_{hint}"
         names = (hint if number == 1 else f"{hint}_{number}" for number in range(1, 100_000))
-        name = next(name for name in names if name not in self._taken)
-        self._taken.add(name)
+        name = next(name for name in names if name not in self._used_names)
+        self._used_names.add(name)
         return name

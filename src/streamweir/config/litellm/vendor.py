@@ -1,8 +1,8 @@
 """LiteLLM's providers and our kinds, one row each.
 
-LiteLLM names a provider before the first slash of a model. A row says which kind of ours that is,
-which variable LiteLLM reads its key from where the file has none, and where it is, if our kind has
-another address or none. What is not here has no kind of ours.
+LiteLLM names the provider before the first slash of a model. A row has our kind, the variable from which LiteLLM reads
+the key if the file has none, and the address, if our kind has another one or none. Providers that are not listed are
+not supported.
 """
 
 import re
@@ -53,7 +53,7 @@ VENDORS = {
     "lm_studio": Vendor("lmstudio"),
     "ollama": Vendor("ollama"),
     "ollama_chat": Vendor("ollama"),
-    # Those that speak OpenAI's wire, and that we have no row for.
+    # Compatible with OpenAI, without a kind of their own.
     "ai21": Vendor(_COMPATIBLE, "AI21_API_KEY", "https://api.ai21.com/studio/v1"),
     "ai21_chat": Vendor(_COMPATIBLE, "AI21_API_KEY", "https://api.ai21.com/studio/v1"),
     "codestral": Vendor(_COMPATIBLE, "CODESTRAL_API_KEY", "https://codestral.mistral.ai/v1"),
@@ -72,14 +72,14 @@ _BY_NAME = (
     (re.compile(r"gemini"), "vertex_ai"),
     (re.compile(r"command"), "cohere"),
 )
-"""A model without a provider: whose it is, as LiteLLM's own table has it."""
+"""The provider of a model without one, as in LiteLLM's own table."""
 _NO_CHAT = re.compile(
     r"embed|whisper|^tts-|-tts|transcribe|dall-e|gpt-image|image-generation|imagen|rerank|moderation|realtime|sora|veo-"
 )
 
 
 def split_model(model: str, provider: str | None) -> tuple[str | None, str]:
-    """The provider's name, and the model as that provider knows it. None: it cannot be told."""
+    """The provider's name (None if unknown), and the provider's name of the model."""
     first, slash, rest = model.partition("/")
     if provider is not None:
         return provider, rest if slash and first == provider else model
@@ -89,24 +89,24 @@ def split_model(model: str, provider: str | None) -> tuple[str | None, str]:
 
 
 def is_for_chat(model: str, mode: str | None) -> bool:
-    """By its mode, else by its name."""
+    """Decided by its mode, else by its name."""
     return mode in ("chat", "completion", "responses") if mode else not _NO_CHAT.search(model.lower())
 
 
-def own_model(provider: str, model: str) -> str:
-    """Without the words by which LiteLLM is told how to treat it."""
+def upstream_model(provider: str, model: str) -> str:
+    """Without the prefixes that are instructions for LiteLLM."""
     if provider == "azure":
         return re.sub(r"^(o_series|gpt5_series|responses)/", "", model)
     if provider == "openai":
         return model.removeprefix("responses/")
-    if provider == "huggingface" and model.count("/") == 2:  # an inference provider, the maker, the model
+    if provider == "huggingface" and model.count("/") == 2:  # inference provider, organization, model
         through, _, rest = model.partition("/")
         return f"{rest}:{through}"
     return model
 
 
-def has_no_kind(provider: str, model: str) -> str | None:
-    """Why it cannot be had from that provider, if it cannot."""
+def why_unsupported(provider: str, model: str) -> str | None:
+    """Why the model is not supported at this provider. None if it is."""
     if provider not in VENDORS:
         return f"the provider {provider[:40]!r} has no kind of ours"
     if provider in ("vertex_ai", "vertex_ai_beta") and not model.startswith(("gemini-", "*")):
@@ -116,16 +116,16 @@ def has_no_kind(provider: str, model: str) -> str | None:
     return None
 
 
-def kind_at(provider: str, base_url: str | None) -> str:
-    """An address of one's own makes a provider an unknown server that speaks its wire."""
+def kind_for(provider: str, base_url: str | None) -> str:
+    """The kind. With another address, OpenAI and Hugging Face become generic compatible servers."""
     vendor = VENDORS[provider]
     if base_url is None or base_url.startswith("https://api.openai.com"):
         return vendor.kind
     return _COMPATIBLE if provider in ("openai", "huggingface") else vendor.kind
 
 
-def base_url_here(provider: str, base_url: str) -> str:
-    """LiteLLM's `api_base` as our `base_url`, which holds the version. Where it is a variable, that is added behind."""
+def convert_base_url(provider: str, base_url: str) -> str:
+    """Converts LiteLLM's `api_base` to our `base_url`, which includes the version; also if it is a variable."""
     url = re.sub(r"(/v1/messages|/messages|/chat/completions)$", "", base_url.rstrip("/")).rstrip("/")
     if provider in ("azure", "azure_ai"):
         return re.sub(r"/(openai|models)(/.*)?$", "", url)
@@ -136,13 +136,13 @@ def base_url_here(provider: str, base_url: str) -> str:
     return url
 
 
-def fault_of(base_url: str, kind: str) -> str | None:
-    """What is wrong with a whole address; one that holds a variable is not looked at."""
+def base_url_fault(base_url: str, kind: str) -> str | None:
+    """The fault of an address. An address with a variable is not checked."""
     return fault_of_base_url(base_url.replace("$$", "$"), kind) if "${" not in base_url.replace("$$", "") else None
 
 
-def name_of(provider: str, kind: str, base_url: str | None) -> str:
-    """Of an unknown server: its host, where that is a name."""
+def provider_name(provider: str, kind: str, base_url: str | None) -> str:
+    """LiteLLM's name; for a generic server, the first label of its host name."""
     if kind != _COMPATIBLE or provider not in ("openai", "custom_openai", "openai_like", "huggingface"):
         return provider
     host = (urlsplit(base_url).hostname or "") if base_url is not None and "$" not in base_url else ""

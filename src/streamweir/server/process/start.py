@@ -32,7 +32,7 @@ from streamweir.config.error import ConfigError, member
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Key, Tls
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.config.weak_key import SHORTEST
+from streamweir.config.weak_key import MIN_KEY_LENGTH
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.route import is_pattern
@@ -77,7 +77,7 @@ def _load_or_make(file: Path) -> str:
         draft.unlink()
     file.chmod(0o600)
     secret = file.read_text().strip()
-    if len(secret) < SHORTEST or not re.fullmatch(r"[\w-]+", secret, re.ASCII):
+    if len(secret) < MIN_KEY_LENGTH or not re.fullmatch(r"[\w-]+", secret, re.ASCII):
         raise ConfigError(
             "", "contains no valid key: remove the file, and the next start creates a new one", file=str(file)
         )
