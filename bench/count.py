@@ -51,7 +51,7 @@ STREAM, SHORT, HELD = "calls, stream without chunks", "calls, short request", "b
 
 WORSE, BETTER = 0.02, 0.10
 """By which part a figure may be above the committed one, and below it."""
-MOST_NAMED, LEAST_NAMED = 12, 0.5
+MAX_NAMED, MIN_NAMED = 12, 0.5
 
 _HERE = str(FILE.parent)
 _OURS = str(Path(streamweir.__file__).parent)
@@ -195,11 +195,11 @@ def write(figures: Mapping[str, Figure]) -> None:
     FILE.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def judge(name: str, measured: Figure, before: Figure) -> str | None:
+def problem_with(name: str, measured: Figure, before: Figure) -> str | None:
     """What is wrong with a figure, beside the committed one, and which functions it comes from. None: nothing."""
-    most = before.total + max(1, ceil(before.total * WORSE))
-    if measured.total > most:
-        what = f"{measured.total:g}, where {before.total:g} is committed and {most:g} allowed"
+    limit = before.total + max(1, ceil(before.total * WORSE))
+    if measured.total > limit:
+        what = f"{measured.total:g}, where {before.total:g} is committed and {limit:g} allowed"
     elif measured.total < before.total * (1 - BETTER):
         what = f"{measured.total:g}, so far below the committed {before.total:g} that this one is stale: write it anew"
     else:
@@ -211,10 +211,10 @@ def changes(measured: Figure, before: Figure) -> list[str]:
     """The parts that changed most."""
     now, then = measured.parts, before.parts
     by = {name: now.get(name, 0) - then.get(name, 0) for name in {*now, *then}}
-    changed = sorted((-abs(change), name) for name, change in by.items() if abs(change) >= LEAST_NAMED)
+    changed = sorted((-abs(change), name) for name, change in by.items() if abs(change) >= MIN_NAMED)
     return [
         f"{by[name]:+12.2f}  {name} ({then.get(name, 0):g}, now {now.get(name, 0):g})"
-        for _, name in changed[:MOST_NAMED]
+        for _, name in changed[:MAX_NAMED]
     ]
 
 

@@ -3,7 +3,20 @@
 from collections import Counter
 
 import pytest
-from bench.count import CHUNKS, HELD, PYTHON, SHORT, STREAM, Figure, changes, committed, judge, measure, table, typical
+from bench.count import (
+    CHUNKS,
+    HELD,
+    PYTHON,
+    SHORT,
+    STREAM,
+    Figure,
+    changes,
+    committed,
+    measure,
+    problem_with,
+    table,
+    typical,
+)
 
 
 def test_no_figure_is_worse_than_the_committed_one() -> None:
@@ -12,7 +25,7 @@ def test_no_figure_is_worse_than_the_committed_one() -> None:
         pytest.skip(f"counted with Python {python}, and {PYTHON} makes other calls")
     measured = measure()
     assert measured.keys() == before.keys() == {*CHUNKS, STREAM, SHORT, HELD}
-    found = [judge(name, figure, before[name]) for name, figure in measured.items()]
+    found = [problem_with(name, figure, before[name]) for name, figure in measured.items()]
     wrong = [what for what in found if what is not None]
     if wrong:
         pytest.fail("\n\n".join([*wrong, "If that is as it should be: python -m bench.count --write"]), pytrace=False)
@@ -31,8 +44,12 @@ def test_no_figure_is_worse_than_the_committed_one() -> None:
     ],
 )
 def test_a_figure_may_be_a_little_worse_and_somewhat_better(now: float, then: float, word: str | None) -> None:
-    said = judge("a chunk", Figure({"f": now}), Figure({"f": then}))
-    assert said is None if word is None else said is not None and word in said and said.startswith(f"a chunk: {now}, ")
+    problem = problem_with("a chunk", Figure({"f": now}), Figure({"f": then}))
+    assert (
+        problem is None
+        if word is None
+        else problem is not None and word in problem and problem.startswith(f"a chunk: {now}, ")
+    )
 
 
 def test_the_functions_that_changed_most_are_named_first() -> None:

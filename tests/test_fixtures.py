@@ -17,7 +17,7 @@ from streamweir.providers.registry import provider_named
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import Splitter
 from support.event_lines import format_events
-from support.event_rules import assert_lawful
+from support.event_rules import assert_valid_events
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
@@ -59,7 +59,7 @@ def cut(body: bytes, seed: int) -> list[bytes]:
 def test_events_are_those_of_the_fixture(path: Path) -> None:
     body = path.read_bytes()
     events = stream_events(path, [body]) if path in STREAMS else list(provider_of(path).decode_whole(body))
-    assert_lawful(events)
+    assert_valid_events(events)
     text = format_events(events)
     expected = path.with_name("events.txt")
     if UPDATES:

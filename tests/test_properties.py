@@ -22,7 +22,7 @@ from streamweir.providers.registry import native_wire, provider_named
 from support.comparison import joined
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS as RULES
-from support.event_rules import assert_lawful
+from support.event_rules import assert_valid_events
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = [(path.parent.parent.name, path.read_bytes()) for path in sorted(ROOT.glob("*/*/response.*"))]
@@ -73,7 +73,7 @@ def test_an_answer_that_stops_anywhere_keeps_the_law_and_the_dialect(
 ) -> None:
     source, body = case
     start = body[: at % (len(body) + 1)]
-    assert_lawful(events_of(source, [start]))
+    assert_valid_events(events_of(source, [start]))
     out, completed = replay(start, source=source, dialect=rules.name, model="vendor/model", usage=usage)
     assert (read_stream(out, rules, usage, passed_frames(start)).error is None) is completed
 
@@ -184,7 +184,7 @@ bodies = st.one_of(
 @given(bodies, st.sampled_from(SOURCES), places)
 def test_arbitrary_bytes_never_crash_a_decoder(body: bytes, source: str, where: list[int]) -> None:
     events = events_of(source, [body])
-    assert_lawful(events)
+    assert_valid_events(events)
     assert events_of(source, cut(body, where)) == events
 
 

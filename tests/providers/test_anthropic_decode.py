@@ -12,7 +12,7 @@ from streamweir.providers.anthropic import PROVIDER
 from streamweir.providers.anthropic.usage import UsageFold
 from streamweir.providers.base import Decoder
 from streamweir.wire.sse import Frame
-from support.event_rules import assert_lawful
+from support.event_rules import assert_valid_events
 
 START = {
     "type": "message_start",
@@ -43,7 +43,7 @@ def test_a_failure_ends_it_once_and_nothing_follows() -> None:
     error = UpstreamError("upstream_stream_reset", "The connection was lost.")
     events += decoder.fail(error)
     assert events[-1] == StreamFailed(error)
-    assert_lawful(events)
+    assert_valid_events(events)
     for late in (TEXT, START, {"type": "message_stop"}, b"{", {"type": "error", "error": {}}):
         assert not decoder.feed(frame(late))
     assert not decoder.feed(Frame(b"error: {}\n\n", None))
@@ -74,7 +74,7 @@ ERRORS: list[tuple[Frame, str]] = [
 def test_errors_in_the_stream(odd: Frame, code: str) -> None:
     _, events = fed(START, odd)
     assert code_of(events[-1]) == code
-    assert_lawful(events)
+    assert_valid_events(events)
 
 
 def test_an_error_that_carries_usage_reports_it_first() -> None:
@@ -82,7 +82,7 @@ def test_an_error_that_carries_usage_reports_it_first() -> None:
     _, events = fed(START, failure)
     assert events[-2] == UsageReported(Usage(input_uncached=3, output=9))
     _, events = fed(failure)
-    assert_lawful(events)
+    assert_valid_events(events)
 
 
 def test_frames_that_say_nothing() -> None:
@@ -128,7 +128,7 @@ def test_a_call_that_got_no_stop_is_closed_by_the_finish() -> None:
         {"type": "message_stop"},
     )
     assert ToolCallDelta(0, 0, "{}") in events
-    assert_lawful(events)
+    assert_valid_events(events)
 
 
 def test_the_same_message_may_start_again_in_its_midst() -> None:

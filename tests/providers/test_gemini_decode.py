@@ -25,7 +25,7 @@ from streamweir.providers.gemini import PROVIDER, Gemini
 from streamweir.providers.gemini.arguments import PartialArguments, UnreadablePath, whole_arguments
 from streamweir.providers.gemini.logprob import logprobs_of
 from streamweir.wire.sse import Frame
-from support.event_rules import assert_lawful
+from support.event_rules import assert_valid_events
 
 
 def frame(value: Any, *, terminated: bool = True) -> Frame:
@@ -39,7 +39,7 @@ def decode(*values: Any) -> list[Event]:
     for value in values:
         events += decoder.feed(value if isinstance(value, Frame) else frame(value))
     events += decoder.finish()
-    assert_lawful(events)
+    assert_valid_events(events)
     return events
 
 
@@ -218,7 +218,7 @@ def test_wrong_types_never_break_it(value: dict[str, Any]) -> None:
 def test_a_whole_body_may_be_an_array() -> None:
     array = b"\xef\xbb\xbf [" + json.dumps(answer({"text": "a"})).encode() + b",\n{}]\n"
     events = list(Gemini().decode_whole(array))
-    assert_lawful(events)
+    assert_valid_events(events)
     assert events[1] == TextDelta(0, "a")
     assert events[-1] == StreamCompleted()
     assert list(PROVIDER.decode_whole(array[:-2]))[-1] == truncated()

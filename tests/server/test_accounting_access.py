@@ -21,7 +21,7 @@ from support.accounting_gateway import (
     Desk,
     error_of,
     keeping,
-    most_prompt,
+    max_prompt,
     path_of,
     set_clock,
 )
@@ -272,7 +272,7 @@ async def test_a_change_holds_for_the_next_request(tmp_path: Path) -> None:
         assert await statuses(desk, secret, secret, secret) == [200, 200, 429]
         await desk.change(secret, rpm=None, budget_nano=24 * MILLI)  # just what it has spent
         assert await statuses(desk, secret) == [429]
-        await desk.change(secret, budget_nano=(24 + most_prompt(model="m", max_tokens=5) + 5) * MILLI)  # as is held
+        await desk.change(secret, budget_nano=(24 + max_prompt(model="m", max_tokens=5) + 5) * MILLI)  # as is held
         assert await statuses(desk, secret) == [200]
         await desk.change(secret, budget_nano=None, models=("other",))
         assert await statuses(desk, secret) == [404]

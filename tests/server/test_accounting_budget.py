@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.accounting_gateway import MILLI, MODEL, keeping, most_prompt
+from support.accounting_gateway import MILLI, MODEL, keeping, max_prompt
 from support.answers import openai_frames, openai_stream, openai_whole
 from support.fleet import fleet
 from support.gateway import MESSAGES
@@ -73,7 +73,7 @@ async def test_no_budget_is_overspent(seed: int, database: str, tmp_path: Path) 
 
 async def test_what_is_told_to_the_provider_is_what_is_left_and_the_row_says_so(tmp_path: Path) -> None:
     async with keeping(dearest, tmp_path, UNKNOWN) as desk:
-        prompt = most_prompt(model="m", max_tokens=1000)
+        prompt = max_prompt(model="m", max_tokens=1000)
         secret = await desk.new_key(budget_nano=(prompt + 300) * MILLI)
         assert (await desk.gate.ask(key=secret, model="m", max_tokens=1000)).status == 200
         assert desk.up.requests[0].json["max_completion_tokens"] == 300
@@ -119,7 +119,7 @@ async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path:
     frames = openai_frames(["123"] * 3000, usage=None)[:-3]
     async with keeping([Head(), *(Send(frame) for frame in frames), Hang()], tmp_path) as desk:
         await asyncio.to_thread(desk.gate.gateway._requests._vocabularies.load, "o200k_base")
-        budget = (most_prompt(model="m", stream=True, max_tokens=1000) + 1000) * MILLI
+        budget = (max_prompt(model="m", stream=True, max_tokens=1000) + 1000) * MILLI
         secret = await desk.new_key(budget_nano=budget)
         await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=1000)
         row = await desk.row()
@@ -150,7 +150,7 @@ async def test_what_is_to_be_thought_is_reserved_beside_the_answer(tmp_path: Pat
 async def test_thinking_for_which_too_little_is_left_is_named_as_left_out(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path, UNKNOWN) as desk:
         thinking = {"type": "enabled", "budget_tokens": 2000}
-        prompt = most_prompt(model="m", stream=True, thinking=thinking)
+        prompt = max_prompt(model="m", stream=True, thinking=thinking)
         secret = await desk.new_key(budget_nano=(prompt + 500) * MILLI)
         assert (await desk.gate.ask(key=secret, model="m", stream=True, thinking=thinking)).status == 200
         told = desk.up.requests[0].json

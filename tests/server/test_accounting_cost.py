@@ -28,7 +28,7 @@ from support.accounting_gateway import (
     each_form,
     error_of,
     keeping,
-    most_prompt,
+    max_prompt,
     path_of,
     set_clock,
 )
@@ -45,7 +45,7 @@ from support.gateway import KEY, chat_request, configured, frames_of, providers,
 from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole
 
 BUDGET = 1000 * MILLI
-HELD = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
+HELD = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
 """For a whole answer of nine tokens."""
 BEGUN = b"".join(openai_frames()[:3])
 """Two words of an answer."""
@@ -71,7 +71,7 @@ async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp
     down = whole(error_body("down"), 500)
     async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as desk:
         dear, cheap = listed("gpt-4o"), listed("gpt-4o-mini")
-        prompt = most_prompt(model="alias", stream=True, max_tokens=20)
+        prompt = max_prompt(model="alias", stream=True, max_tokens=20)
         assert max_cost(dear, prompt, 20) > max_cost(cheap, prompt, 20)
         secret = await desk.new_key(budget_nano=BUDGET)
         reply = await desk.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)

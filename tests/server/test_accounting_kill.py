@@ -19,7 +19,7 @@ from support.answers import openai_stream
 from support.consistency_witness import HOLD_TOKENS, TOML, Witness
 from support.forked_processes import nursery
 from support.gateway import chat_request, providers
-from support.ledger_reader import looking_at
+from support.ledger_reader import open_ledger_reader
 from support.postgres import PrivatePostgres
 from support.script import stream
 from support.scripted_upstream import ScriptedUpstream
@@ -160,7 +160,7 @@ async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: 
                 toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
                 ids = await stop_in(outage, folder, toml)
                 postgres.resume() if postgres.is_running else postgres.start()
-                async with nursery().served(folder, toml) as program, looking_at(url, folder) as accounting:
+                async with nursery().served(folder, toml) as program, open_ledger_reader(url, folder) as accounting:
                     await program.started()
                     rows = (await accounting.look()).rows
                     assert rows.keys() == ids

@@ -18,12 +18,12 @@ from msgspec import structs
 from sqlalchemy import Connection, select
 
 from streamweir.store.db.tables import instances
-from support.accounting_gateway import most_prompt
+from support.accounting_gateway import max_prompt
 from support.answers import TEXTS, openai_stream
 from support.consistency_witness import BUDGET_KEY, MILLI, TOML
 from support.forked_processes import nursery
 from support.gateway import KEY, gateway, providers, text_of
-from support.ledger_reader import Onlooker, looking_at
+from support.ledger_reader import Onlooker, open_ledger_reader
 from support.postgres import PrivatePostgres
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import CutShort
@@ -41,7 +41,7 @@ TRUSTING = {**HURRY, "dead_after_s": 3600.0}
 KEYS = (KEY, BUDGET_KEY)
 PROMPT, BEGUN_TOKENS = 3, 2
 """By the rule of thumb: what is asked, and what has come of the answer."""
-HELD = ((PROMPT + 1024) * MILLI, (most_prompt(model="m", stream=True) + 16_384) * MILLI)
+HELD = ((PROMPT + 1024) * MILLI, (max_prompt(model="m", stream=True) + 16_384) * MILLI)
 """Without a budget, and with one that has more than enough: the longest answer of the model."""
 ORPHANED = ("orphaned", 0, PROMPT, BEGUN_TOKENS, "estimate", (PROMPT + BEGUN_TOKENS) * MILLI)
 
@@ -118,7 +118,7 @@ async def scene_on(url: str, folder: Path) -> AsyncIterator[Scene]:
     may_go_on = asyncio.Event()
     async with (
         ScriptedUpstream([Head(), Send(BEGUN), Wait(may_go_on), Send(REST), End()]) as up,
-        looking_at(url, folder) as books,
+        open_ledger_reader(url, folder) as books,
         AsyncExitStack() as stack,
     ):
         scene = Scene(folder, url, up, books, stack)
@@ -274,7 +274,7 @@ async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
 ) -> None:
     monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", 0.1)
     url = await migrated_url("postgres", tmp_path)
-    async with ScriptedUpstream(stream(openai_stream())) as up, looking_at(url, tmp_path) as books:
+    async with ScriptedUpstream(stream(openai_stream())) as up, open_ledger_reader(url, tmp_path) as books:
         toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
         async with gateway(toml, data_dir=tmp_path, intervals=structs.replace(LONG_INTERVALS, flush_s=0.1)) as gate:
             ids = {(await gate.ask(model="m")).header("x-request-id")}

@@ -23,7 +23,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, list_requests
-from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, keeping, most_prompt, set_clock
+from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, keeping, max_prompt, set_clock
 from support.answers import TEXTS
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, metric
@@ -232,7 +232,7 @@ async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_
 ) -> None:
     """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
     async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=LONG_INTERVALS) as desk:
-        held = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
+        held = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
         secret = await desk.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
 
         async def status() -> int:

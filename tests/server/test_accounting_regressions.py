@@ -28,7 +28,7 @@ from streamweir.store.db.tables import ledger, requests, workspaces
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from streamweir.store.ledger.posting import apply
-from support.accounting_gateway import MILLI, MODEL, PROMPT, Desk, error_of, keeping, most_prompt, set_clock
+from support.accounting_gateway import MILLI, MODEL, PROMPT, Desk, error_of, keeping, max_prompt, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
@@ -39,7 +39,7 @@ from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
 
 COST = 12 * MILLI
-HELD = (most_prompt(model="m", max_tokens=9) + 9) * MILLI
+HELD = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
 """Of an answer with this usage."""
 USAGE = (7, 5)
 BEGUN = b"".join(openai_frames()[:3])
@@ -113,7 +113,7 @@ async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: 
     script: list[Step] = [Head(), Send(b"".join(frames[:2])), Wait(go_on), Send(b"".join(frames[2:-4])), Wait(finish)]
     script += [Send(b"".join(frames[-4:])), End()]
     async with keeping(script, tmp_path, store="hold_tokens = 20") as desk, await desk.gate.connect() as client:
-        workspace = await desk.new_workspace("paid", (most_prompt(model="m", stream=True) + 30) * MILLI)
+        workspace = await desk.new_workspace("paid", (max_prompt(model="m", stream=True) + 30) * MILLI)
         secret = await desk.new_key(workspace_id=workspace)
         await client.send(chat_request(key=secret, model="m", stream=True))
         await client.head()

@@ -17,7 +17,7 @@ import pytest
 from streamweir.policy.prices import Rates, decode_quote
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.files import SegmentFile
-from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, most_prompt
+from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, max_prompt
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, frames_of, text_of, until
 from support.journal_files import entries_of
@@ -48,7 +48,7 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
         reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=20)
         (hold,) = found
         assert hold.request_id == reply.header("x-request-id")
-        assert hold.amount == (most_prompt(model="m", stream=is_streamed, max_tokens=20) + 20) * MILLI
+        assert hold.amount == (max_prompt(model="m", stream=is_streamed, max_tokens=20) + 20) * MILLI
         assert hold.account == f"key:{desk.key_id(secret)}:total"
         assert (hold.key_id, hold.workspace_id, hold.model) == (desk.key_id(secret), "default", "m")
         assert (hold.stream, hold.dialect, hold.prompt_tokens) == (is_streamed, "openai", PROMPT)
@@ -65,7 +65,7 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
 async def test_while_a_request_runs_it_is_open_and_its_hold_counts(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     async with keeping([Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:])), End()], tmp_path) as desk:
-        held = (most_prompt(model="m", stream=True, max_tokens=20) + 20) * MILLI
+        held = (max_prompt(model="m", stream=True, max_tokens=20) + 20) * MILLI
         secret = await desk.new_key(budget_nano=held)
         async with await desk.gate.connect() as client:
             await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20))
@@ -166,7 +166,7 @@ async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
         secret = await desk.new_key(budget_nano=BUDGET)
         assert (await desk.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
         row = await desk.row()
-        held = (most_prompt(model="m", max_tokens=20) + 20) * MILLI
+        held = (max_prompt(model="m", max_tokens=20) + 20) * MILLI
         assert (row.verdict, row.cost, row.usage, row.held) == ("rejected", 0, None, held)
         assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
 
@@ -283,7 +283,7 @@ async def test_an_upstream_that_does_not_keep_its_limit_is_held_more_for(tmp_pat
         row = await desk.row()
         kinds = await desk.ledger(row.request_id)
         extensions = [(kind, amount) for kind, amount, _ in kinds[1:-1]]
-        first = (most_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
+        first = (max_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
         assert kinds[0] == ("hold", -first, None)
         assert [kind for kind, _ in extensions] == [f"extend.{number + 1}" for number in range(len(extensions))]
         assert extensions
@@ -308,7 +308,7 @@ async def test_an_answer_within_its_limit_is_never_cut_whatever_its_length(is_st
     frames = openai_frames(texts, usage=(7, 30))
     script: list[Step] = [Head(), *(Send(frame) for frame in frames), End()]
     async with keeping(script if is_streamed else whole(openai_whole("".join(texts), (7, 30))), tmp_path) as desk:
-        held = (most_prompt(model="m", stream=is_streamed, max_tokens=30) + 30) * MILLI
+        held = (max_prompt(model="m", stream=is_streamed, max_tokens=30) + 30) * MILLI
         secret = await desk.new_key(budget_nano=held)
         reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=30)
         row = await desk.row()

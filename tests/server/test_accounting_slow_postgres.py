@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, select, text
 
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import accounts, contents, ledger
-from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
+from support.accounting_gateway import MILLI, PROMPT, error_of, max_prompt
 from support.answers import TEXTS, openai_stream
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of
@@ -113,7 +113,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 assert await ships.spent_and_held() == (4 * COST, 0)
 
 
-TOO_LITTLE = (most_prompt(model="m", stream=True) + 24) * MILLI
+TOO_LITTLE = (max_prompt(model="m", stream=True) + 24) * MILLI
 
 
 @pytest.mark.parametrize("budget", [1000 * MILLI, TOO_LITTLE], ids=["enough", "too little"])

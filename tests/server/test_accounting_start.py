@@ -21,7 +21,7 @@ from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, open_default_workspace
 from support.forked_processes import nursery
 from support.gateway import KEY, chat_request
-from support.ledger_reader import looking_at
+from support.ledger_reader import open_ledger_reader
 from support.postgres import shared_postgres
 from support.scripted_upstream import closed_port
 from support.serve_process import Program, command_of, get
@@ -223,7 +223,7 @@ async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(
     data = tmp_path / "data"
     data.mkdir()
     url = await migrated_url(database, data)
-    async with looking_at(url, data) as accounting:
+    async with open_ledger_reader(url, data) as accounting:
         await accounting.store.write(lambda conn: open_default_workspace(conn, now_ms()))
         if limited == "key":
             spec = KeySpec(name="slow", rpm=5)
@@ -257,7 +257,7 @@ async def test_the_admin_secret_is_shown_once_and_all_is_there_after_a_restart(d
         )  # what was written down before is in the database by then
         assert admin.status == 200
         assert b'"kept"' in admin.body
-        async with looking_at(url, data) as accounting:
+        async with open_ledger_reader(url, data) as accounting:
             rows = (await accounting.look()).rows
             assert rows.keys() == {reply.header("x-request-id"), models.header("x-request-id")}
     shutil.rmtree(data / "journal")

@@ -15,7 +15,7 @@ from msgspec import structs
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import cancel
 from streamweir.store.requests.requests import RequestRow
-from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, most_prompt, path_of
+from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, max_prompt, path_of
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, frames_of, text_of, until
 from support.program_deadlines import LONG_INTERVALS
@@ -28,7 +28,7 @@ each_bill = pytest.mark.parametrize("bills_on", [True, False], ids=["bills on", 
 LONG = [f" word{number:05}" for number in range(500)]
 USED = (7, 1000)
 HOLD = "hold_tokens = 10"
-BUDGET = (most_prompt(model="m", stream=True) + 10) * MILLI
+BUDGET = (max_prompt(model="m", stream=True) + 10) * MILLI
 """For the first hold, and not a token more."""
 MOST_DELIVERED = 16 * 10 + 1024
 """Characters: as many as ten tokens can be, and as many as may pass between two looks."""
@@ -121,7 +121,7 @@ async def test_an_answer_beyond_hold_and_balance_is_cut(dialect: str, bills_on: 
 
 async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path: Path) -> None:
     async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True)) as desk:
-        budget = (most_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
+        budget = (max_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
         secret = await desk.new_key(budget_nano=budget)
         reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=10)
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED

@@ -21,7 +21,7 @@ from support.outcome import (
     assert_broken,
     assert_completed,
     assert_error_frame,
-    assert_facts,
+    assert_record,
     assert_refused,
     assert_whole,
     path_of,
@@ -85,7 +85,7 @@ async def test_a_failure_before_the_first_word_fails_over(steps: Sequence[Step],
                 assert_completed(reply, text=FROM_SECOND)
             else:
                 assert_whole(reply, text=FROM_SECOND)
-            record = await assert_facts(gate, "completed", attempts=[code, None])
+            record = await assert_record(gate, "completed", attempts=[code, None])
             assert [each.target for each in record.attempts] == ["first/m", "second/n"]
             assert (len(sick.requests), len(well.requests)) == (1, 1)
             assert (sick.requests[0].json["model"], well.requests[0].json["model"]) == ("m", "n")
@@ -101,7 +101,7 @@ async def test_nothing_of_the_first_target_is_in_the_answer(dialect: str) -> Non
         async with gateway(providers(first=sick.base_url, second=well.base_url) + ALIAS) as gate:
             reply = await gate.ask(path=path_of(dialect), model="either", stream=True)
             assert_completed(reply, dialect, text=FROM_SECOND)
-            await assert_facts(gate, "completed", attempts=["upstream_stream_truncated", None])
+            await assert_record(gate, "completed", attempts=["upstream_stream_truncated", None])
         await well.vacated()
 
 
@@ -117,14 +117,14 @@ async def test_at_most_three_targets_are_tried() -> None:
         async with gateway(providers(a=a.base_url, b=b.base_url, c=c.base_url, d=d.base_url) + alias) as gate:
             assert_refused(await gate.ask(model="any", stream=True), "upstream_auth_failed")
             codes = ["upstream_empty_response", "upstream_server_error", "upstream_auth_failed"]
-            await assert_facts(gate, "upstream_error", error=codes[-1], status=502, attempts=codes)
+            await assert_record(gate, "upstream_error", error=codes[-1], status=502, attempts=codes)
 
 
 async def test_what_the_caller_did_wrong_is_wrong_everywhere() -> None:
     async with ScriptedUpstream(whole(error_body("Too hot.", param="temperature"), 400)) as up, Canary() as other:
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS) as gate:
             assert_refused(await gate.ask(model="either", stream=True), "invalid_value", param="temperature")
-            await assert_facts(gate, "rejected", error="invalid_value", status=400)
+            await assert_record(gate, "rejected", error="invalid_value", status=400)
         await up.vacated()
 
 
@@ -153,7 +153,7 @@ async def test_u40_a_failure_after_the_first_word_is_final(
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS + HASTE) as gate:
             reply = await ask_and_signal(gate, b'" from"', seen, path=path_of(dialect), model="either")
             assert_broken(reply, code, dialect, text=BEGUN)
-            await assert_facts(gate, verdict, error=code, source="estimate")
+            await assert_record(gate, verdict, error=code, source="estimate")
             assert len(up.requests) == 1
         await up.vacated()
 
@@ -186,7 +186,7 @@ async def test_u40_a_failure_after_the_status_is_final(
             frame, _, terminator = body.partition(b"\n\n")
             assert terminator == (b"" if dialect == "bitseek" else b"data: [DONE]\n\n")
             assert_error_frame(json.loads(frame.removeprefix(b"data: ")), "upstream_server_error", dialect)
-            record = await assert_facts(gate, verdict, error=code, source="estimate")
+            record = await assert_record(gate, verdict, error=code, source="estimate")
             was_refused = code in ("upstream_server_error", "upstream_auth_failed")
             assert (record.usage is None) is was_refused  # who refused has done nothing that could be billed
             assert len(up.requests) == 1
@@ -204,7 +204,7 @@ async def test_u10_a_failure_that_passes_is_not_seen(failures: int, is_streamed:
     async with serving(in_turn(*[failure] * failures, answer)) as (gate, up):
         reply = await gate.ask(model="up/m", stream=is_streamed)
         (assert_completed if is_streamed else assert_whole)(reply)
-        await assert_facts(gate, "completed", attempts=["upstream_server_error"] * failures + [None], usage=(7, 5))
+        await assert_record(gate, "completed", attempts=["upstream_server_error"] * failures + [None], usage=(7, 5))
         assert len({request.body for request in up.requests}) == 1
 
 
@@ -218,7 +218,7 @@ async def test_u10_a_short_pause_that_was_asked_for_is_kept() -> None:
 
     async with serving(script) as (gate, _):
         assert_completed(await gate.ask(model="up/m", stream=True))
-        await assert_facts(gate, "completed", attempts=["upstream_rate_limited", None])
+        await assert_record(gate, "completed", attempts=["upstream_rate_limited", None])
         assert times[1] - times[0] >= 1
 
 
@@ -227,7 +227,7 @@ async def test_u10_a_pause_that_reaches_beyond_the_commit_is_not_waited_for() ->
     async with serving(busy, toml="[server.timeouts]\ncommit_s = 1\n") as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)
         assert_refused(reply, "upstream_overloaded", retry_after="2")
-        await assert_facts(gate, "upstream_error", error="upstream_overloaded", status=503)
+        await assert_record(gate, "upstream_error", error="upstream_overloaded", status=503)
         assert len(up.requests) == 1
 
 
@@ -277,7 +277,7 @@ async def test_u14_a_slow_target_fails_over(steps: Sequence[Step], dialect: str)
         async with gateway(hasty(slow=slow.base_url, well=well.base_url) + alias("either", "slow", "well")) as gate:
             reply = await gate.ask(path=path_of(dialect), model="either", stream=True)
             assert_completed(reply, dialect, text=FROM_SECOND)
-            await assert_facts(gate, "completed", attempts=["upstream_timeout", None])
+            await assert_record(gate, "completed", attempts=["upstream_timeout", None])
             await slow.vacated()
         await well.vacated()
 
@@ -300,7 +300,7 @@ async def test_u14_a_slow_last_target_is_waited_for(model: str) -> None:
             late.set()
             assert_completed(await asking, text=FROM_SECOND)
             attempts = [None] if model == "slow/m" else ["upstream_timeout", None]
-            await assert_facts(gate, "completed", attempts=attempts, count=2)
+            await assert_record(gate, "completed", attempts=attempts, count=2)
         await slow.vacated()
 
 
@@ -329,12 +329,12 @@ async def test_a_refusal_of_stream_options_is_found_out_once(body: bytes, status
     async with serving(picky(body, status), "openai-compatible") as (gate, up):
         asks: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
         assert_completed(await gate.ask(model="up/m", **asks), usage=(3, 5))
-        await assert_facts(gate, "completed", attempts=["invalid_value", None], usage=(3, 5), source="estimate")
+        await assert_record(gate, "completed", attempts=["invalid_value", None], usage=(3, 5), source="estimate")
         assert_completed(await gate.ask(model="up/m", **asks), usage=(3, 5))
-        await assert_facts(gate, "completed", source="estimate", count=2)
+        await assert_record(gate, "completed", source="estimate", count=2)
         assert ["stream_options" in request.json for request in up.requests] == [True, False, False]
         assert_completed(await gate.ask(model="up/another", **asks), usage=(3, 5))
-        await assert_facts(gate, "completed", attempts=["invalid_value", None], source="estimate", count=3)
+        await assert_record(gate, "completed", attempts=["invalid_value", None], source="estimate", count=3)
         assert ["stream_options" in request.json for request in up.requests[3:]] == [True, False]
 
 
@@ -342,7 +342,7 @@ async def test_a_refusal_of_stream_options_is_no_reason_to_go_elsewhere() -> Non
     async with ScriptedUpstream(picky(REFUSALS[0], 400)) as up, Canary() as other:
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
-            record = await assert_facts(gate, "completed", attempts=["invalid_value", None], source="estimate")
+            record = await assert_record(gate, "completed", attempts=["invalid_value", None], source="estimate")
             assert {each.target for each in record.attempts} == {"first/m"}
         await up.vacated()
 
@@ -351,12 +351,12 @@ async def test_an_upstream_that_refuses_all_the_same_is_believed() -> None:
     async with serving(whole(REFUSALS[0], 400)) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)
         assert_refused(reply, "invalid_value", param="stream_options")
-        await assert_facts(gate, "rejected", error="invalid_value", status=400, attempts=["invalid_value"] * 2)
+        await assert_record(gate, "rejected", error="invalid_value", status=400, attempts=["invalid_value"] * 2)
         assert ["stream_options" in request.json for request in up.requests] == [True, False]
 
 
 async def test_another_refusal_is_no_refusal_of_stream_options() -> None:
     async with serving(whole(error_body("Too hot.", param="temperature"), 400)) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), "invalid_value", param="temperature")
-        await assert_facts(gate, "rejected", error="invalid_value", status=400)
+        await assert_record(gate, "rejected", error="invalid_value", status=400)
         assert len(up.requests) == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.accounting_gateway import MILLI, MODEL, PROMPT, keeping, most_prompt
+from support.accounting_gateway import MILLI, MODEL, PROMPT, keeping, max_prompt
 from support.answers import (
     anthropic_whole,
     error_body,
@@ -129,7 +129,7 @@ async def test_a_large_request_is_lowered_too() -> None:
 async def test_no_more_is_reserved_than_any_target_can_answer_with(tmp_path: Path) -> None:
     members: dict[str, Any] = {"model": "m", "max_tokens": WANTED}
     async with keeping(ANSWER, tmp_path, MODEL) as desk:
-        held = (most_prompt(**members) + 16_384) * MILLI
+        held = (max_prompt(**members) + 16_384) * MILLI
         secret = await desk.new_key(budget_nano=held)
         assert (await desk.gate.ask(key=secret, **members)).status == 200
         row = await desk.row()
@@ -139,7 +139,7 @@ async def test_no_more_is_reserved_than_any_target_can_answer_with(tmp_path: Pat
 async def test_what_is_left_may_be_less_than_the_maximum(tmp_path: Path) -> None:
     members: dict[str, Any] = {"model": "m", "max_tokens": WANTED}
     async with keeping(ANSWER, tmp_path, MODEL) as desk:
-        secret = await desk.new_key(budget_nano=(most_prompt(**members) + 300) * MILLI)
+        secret = await desk.new_key(budget_nano=(max_prompt(**members) + 300) * MILLI)
         assert (await desk.gate.ask(key=secret, **members)).status == 200
         assert desk.up.requests[0].json["max_completion_tokens"] == 300
         assert (await desk.row()).flags == ["max_tokens_lowered"]

@@ -20,7 +20,7 @@ from support.outcome import (
     DIALECTS,
     assert_broken,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_refused,
     path_of,
     serving,
@@ -157,12 +157,12 @@ async def test_u39_a_target_that_failed_five_times_is_left_alone(dialect: str) -
         ask: dict[str, Any] = {"path": path_of(dialect), "model": "up/m", "stream": True}
         for count, attempts in ((1, 3), (2, 2)):
             assert_refused(await gate.ask(**ask), FAILED, dialect)
-            await assert_facts(
+            await assert_record(
                 gate, "upstream_error", error=FAILED, status=502, attempts=[FAILED] * attempts, count=count
             )
         for count in (3, 4):
             assert_refused(await gate.ask(**ask), "no_available_deployment", dialect, retry_after="30")
-            await assert_facts(gate, "rejected", error="no_available_deployment", status=503, attempts=[], count=count)
+            await assert_record(gate, "rejected", error="no_available_deployment", status=503, attempts=[], count=count)
         assert len(up.requests) == 5
         metrics = gate.gateway.metrics.text().split(b"\n")
         ejections = [line for line in metrics if line.startswith(b"streamweir_ejections")]
@@ -261,7 +261,7 @@ async def test_u39_one_request_at_a_time_probes_a_target_that_was_away() -> None
         assert len(up.requests) == 6
         patient.may_answer.set()
         assert_completed(await probing)
-        await assert_facts(gate, "completed", count=8)
+        await assert_record(gate, "completed", count=8)
         both = await asyncio.gather(*(gate.ask(model="up/m", stream=True) for _ in range(2)))
         for reply in both:
             assert_completed(reply)
@@ -294,7 +294,7 @@ async def test_u39_a_probe_whose_caller_leaves_is_left_to_another() -> None:
         await gate.settled(6)
         patient.may_answer.set()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        await assert_facts(gate, "completed", count=7)
+        await assert_record(gate, "completed", count=7)
 
 
 # Pauses that a provider asks for: U5.
@@ -312,7 +312,7 @@ async def test_u5_all_targets_limit_their_rate() -> None:
         reply = await gate.ask(model="any", stream=True)
         assert_refused(reply, "upstream_rate_limited", retry_after="7")
         code = "upstream_rate_limited"
-        await assert_facts(gate, "upstream_error", error=code, status=429, attempts=[], count=2)
+        await assert_record(gate, "upstream_error", error=code, status=429, attempts=[], count=2)
         assert [len(up.requests) for up in ups.values()] == [1, 1]
 
 

@@ -23,7 +23,7 @@ from support.outcome import (
     CANARY,
     DIALECTS,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_refused,
     assert_whole,
     path_of,
@@ -64,7 +64,7 @@ async def test_u11_an_error_with_status_200_gets_its_own_status(
         reply = await gate.ask(model="up/m", stream=is_streamed)
         assert_refused(reply, code)
         again = code in ("upstream_server_error", "upstream_overloaded")
-        await assert_facts(gate, verdict, error=code, status=reply.status, attempts=[code] * (3 if again else 1))
+        await assert_record(gate, verdict, error=code, status=reply.status, attempts=[code] * (3 if again else 1))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -86,7 +86,7 @@ PAGE = b"<!doctype html><script>alert('canary')</script>\n\ndata: {}\n\n"
 async def test_u12_a_body_that_is_no_data_is_not_read(content_type: str, is_streamed: bool) -> None:
     async with serving([Head(200, content_type), Send(PAGE), Hang()]) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=is_streamed), "upstream_bad_response")
-        await assert_facts(gate, "upstream_error", error="upstream_bad_response", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_bad_response", status=502)
         await up.aborted(1)
         await up.vacated()
 
@@ -117,7 +117,7 @@ async def test_u12_a_page_under_another_name_is_never_relayed(
 async def test_u12_a_good_stream_under_a_careless_name_is_relayed(content_type: str | None) -> None:
     async with serving([Head(200, content_type), Send(openai_stream()), End()]) as (gate, _):
         assert_completed(await gate.ask(model="up/m", stream=True))
-        await assert_facts(gate, "completed")
+        await assert_record(gate, "completed")
 
 
 # U13
@@ -140,7 +140,7 @@ async def test_u13_an_empty_answer(steps: Sequence[Step], dialect: str) -> None:
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_empty_response", dialect)
         code = "upstream_empty_response"
-        await assert_facts(gate, "truncated", error=code, status=502, attempts=[code] * 3)
+        await assert_record(gate, "truncated", error=code, status=502, attempts=[code] * 3)
 
 
 @pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.kind)
@@ -155,7 +155,7 @@ async def test_u13_an_empty_answer_fails_over_first() -> None:
     async with ScriptedUpstream([Head(), End()]) as mute, ScriptedUpstream(stream(openai_stream())) as up:
         async with gateway(providers(first=mute.base_url, second=up.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
-            await assert_facts(gate, "completed", attempts=["upstream_empty_response", None])
+            await assert_record(gate, "completed", attempts=["upstream_empty_response", None])
         await up.vacated()
 
 
@@ -171,7 +171,7 @@ async def test_u27_a_compressed_answer_is_not_unpacked(coding: str, dialect: str
     async with serving([Head(headers=[("content-encoding", coding)]), Send(BOMB), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_bad_encoding", dialect)
-        await assert_facts(gate, "upstream_error", error="upstream_bad_encoding", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_bad_encoding", status=502)
         assert up.requests[0].headers["accept-encoding"] == "identity"
         await up.aborted(1)
         await up.vacated()
@@ -181,13 +181,13 @@ async def test_u27_a_compressed_error_still_has_its_status() -> None:
     body = gzip.compress(error_body(CANARY))
     async with serving(whole(body, 401, [("content-encoding", "gzip")])) as (gate, _):
         assert_refused(await gate.ask(model="up/m", stream=False), "upstream_auth_failed")
-        await assert_facts(gate, "upstream_error", error="upstream_auth_failed", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_auth_failed", status=502)
 
 
 async def test_u27_identity_is_no_coding() -> None:
     async with serving(whole(openai_whole(), headers=[("content-encoding", "Identity")])) as (gate, _):
         assert_whole(await gate.ask(model="up/m"), usage=(7, 5))
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
 
 
 # U36
@@ -202,7 +202,7 @@ async def test_u36_a_redirect_is_not_followed(status: int, dialect: str) -> None
             reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
             assert_refused(reply, "upstream_redirect_blocked", dialect)
             assert reply.header("location") is None
-            await assert_facts(gate, "upstream_error", error="upstream_redirect_blocked", status=502)
+            await assert_record(gate, "upstream_error", error="upstream_redirect_blocked", status=502)
             assert len(up.requests) == 1
 
 
@@ -228,7 +228,7 @@ async def test_u37_no_header_of_the_provider_reaches_the_caller(dialect: str) ->
     async with serving([Head(headers=HOSTILE), Send(openai_stream()), End()]) as (gate, _):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)  # which looks at every header
-        await assert_facts(gate, "completed")
+        await assert_record(gate, "completed")
 
 
 async def test_u37_no_header_of_the_provider_reaches_a_buffered_caller() -> None:
@@ -236,7 +236,7 @@ async def test_u37_no_header_of_the_provider_reaches_a_buffered_caller() -> None
         reply = await gate.ask(model="up/m")
         assert_whole(reply)
         assert {name for name, _ in reply.headers} == {"content-type", "content-length", "date", "x-request-id"}
-        await assert_facts(gate, "completed")
+        await assert_record(gate, "completed")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -258,6 +258,6 @@ async def test_u37_a_head_that_cannot_be_trusted(head: bytes, dialect: str) -> N
     async with serving([Raw(head), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_bad_response", dialect)
-        await assert_facts(gate, "upstream_error", error="upstream_bad_response", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_bad_response", status=502)
         await up.aborted(1)
         await up.vacated()

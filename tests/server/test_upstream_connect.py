@@ -20,7 +20,7 @@ from support.outcome import (
     ALIAS,
     DIALECTS,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_refused,
     assert_whole,
     path_of,
@@ -46,7 +46,7 @@ async def test_u1_a_refused_connection_is_tried_three_times(dialect: str, is_str
         reply = await gate.ask(path=path_of(dialect), model="dead/m", stream=is_streamed)
         assert_refused(reply, "upstream_connect_failed", dialect)
         code = "upstream_connect_failed"
-        await assert_facts(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
+        await assert_record(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -56,7 +56,7 @@ async def test_u1_a_refused_connection_fails_over(dialect: str) -> None:
         async with gateway(targets + ALIAS) as gate:
             reply = await gate.ask(**streamed(dialect, model="either"))
             assert_completed(reply, dialect)
-            record = await assert_facts(gate, "completed", attempts=["upstream_connect_failed", None], usage=(7, 5))
+            record = await assert_record(gate, "completed", attempts=["upstream_connect_failed", None], usage=(7, 5))
             assert [each.target for each in record.attempts] == ["first/m", "second/n"]
             assert len(up.requests) == 1
         await up.vacated()
@@ -67,7 +67,7 @@ async def test_u1_both_targets_refuse() -> None:
     async with gateway(dead + ALIAS) as gate:
         assert_refused(await gate.ask(model="either", stream=True), "upstream_connect_failed")
         code = "upstream_connect_failed"
-        record = await assert_facts(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
+        record = await assert_record(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
         assert [each.target for each in record.attempts] == ["first/m", "second/n", "second/n"]
 
 
@@ -104,7 +104,7 @@ async def test_u2_a_name_that_nobody_has(dialect: str, is_streamed: bool) -> Non
         reply = await gate.ask(path=path_of(dialect), model="lost/m", stream=is_streamed)
         assert "nx.invalid" not in assert_refused(reply, "upstream_dns_failed", dialect)
         code = "upstream_dns_failed"
-        await assert_facts(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
+        await assert_record(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
 
 
 async def test_u2_a_name_that_nobody_has_fails_over(resolver: Resolver) -> None:
@@ -117,7 +117,7 @@ async def test_u2_a_name_that_nobody_has_fails_over(resolver: Resolver) -> None:
             assert_completed(await gate.ask(model="second/n", stream=True))
             resolver.may_answer.set()
             assert_completed(await asking)
-            await assert_facts(gate, "completed", attempts=["upstream_dns_failed", None], count=2)
+            await assert_record(gate, "completed", attempts=["upstream_dns_failed", None], count=2)
         await up.vacated()
 
 
@@ -125,7 +125,7 @@ async def test_u2_a_resolver_that_does_not_answer(resolver: Resolver) -> None:
     resolver.may_answer.clear()
     async with gateway(providers(lost="http://nx.invalid/v1") + HASTE) as gate:
         assert_refused(await gate.ask(model="lost/m", stream=True), "upstream_timeout")
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504)
+        await assert_record(gate, "first_token_timeout", error="upstream_timeout", status=504)
 
 
 @pytest.mark.soak
@@ -143,7 +143,7 @@ async def test_u3_a_connection_that_never_comes_about(dialect: str, is_streamed:
         async with gateway(providers(hole=f"http://127.0.0.1:{port}/v1") + HASTE) as gate:
             reply = await gate.ask(path=path_of(dialect), model="hole/m", stream=is_streamed)
             assert_refused(reply, "upstream_timeout", dialect)
-            await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504)
+            await assert_record(gate, "first_token_timeout", error="upstream_timeout", status=504)
 
 
 async def test_u3_a_connection_that_never_comes_about_fails_over() -> None:
@@ -152,7 +152,7 @@ async def test_u3_a_connection_that_never_comes_about_fails_over() -> None:
             targets = providers(first=f"http://127.0.0.1:{port}/v1", second=up.base_url)
             async with gateway(targets + ALIAS + HASTE) as gate:
                 assert_completed(await gate.ask(model="either", stream=True))
-                await assert_facts(gate, "completed", attempts=["upstream_timeout", None])
+                await assert_record(gate, "completed", attempts=["upstream_timeout", None])
             await up.vacated()
 
 
@@ -184,7 +184,7 @@ async def test_u4_a_certificate_that_cannot_be_trusted(
         async with gateway(providers(up=up.base_url) + trust) as gate:
             reply = await gate.ask(**streamed(dialect, model="up/m"))
             assert_refused(reply, "upstream_tls_failed", dialect)
-            await assert_facts(gate, "upstream_error", error="upstream_tls_failed", status=502)
+            await assert_record(gate, "upstream_error", error="upstream_tls_failed", status=502)
         await up.vacated()
         assert up.requests == []
 
@@ -194,7 +194,7 @@ async def test_u4_the_same_certificate_serves_where_it_is_trusted(tmp_path: Path
     async with ScriptedUpstream(ANSWER, tls=certificate.server_context()) as up:
         async with gateway(providers(up=up.base_url) + f'ca_file = "{certificate.cert_file}"\n') as gate:
             assert_completed(await gate.ask(model="up/m", stream=True))
-            await assert_facts(gate, "completed")
+            await assert_record(gate, "completed")
         await up.vacated()
 
 
@@ -205,7 +205,7 @@ async def test_u4_a_certificate_that_cannot_be_trusted_fails_over(tmp_path: Path
     ):
         async with gateway(providers(first=feigned.base_url, second=up.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
-            await assert_facts(gate, "completed", attempts=["upstream_tls_failed", None])
+            await assert_record(gate, "completed", attempts=["upstream_tls_failed", None])
         await up.vacated()
         assert feigned.requests == []
 
@@ -232,7 +232,7 @@ async def test_u38_a_connection_that_was_closed_in_time_is_not_used() -> None:
         up.close_idle()
         await up.vacated()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        record = await assert_facts(gate, "completed", count=2)
+        record = await assert_record(gate, "completed", count=2)
         assert record.attempts[0].resends == 0
         assert [each.connection for each in up.requests] == [0, 1]
 
@@ -242,7 +242,7 @@ async def test_u38_a_new_connection_that_is_closed_without_an_answer_is_an_attem
         assert_completed(await gate.ask(model="up/m", stream=True))
         await up.idle()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        record = await assert_facts(gate, "completed", attempts=["upstream_empty_response", None], count=2)
+        record = await assert_record(gate, "completed", attempts=["upstream_empty_response", None], count=2)
         assert [each.resends for each in record.attempts] == [1, 0]
 
 
@@ -252,7 +252,7 @@ async def test_u38_nothing_is_sent_again_once_a_byte_has_come() -> None:
         assert_completed(await gate.ask(model="up/m", stream=True))
         await up.idle()
         assert_completed(await gate.ask(model="up/m", stream=True))
-        record = await assert_facts(gate, "completed", attempts=["upstream_stream_truncated", None], count=2)
+        record = await assert_record(gate, "completed", attempts=["upstream_stream_truncated", None], count=2)
         assert [each.resends for each in record.attempts] == [0, 0]
 
 
@@ -263,5 +263,5 @@ async def test_a_connection_that_serves_well_is_kept(is_streamed: bool) -> None:
         for _ in range(3):
             await gate.ask(model="up/m", stream=is_streamed)
             await up.idle()
-        await assert_facts(gate, "completed", count=3)
+        await assert_record(gate, "completed", count=3)
         assert up.accepted == 1

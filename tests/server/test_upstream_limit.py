@@ -14,7 +14,7 @@ from support.outcome import (
     DIALECTS,
     ESTIMATED_PROMPT,
     assert_broken,
-    assert_facts,
+    assert_record,
     assert_refused,
     path_of,
     serving,
@@ -48,7 +48,7 @@ async def test_u14_no_answer_before_the_commit(steps: list[Step], dialect: str) 
     async with serving(steps, toml=timers(first_event_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_timeout", dialect)
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
+        await assert_record(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -57,7 +57,7 @@ async def test_u14_scaffolding_is_no_answer(voice: Voice) -> None:
     first = b": hello\n\n" + b"".join(voice.frames[: {"openai": 1, "anthropic": 2, "gemini": 0}[voice.kind]])
     async with serving([Head(), Send(first), Hang()], voice.kind, timers(first_event_s=0.05)) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_timeout")
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
+        await assert_record(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -65,7 +65,7 @@ async def test_u14_comments_are_no_answer() -> None:
     async with serving([Head(), Drip(b": ping\n" * 2000, 0.002, 7), Hang()], toml=timers(first_event_s=0.05)) as both:
         gate, up = both
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_timeout")
-        await assert_facts(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
+        await assert_record(gate, "first_token_timeout", error="upstream_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -75,7 +75,7 @@ async def test_u14_no_answer_after_the_commit(steps: list[Step], dialect: str) -
     async with serving(steps, toml=timers(first_event_s=0.1, commit_s=0)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "upstream_timeout", dialect, text="")
-        await assert_facts(
+        await assert_record(
             gate,
             "first_token_timeout",
             error="upstream_timeout",
@@ -94,7 +94,7 @@ async def test_u14_a_buffered_answer_has_until_the_deadline(steps: list[Step], d
     async with serving(steps, toml=timers(first_event_s=0.01, total_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_deadline_exceeded", dialect)
-        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
+        await assert_record(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
         await up.aborted(1)
         await up.vacated()
 
@@ -108,7 +108,7 @@ async def test_u15_silence_in_the_midst(voice: Voice, dialect: str) -> None:
     async with serving([Head(), Send(voice.begun), Hang()], voice.kind, timers(idle_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "stream_idle_timeout", dialect, text=BEGUN)
-        await assert_facts(gate, "idle_timeout", error="stream_idle_timeout", source=PARTIAL[voice.kind])
+        await assert_record(gate, "idle_timeout", error="stream_idle_timeout", source=PARTIAL[voice.kind])
         await up.aborted(1)
         await up.vacated()
 
@@ -121,7 +121,7 @@ async def test_u15_comments_keep_the_caller_company_until_then(dialect: str) -> 
         assert_broken(reply, "stream_idle_timeout", dialect, text=BEGUN)
         assert b"\n\n: keep-alive\n" in reply.body
         assert b": keep-alive\n\n" not in reply.body
-        await assert_facts(
+        await assert_record(
             gate,
             "idle_timeout",
             error="stream_idle_timeout",
@@ -137,7 +137,7 @@ async def test_u15_silence_in_the_midst_of_a_buffered_answer(dialect: str) -> No
     async with serving(cut, toml=timers(idle_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_idle_timeout", dialect)
-        await assert_facts(gate, "idle_timeout", error="stream_idle_timeout", status=504, source="estimate")
+        await assert_record(gate, "idle_timeout", error="stream_idle_timeout", status=504, source="estimate")
         await up.vacated()
 
 
@@ -151,7 +151,7 @@ async def test_u16_one_event_that_drips_for_ever(voice: Voice, dialect: str) -> 
     async with serving(steps, voice.kind, timers(assembly_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "stream_deadline_exceeded", dialect, text=BEGUN)
-        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", source=PARTIAL[voice.kind])
+        await assert_record(gate, "deadline", error="stream_deadline_exceeded", source=PARTIAL[voice.kind])
         await up.aborted(1)
         await up.vacated()
 
@@ -164,7 +164,7 @@ async def test_u16_an_answer_that_takes_longer_than_all_of_it_may(dialect: str) 
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         count = reply.body.count(b'"a"')
         assert_broken(reply, "stream_deadline_exceeded", dialect, text=BEGUN + "a" * count)
-        record = await assert_facts(gate, "deadline", error="stream_deadline_exceeded", source="estimate")
+        record = await assert_record(gate, "deadline", error="stream_deadline_exceeded", source="estimate")
         assert record.usage is not None
         assert record.usage.completion_tokens == -(-(len(BEGUN) + count) // 4)
         await up.aborted(1)
@@ -177,7 +177,7 @@ async def test_u16_a_buffered_answer_that_drips_for_ever(dialect: str) -> None:
     async with serving(steps, toml=timers(total_s=0.1)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "stream_deadline_exceeded", dialect)
-        await assert_facts(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
+        await assert_record(gate, "deadline", error="stream_deadline_exceeded", status=504, source="estimate")
         await up.vacated()
 
 
@@ -191,7 +191,7 @@ async def test_u25_a_line_without_an_end(voice: Voice, dialect: str) -> None:
     async with serving(steps, voice.kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "upstream_frame_too_large", dialect, text=BEGUN)
-        await assert_facts(gate, "upstream_error", error="upstream_frame_too_large", source=PARTIAL[voice.kind])
+        await assert_record(gate, "upstream_error", error="upstream_frame_too_large", source=PARTIAL[voice.kind])
         await up.aborted(1)
         assert up.body_sent < MIB + KERNEL
         await up.vacated()
@@ -202,7 +202,7 @@ async def test_u25_a_line_without_an_end(voice: Voice, dialect: str) -> None:
 async def test_u25_a_line_without_an_end_before_the_first_word(voice: Voice, is_streamed: bool) -> None:
     async with serving([Head(), Flood(b"x" * 65536)], voice.kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=is_streamed), "upstream_frame_too_large")
-        await assert_facts(gate, "upstream_error", error="upstream_frame_too_large", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_frame_too_large", status=502)
         await up.vacated()
 
 
@@ -236,7 +236,7 @@ async def test_u26_more_bytes_than_an_answer_may_have(dialect: str) -> None:
         count = reply.body.count(b'"a"')
         assert_broken(reply, "response_too_large", dialect, text=BEGUN + "a" * count)
         assert count >= 50_000 // len(word) - 10
-        await assert_facts(gate, "upstream_error", error="response_too_large", source="estimate")
+        await assert_record(gate, "upstream_error", error="response_too_large", source="estimate")
         await up.aborted(1)
         await up.vacated()
 
@@ -247,7 +247,7 @@ async def test_u26_more_bytes_than_a_buffered_answer_may_have(dialect: str) -> N
     async with serving([Head(200, "application/json"), Send(b'{"a":"'), Flood(b"x" * 1000)], toml=toml) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, "response_too_large", dialect)
-        await assert_facts(gate, "upstream_error", error="response_too_large", status=502)
+        await assert_record(gate, "upstream_error", error="response_too_large", status=502)
         await up.aborted(1)
         await up.vacated()
 
@@ -261,6 +261,6 @@ async def test_u26_far_more_tokens_than_were_asked_for(dialect: str) -> None:
         count = reply.body.count(b'"aaa')
         assert_broken(reply, "response_too_large", dialect, text=BEGUN + "a" * 100 * count)
         assert count * 100 > 4 * 4 * 100 - len(BEGUN) - 100
-        await assert_facts(gate, "upstream_error", error="response_too_large", source="estimate")
+        await assert_record(gate, "upstream_error", error="response_too_large", source="estimate")
         await up.aborted(1)
         await up.vacated()

@@ -18,7 +18,7 @@ from support.outcome import (
     CANARY,
     DIALECTS,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_refused,
     path_of,
     serving,
@@ -63,10 +63,10 @@ async def test_u5_a_rate_limit_is_told_and_the_target_left_alone(
     async with serving(limited) as (gate, up):
         reply = await gate.ask(model="up/m", stream=is_streamed)
         assert_refused(reply, "upstream_rate_limited", retry_after=shown)
-        await assert_facts(gate, "upstream_error", error="upstream_rate_limited", status=429)
+        await assert_record(gate, "upstream_error", error="upstream_rate_limited", status=429)
         reply = await gate.ask(model="up/m", stream=is_streamed)
         assert_refused(reply, "upstream_rate_limited", retry_after=shown or "1")
-        await assert_facts(gate, "upstream_error", error="upstream_rate_limited", status=429, attempts=[], count=2)
+        await assert_record(gate, "upstream_error", error="upstream_rate_limited", status=429, attempts=[], count=2)
         assert len(up.requests) == 1
 
 
@@ -75,7 +75,7 @@ async def test_u5_a_rate_limit_in_each_dialect(dialect: str) -> None:
     async with serving(whole(error_body(CANARY), 429, [("retry-after", "7")])) as (gate, _):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_rate_limited", dialect, retry_after="7")
-        await assert_facts(gate, "upstream_error", error="upstream_rate_limited", status=429)
+        await assert_record(gate, "upstream_error", error="upstream_rate_limited", status=429)
 
 
 async def test_u5_a_rate_limit_fails_over_and_the_next_request_does_not_ask_there() -> None:
@@ -83,9 +83,9 @@ async def test_u5_a_rate_limit_fails_over_and_the_next_request_does_not_ask_ther
     async with ScriptedUpstream(limited) as busy, ScriptedUpstream(stream(openai_stream())) as up:
         async with gateway(providers(first=busy.base_url, second=up.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
-            await assert_facts(gate, "completed", attempts=["upstream_rate_limited", None])
+            await assert_record(gate, "completed", attempts=["upstream_rate_limited", None])
             assert_completed(await gate.ask(model="either", stream=True))
-            await assert_facts(gate, "completed", count=2)
+            await assert_record(gate, "completed", count=2)
             assert (len(busy.requests), len(up.requests)) == (1, 2)
         await busy.vacated()
         await up.vacated()
@@ -111,7 +111,7 @@ async def test_u6_a_provider_without_credit(kind: str, status: int, body: bytes,
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_quota_exhausted", dialect)
         assert b"insufficient_quota" not in reply.body
-        await assert_facts(gate, "upstream_error", error="upstream_quota_exhausted", status=503)
+        await assert_record(gate, "upstream_error", error="upstream_quota_exhausted", status=503)
         assert len(up.requests) == 1
 
 
@@ -133,7 +133,7 @@ async def test_u6_a_provider_without_credit(kind: str, status: int, body: bytes,
 async def test_u7_a_provider_that_refuses_our_key(kind: str, body: bytes, status: int, is_streamed: bool) -> None:
     async with serving(whole(body, status), kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=is_streamed), "upstream_auth_failed")
-        await assert_facts(gate, "upstream_error", error="upstream_auth_failed", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_auth_failed", status=502)
         assert len(up.requests) == 1
 
 
@@ -142,7 +142,7 @@ async def test_u7_a_refused_key_in_each_dialect(dialect: str) -> None:
     async with serving(whole(error_body(CANARY), 401)) as (gate, _):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_auth_failed", dialect)
-        await assert_facts(gate, "upstream_error", error="upstream_auth_failed", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_auth_failed", status=502)
 
 
 # U8
@@ -179,7 +179,7 @@ async def test_u8_a_request_that_the_provider_refuses(
             reply = await gate.ask(model="either", stream=is_streamed)
             message = assert_refused(reply, code, param=param)
             assert message.split("***")[0].strip()
-            await assert_facts(gate, "rejected", error=code, status=400)
+            await assert_record(gate, "rejected", error=code, status=400)
         await up.vacated()
         assert len(up.requests) == 1
 
@@ -191,7 +191,7 @@ async def test_u8_a_refused_request_in_each_dialect(dialect: str) -> None:
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         message = assert_refused(reply, "context_length_exceeded", dialect, param="messages")
         assert message == "The maximum context length is 128 tokens."
-        await assert_facts(gate, "rejected", error="context_length_exceeded", status=400)
+        await assert_record(gate, "rejected", error="context_length_exceeded", status=400)
 
 
 # U9
@@ -211,7 +211,7 @@ async def test_u9_a_model_that_the_provider_does_not_know(kind: str, body: bytes
     async with serving(whole(body, 404), kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_refused(reply, "upstream_model_not_found", dialect)
-        await assert_facts(gate, "upstream_error", error="upstream_model_not_found", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_model_not_found", status=502)
         assert len(up.requests) == 1
 
 
@@ -235,7 +235,7 @@ async def test_u10_a_provider_that_fails_is_asked_three_times(
     async with serving(whole(voice.error(CANARY, voice.failed), status), voice.kind) as (gate, up):
         reply = await gate.ask(model="up/m", stream=is_streamed)
         assert_refused(reply, code)
-        await assert_facts(gate, "upstream_error", error=code, status=reply.status, attempts=[code] * 3)
+        await assert_record(gate, "upstream_error", error=code, status=reply.status, attempts=[code] * 3)
         assert len(up.requests) == 3
 
 
@@ -253,13 +253,13 @@ async def test_u10_an_error_that_is_cut_off_keeps_its_status(ending: Step) -> No
     cut: list[Step] = [Head(401, "application/json", framing=len(body)), Send(body[:20]), ending]
     async with serving(cut) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_auth_failed")
-        await assert_facts(gate, "upstream_error", error="upstream_auth_failed", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_auth_failed", status=502)
         await up.vacated()
 
 
 async def test_u10_an_endless_error_is_not_read_to_its_end() -> None:
     async with serving([Head(404, "text/html"), Flood(b"<script>canary" * 1000)]) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_model_not_found")
-        await assert_facts(gate, "upstream_error", error="upstream_model_not_found", status=502)
+        await assert_record(gate, "upstream_error", error="upstream_model_not_found", status=502)
         await up.aborted(1)
         await up.vacated()

@@ -22,7 +22,7 @@ from support.outcome import (
     ask_and_signal,
     assert_broken,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_refused,
     assert_whole,
     path_of,
@@ -57,7 +57,7 @@ async def assert_breaks(
     async with serving(steps, voice.kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, code, dialect, text=text)
-        await assert_facts(gate, verdict, error=code, source=PARTIAL[voice.kind])
+        await assert_record(gate, verdict, error=code, source=PARTIAL[voice.kind])
         await (up.idle() if isinstance(steps[-1], End) else up.vacated())
         assert len(up.requests) == 1
 
@@ -69,7 +69,7 @@ async def assert_fails_whole(
     async with serving(steps, voice.kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
         assert_refused(reply, code, dialect)
-        record = await assert_facts(gate, verdict, error=code, status=reply.status, attempts=[code] * attempts)
+        record = await assert_record(gate, verdict, error=code, status=reply.status, attempts=[code] * attempts)
         assert record.usage is None
         await (up.idle() if isinstance(steps[-1], End) else up.vacated())
         assert len(up.requests) == attempts
@@ -100,7 +100,7 @@ async def test_u18_done_without_a_finish(dialect: str) -> None:
 async def test_u19_a_finish_without_done(has_usage: bool, source: str, usage: tuple[int, int], dialect: str) -> None:
     async with serving(stream(openai_stream(usage=has_usage, done=False))) as (gate, up):
         assert_completed(await gate.ask(path=path_of(dialect), model="up/m", stream=True), dialect)
-        await assert_facts(gate, "completed", source=source, usage=usage)
+        await assert_record(gate, "completed", source=source, usage=usage)
         await up.idle()
         assert up.open_connections == 1
 
@@ -113,7 +113,7 @@ async def test_u19_silence_after_the_finish_is_the_end(
     steps: list[Step] = [Head(), Send(openai_stream(usage=has_usage, done=False)), Hang()]
     async with serving(steps, toml="[server.timeouts]\nsilence_s = 0.02\n") as (gate, up):
         assert_completed(await gate.ask(path=path_of(dialect), model="up/m", stream=True), dialect)
-        await assert_facts(gate, "completed", source=source, usage=usage)
+        await assert_record(gate, "completed", source=source, usage=usage)
         await up.aborted(1)
         await up.vacated()
 
@@ -125,7 +125,7 @@ async def test_u19_a_cut_after_the_finish_is_not_the_end(ending: Step, code: str
     async with serving([Head(), Send(openai_stream(done=False)), Wait(seen), ending]) as (gate, up):
         reply = await ask_and_signal(gate, LAST_WORD, seen, path=path_of(dialect), model="up/m")
         assert_broken(reply, code, dialect, text=TEXT)
-        await assert_facts(gate, "truncated", error=code, usage=(7, 5))
+        await assert_record(gate, "truncated", error=code, usage=(7, 5))
         await up.vacated()
 
 
@@ -136,7 +136,7 @@ async def test_u20_a_reset_in_the_midst(voice: Voice, dialect: str) -> None:
     async with serving([Head(), Send(voice.begun), Wait(seen), Rst()], voice.kind) as (gate, up):
         reply = await ask_and_signal(gate, BEGUN_WORD, seen, path=path_of(dialect), model="up/m")
         assert_broken(reply, RESET, dialect, text=BEGUN)
-        await assert_facts(gate, "truncated", error=RESET, source=PARTIAL[voice.kind])
+        await assert_record(gate, "truncated", error=RESET, source=PARTIAL[voice.kind])
         await up.vacated()
         assert len(up.requests) == 1
 
@@ -149,7 +149,7 @@ async def test_u21_no_end_of_the_body_after_the_last_frame(voice: Voice, ending:
     async with serving([Head(), Send(voice.stream), Wait(seen), ending], voice.kind) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
         seen.set()
         await up.vacated()
 
@@ -157,7 +157,7 @@ async def test_u21_no_end_of_the_body_after_the_last_frame(voice: Voice, ending:
 async def test_u21_a_connection_that_falls_silent_after_the_last_frame_is_not_waited_for() -> None:
     async with serving([Head(), Send(openai_stream()), Hang()]) as (gate, up):
         assert_completed(await gate.ask(model="up/m", stream=True))
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
         await up.aborted(1)
         await up.vacated()
 
@@ -190,7 +190,7 @@ async def test_u22_u24_a_frame_that_cannot_be_read(voice: Voice, broken: bytes, 
 async def test_u22_u24_a_frame_that_cannot_be_read_before_the_first_word(voice: Voice, broken: bytes) -> None:
     async with serving([Head(), Send(broken), Send(voice.stream), Hang()], voice.kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), INVALID)
-        await assert_facts(gate, "upstream_error", error=INVALID, status=502)
+        await assert_record(gate, "upstream_error", error=INVALID, status=502)
         await up.vacated()
 
 
@@ -226,7 +226,7 @@ async def test_u23_an_error_without_a_word_of_its_own_in_a_stream(kind: str, cod
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "upstream_server_error", dialect, text=BEGUN)
-        await assert_facts(gate, "upstream_error", error=code, source="estimate")
+        await assert_record(gate, "upstream_error", error=code, source="estimate")
         await up.vacated()
 
 
@@ -236,7 +236,7 @@ async def test_u23_a_refusal_of_the_request_in_the_midst_is_told_as_a_failure(di
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "upstream_server_error", dialect, text=BEGUN)
-        await assert_facts(gate, "rejected", error="context_length_exceeded", source="estimate")
+        await assert_record(gate, "rejected", error="context_length_exceeded", source="estimate")
         await up.vacated()
 
 
@@ -249,7 +249,7 @@ async def test_u23_an_error_before_the_first_word_has_a_status(voice: Voice, dia
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         code = "upstream_overloaded"
         assert_refused(reply, code, dialect)
-        await assert_facts(gate, "upstream_error", error=code, status=503, attempts=[code] * 3)
+        await assert_record(gate, "upstream_error", error=code, status=503, attempts=[code] * 3)
         await up.vacated()
 
 
@@ -260,7 +260,7 @@ async def test_u24_a_byte_order_mark_is_skipped(voice: Voice, dialect: str) -> N
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
         assert b"\xef\xbb\xbf" not in reply.body
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
 
 
 # U28, U29: what comes after the end.
@@ -271,7 +271,7 @@ async def test_u24_a_byte_order_mark_is_skipped(voice: Voice, dialect: str) -> N
 async def test_u28_done_more_than_once(more: bytes, dialect: str) -> None:
     async with serving(stream(openai_stream() + more)) as (gate, up):
         assert_completed(await gate.ask(path=path_of(dialect), model="up/m", stream=True), dialect)
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
         await up.idle()
 
 
@@ -283,7 +283,7 @@ JUNK = b"".join(openai_frames(["canary"], usage=(1000, 1000)))
 async def test_u29_frames_after_the_end_in_the_same_read(voice: Voice, dialect: str) -> None:
     async with serving(stream(voice.stream + JUNK), voice.kind) as (gate, up):
         assert_completed(await gate.ask(path=path_of(dialect), model="up/m", stream=True), dialect)
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
         await up.vacated()
 
 
@@ -293,7 +293,7 @@ async def test_u29_frames_after_the_end_in_a_later_read(voice: Voice, dialect: s
     over = asyncio.Event()
     async with serving([Head(), Send(voice.stream), Wait(over), Send(JUNK), End()], voice.kind) as (gate, up):
         assert_completed(await gate.ask(path=path_of(dialect), model="up/m", stream=True), dialect)
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
         over.set()
         await up.vacated()
 
@@ -356,7 +356,7 @@ async def test_u34_u35_one_stream_written_in_many_ways(
             reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
             assert_completed(reply, dialect)
             assert all(line.startswith(b"data: ") for line in reply.body.split(b"\n") if line)
-            await assert_facts(gate, "completed", usage=(7, 5), count=count)
+            await assert_record(gate, "completed", usage=(7, 5), count=count)
 
 
 @each_voice
@@ -367,7 +367,7 @@ async def test_u34_u35_a_stream_for_a_caller_who_waits_for_the_whole(
     async with serving(stream(way(voice.stream), pieces_of=5), voice.kind) as (gate, _):
         for count, dialect in enumerate(BUFFERING, start=1):
             assert_whole(await gate.ask(path=path_of(dialect), model="up/m", stream=False), usage=(7, 5))
-            await assert_facts(gate, "completed", usage=(7, 5), count=count)
+            await assert_record(gate, "completed", usage=(7, 5), count=count)
 
 
 UNUSUAL = ["a\u2028b", "c\u0085d\x0be\x1cf", "g\u2029\r\n\ndata: [DONE]\n\n", "Grüße 😀", "\u0000"]
@@ -380,4 +380,4 @@ async def test_u34_text_that_looks_like_a_line_end_is_text(voice: Voice, pieces_
     async with serving(stream(b"".join(voice.speak(UNUSUAL)), pieces_of), voice.kind) as (gate, _):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect, text="".join(UNUSUAL))
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))

@@ -16,7 +16,7 @@ from support.outcome import (
     DIALECTS,
     ESTIMATED_PROMPT,
     assert_completed,
-    assert_facts,
+    assert_record,
     assert_whole,
     path_of,
     serving,
@@ -79,14 +79,14 @@ async def assert_counted(
                 path=path_of(dialect), model="up/m", stream=True, stream_options={"include_usage": True}
             )
             assert_completed(reply, dialect, usage=usage)
-            await assert_facts(gate, "completed", usage=usage, source=source, count=count)
+            await assert_record(gate, "completed", usage=usage, source=source, count=count)
 
 
 async def assert_counted_whole(voice: Voice, body: bytes, usage: tuple[int, int], source: str) -> None:
     async with serving(whole(body), voice.kind) as (gate, _):
         for count, dialect in enumerate(BUFFERING, start=1):
             assert_whole(await gate.ask(path=path_of(dialect), model="up/m"), usage=usage)
-            await assert_facts(gate, "completed", usage=usage, source=source, count=count)
+            await assert_record(gate, "completed", usage=usage, source=source, count=count)
 
 
 @each_voice
@@ -107,7 +107,7 @@ async def test_u30_a_caller_who_did_not_ask_is_counted_all_the_same(dialect: str
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
         assert (b'"usage"' in reply.body) == (dialect == "opentoken")
-        await assert_facts(gate, "completed", usage=ESTIMATE, source="estimate")
+        await assert_record(gate, "completed", usage=ESTIMATE, source="estimate")
         assert up.requests[0].json["stream_options"] == {"include_usage": True}
 
 

@@ -229,7 +229,7 @@ async def _upstreams(scripts: Mapping[str, Script]) -> AsyncIterator[dict[str, S
             yield ups
 
 
-def most_prompt(**members: Any) -> int:
+def max_prompt(**members: Any) -> int:
     """The most tokens of the conversation of `support.gateway`, as a budget reserves for it: a byte is one. `members`
     are those of the request's body."""
     return len(json.dumps({"messages": MESSAGES, **members})) + TEMPLATE

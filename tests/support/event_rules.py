@@ -20,7 +20,7 @@ from streamweir.core.events import (
 OF_A_CHOICE = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta, LogprobsDelta, ChoiceFinished)
 
 
-def assert_lawful(events: Sequence[Event]) -> None:
+def assert_valid_events(events: Sequence[Event]) -> None:
     assert events, "a stream of events is never empty: it has a terminal event"
     terminal = [i for i, event in enumerate(events) if isinstance(event, StreamCompleted | StreamFailed)]
     assert terminal == [len(events) - 1], "exactly one terminal event, and it is last"

@@ -68,23 +68,23 @@ class Gate:
         self.records = records
         self.secret: str | None = None
         """The operator's, where there are books."""
-        self._news = asyncio.Event()
+        self._has_record = asyncio.Event()
 
     @property
     def base_url(self) -> str:
         return f"http://{self.address[0]}:{self.address[1]}"
 
-    def told(self, record: RequestRecord) -> None:
+    def record_request(self, record: RequestRecord) -> None:
         log_request(record)  # goes nowhere, unless the test has configured the log
         self.records.append(record)
-        self._news.set()
+        self._has_record.set()
 
     async def settled(self, count: int = 1) -> list[RequestRecord]:
         """Waits until so many requests are over."""
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             while len(self.records) < count:
-                self._news.clear()
-                await self._news.wait()
+                self._has_record.clear()
+                await self._has_record.wait()
         assert len(self.records) == count
         return self.records
 
@@ -95,9 +95,9 @@ class Gate:
             await running.server.emptied()
             await running.drained()
         assert (running.open_streams, running.abandoned) == (0, 0)
-        for place in running.runtime.providers.values():
-            if isinstance(place.upstream, Http1Upstream):
-                assert (place.upstream.in_use, place.upstream.waiting) == (0, 0)
+        for provider in running.runtime.providers.values():
+            if isinstance(provider.upstream, Http1Upstream):
+                assert (provider.upstream.in_use, provider.upstream.waiting) == (0, 0)
 
     async def has_read(self) -> None:
         """Until it has read what is in the kernel now: another request, which came later, is answered."""
@@ -207,11 +207,11 @@ async def gateway(
         secret = await prepare_accounting(config, data_dir, workers=2 if is_worker else 1)
         storage = await open_accounting(config, data_dir, is_worker=is_worker, intervals=intervals)
 
-    def told(record: RequestRecord) -> None:
+    def record_request(record: RequestRecord) -> None:
         assert gate is not None
-        gate.told(record)
+        gate.record_request(record)
 
-    running = Gateway(config, open_local or _no_local, told, storage=storage, page=page)
+    running = Gateway(config, open_local or _no_local, record_request, storage=storage, page=page)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     address: tuple[str, int] = listener.getsockname()
@@ -225,7 +225,7 @@ async def gateway(
             await running.drained()
         assert running.open_streams == 0
         assert running.abandoned == 0
-        upstreams = [place.upstream for place in running.runtime.providers.values()]
+        upstreams = [provider.upstream for provider in running.runtime.providers.values()]
         used = [upstream for upstream in upstreams if isinstance(upstream, Http1Upstream)]
         await until(lambda: not any(upstream.in_use for upstream in used))  # the end of a body may still be coming
     finally:

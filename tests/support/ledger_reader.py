@@ -1,6 +1,6 @@
 """The books of a gateway that is another process, as one reads them who has the same database.
 
-    async with looking_at(url, folder) as books:
+    async with open_ledger_reader(url, folder) as books:
         await books.until(lambda seen: not seen.open)
         assert books.seen.rows[id].verdict == "orphaned"
 
@@ -57,7 +57,7 @@ class Onlooker:
 
 
 @asynccontextmanager
-async def looking_at(url: str, data_dir: Path) -> AsyncIterator[Onlooker]:
+async def open_ledger_reader(url: str, data_dir: Path) -> AsyncIterator[Onlooker]:
     store = await open_store(url, data_dir)
     try:
         yield Onlooker(store)

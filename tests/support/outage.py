@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from support.accounting_gateway import MILLI, PROMPT, error_of, most_prompt
+from support.accounting_gateway import MILLI, PROMPT, error_of, max_prompt
 from support.answers import openai_stream
 from support.gateway import KEY, Gate
 from support.program_deadlines import LONG_INTERVALS
@@ -15,7 +15,7 @@ from support.serve_process import BEGUN, REST
 
 USED = (PROMPT, 5)
 TOKENS = 7
-HELD = (most_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
+HELD = (max_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
 COST = sum(USED) * MILLI
 ANSWER = stream(openai_stream(usage=USED))
 BRISK = structs.replace(LONG_INTERVALS, decision_s=1.0, apply_s=1.0, tick_s=0.1)

@@ -3,7 +3,7 @@
     async with serving(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
-        await assert_facts(gate, "completed", usage=(7, 5))
+        await assert_record(gate, "completed", usage=(7, 5))
 
 The words of each dialect are written down here a second time, from the specification and not from
 the program. No answer and no fact may hold the word "canary": it stands in what providers send that
@@ -202,7 +202,7 @@ def assert_whole(reply: Reply, *, text: str = TEXT, usage: tuple[int, int] | Non
         assert (document["usage"]["prompt_tokens"], document["usage"]["completion_tokens"]) == usage
 
 
-async def assert_facts(
+async def assert_record(
     gate: Gate,
     verdict: str,
     *,

@@ -1,18 +1,18 @@
-"""The life of one process that serves: from the first request to an end that loses as little as it can.
+"""The lifecycle of one serving process: from the first request to an end that loses as little as possible.
 
     SIGTERM           not ready at once; requests are served for `lame_duck_s` more; then none is admitted, and
-                      streams run to their end, for `drain_s`; who is left gets an error
+                      streams run to their end, for `drain_s`; remaining streams get an error
     SIGINT            the same without the lame duck: it comes from a person at a terminal, not from a service manager
-    the second one    everybody gets an error now, and within a second the process is gone, with status 1
+    the second one    all streams get an error now, and the process exits within a second, with status 1
     SIGHUP            the configuration is read again; a broken one changes nothing and is reported
 
-The lame duck is for load balancers: one learns from `/ready` that this node is going, but only with its next
-checks, and what it sends until then must be served. It ends early when no caller is connected and none has
-connected for `lame_duck_s`: then nobody sends anything here.
+The lame duck is for load balancers: they learn from `/ready` that this node is stopping, but only with their next
+checks, and requests that they send until then must be served. It ends early when no caller is connected and none has
+connected for `lame_duck_s`.
 
-The steps have a fixed order; what each does is in the gateway. Under a supervisor (`server.process.worker`) a
-signal never counts as the second one, for a service manager may signal supervisor and workers alike:
-there it is the supervisor that hurries.
+The steps have a fixed order; what each does is in the gateway. Under a supervisor (`server.process.worker`) a signal
+never counts as the second one, because a service manager may signal supervisor and workers alike: there the
+supervisor forces the end.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from streamweir.server.process.sd_notify import NOT_RELOADED, RELOADED, Notifier
 from streamweir.server.telemetry.log import close_log, logger
 
 ERROR_GRACE_S = 1.0
-"""For the error frames to be written and read."""
+"""For error frames to be written and read."""
 CLOSE_S = 15.0
-"""For connections, pools and files to be closed: a database that does not answer takes most of it."""
+"""For connections, pools and files to be closed; a database that does not answer takes most of it."""
 _FORCED_S = 0.4
-"""Each of the two, when there is no time: together with the log less than a second."""
+"""Each of the two after `force`: together with the log less than a second."""
 _LOG_S, _FORCED_LOG_S = 1.0, 0.1
 
 
 class RequestStop(Protocol):
-    """How the end is asked for: see `Stop.ask`."""
+    """See `Stop.request_stop`."""
 
     def __call__(self, *, lame_duck: bool = True) -> None: ...
 
 
 class Gateway(Protocol):
-    """What has a life. See `server.process.gateway`."""
+    """The part of `server.process.gateway` that the lifecycle uses."""
 
     @property
     def lame_duck_s(self) -> float: ...
@@ -55,11 +55,11 @@ class Gateway(Protocol):
     def open_streams(self) -> int: ...
 
     def begin_lame_duck(self) -> None:
-        """Not ready from now on. Requests are still served; every answer ends its connection."""
+        """Not ready from now on. Requests are still served; each connection closes after its answer."""
         ...
 
     async def unused(self, quiet_s: float, /) -> None:
-        """Until no connection is open and none has been opened for so long."""
+        """Returns when no connection is open and none was opened for `quiet_s`."""
         ...
 
     def stop_admitting(self) -> None:
@@ -67,19 +67,19 @@ class Gateway(Protocol):
         ...
 
     def stop_listening(self) -> None:
-        """No new connections either: the address is free for another."""
+        """No new connections either: another process can use the address."""
         ...
 
     async def drained(self) -> None:
-        """Until no stream is open, nor about to be: a request that was let in may still be sending its body."""
+        """Returns when no stream is open, and no admitted request is still sending its body."""
         ...
 
     def end_streams(self, error: StreamweirError, /) -> None:
-        """An error, and the end, for every stream that is open."""
+        """Ends every open stream with the error."""
         ...
 
     async def close(self, grace_s: float, /) -> None:
-        """All that is open; what callers have not read yet gets so long."""
+        """Closes everything; callers get `grace_s` to read what was written."""
         ...
 
     def metrics_text(self) -> bytes:
@@ -88,7 +88,7 @@ class Gateway(Protocol):
 
 
 class Stop:
-    """How urgently the end is wanted: not at all, after the lame duck and the streams, after the streams, now."""
+    """The state of a stop: not requested, after lame duck and streams, after the streams, or forced."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
@@ -104,13 +104,13 @@ class Stop:
         return self._forced.is_set()
 
     def request_stop(self, *, lame_duck: bool = True) -> None:
-        """Once or often, it is the same wish. `lame_duck`: False ends it, or lets it not begin."""
+        """Repeated calls have no further effect. `lame_duck`: False skips or ends the lame duck."""
         if not lame_duck:
             self._skips_lame_duck.set()
         self._requested.set()
 
     def request_again(self, *, lame_duck: bool = True) -> None:
-        """The second time is another wish than the first."""
+        """The second call forces the end."""
         if self._requested.is_set():
             self.force()
         self.request_stop(lame_duck=lame_duck)
@@ -145,10 +145,10 @@ async def run(
     error_grace_s: float = ERROR_GRACE_S,
     close_s: float = CLOSE_S,
 ) -> int:
-    """Until the end; gives the exit status. `reload` raises `ConfigError`; without one SIGHUP ends the process too.
+    """Runs until the end; returns the exit status. `reload` raises `ConfigError`; without it SIGHUP ends the process.
 
-    `on_ready` is called when signals are heard: who is told before may send one that is not. So is the service manager,
-    by the `notifier`; under a supervisor that is not this process's business.
+    `on_ready` is called when the signal handlers are installed: a signal that is sent before would be lost. The
+    `notifier` reports to the service manager at the same moment; under a supervisor it is not used.
     """
     stop = stop if stop is not None else Stop()
     notifier = notifier if notifier is not None else Notifier()
@@ -164,7 +164,7 @@ async def run(
 
 
 def try_reload(reload: Callable[[], None]) -> str | None:
-    """Why the configuration stays as it is, or None where it is the new one."""
+    """The reason why the previous configuration stays active, or None if the new one is."""
     try:
         reload()
     except ConfigError as error:
@@ -241,14 +241,14 @@ async def _lame_duck(gateway: Gateway, stop: Stop) -> None:
 async def _either(
     step: "asyncio.Future[None]", forced: "asyncio.Future[None]", normal_s: float, forced_s: float
 ) -> None:
-    """Waits for a step: so long, or so long from the moment that somebody hurries."""
+    """Waits for a step: `normal_s`, or `forced_s` from the moment the end is forced."""
     await asyncio.wait({step, forced}, timeout=normal_s, return_when=asyncio.FIRST_COMPLETED)
     if forced.done() and not step.done():
         await asyncio.wait({step}, timeout=forced_s)
 
 
 async def _cancel_step(name: str, step: "asyncio.Future[None]") -> bool:
-    """Leaves no step behind. A fault in one must not keep the process from its end, but shows in its status."""
+    """Cancels the step if it still runs. A fault in it does not prevent the exit, but changes the status."""
     step.cancel()
     await asyncio.wait({step}, timeout=_FORCED_S)
     if step.cancelled() or not step.done():

@@ -1,11 +1,10 @@
-"""From what was said on the command line to a server that listens; then `server.process.lifecycle` takes over.
+"""From the command line to a server that listens; `server.process.lifecycle` runs it from there on.
 
-Everything that can be wrong is found before the first request: the configuration, the data folder,
-the address. What is said here is for a person at a terminal; the log has its own place and form.
-The same `build` serves a process that is alone and a worker of several.
+Every problem is found before the first request: in the configuration, the data directory, the address. Messages here
+are for a person at a terminal; the log is separate. `build` is used for a single process and for each worker.
 
-A server that was given no keys gets a development key: made once, kept in its data folder. It is an entry of `[[keys]]`
-in every respect but that nobody had to write it. Only a server on loopback gets one (`config.check`).
+A server without configured keys gets a development key: created once, stored in its data directory, and treated like
+an entry of `[[keys]]`. Only a server on loopback gets one (`config.check`).
 """
 
 import asyncio
@@ -54,7 +53,7 @@ _DEVELOPMENT_KEY_FILE = "development.key"
 
 
 def with_development_key(config: Config, data_dir: Path) -> Config:
-    """The configuration with that key in it, where it has none of its own. Raises `OSError` and `ConfigError`."""
+    """The configuration with the development key, if it has no keys. Raises `OSError` and `ConfigError`."""
     if config.keys:
         return config
     key = Key(
@@ -67,7 +66,7 @@ def with_development_key(config: Config, data_dir: Path) -> Config:
 
 def _load_or_make(file: Path) -> str:
     if not file.exists():
-        # Whole before it has its name, and never readable by others: two servers may start at the same moment.
+        # Written completely before it gets its name, and never readable by others: two servers may start at once.
         draft = file.with_name(f"{file.name}.{os.getpid()}")
         handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w") as out:
@@ -85,7 +84,7 @@ def _load_or_make(file: Path) -> str:
 
 
 _SLOW_S = 2.0
-"""What takes longer is worth a word."""
+"""A message is printed if loading takes longer."""
 _MAX_FILES = 65_536
 _GC_THRESHOLD = 20_000
 _EXAMPLE_PROMPT = "What is a weir?"
@@ -105,11 +104,11 @@ class _ServeSetup(Struct, frozen=True, kw_only=True):
 
 
 class StartFailed(Exception):
-    """Why there is no server, in one line for the operator."""
+    """The start failed; the message is one line for the operator."""
 
 
 class EmbeddedModel:
-    """The child of this process, or the address of another's; made when a configuration first wants it."""
+    """The child of this process, or the address of another process's child; started when it is first configured."""
 
     def __init__(
         self, background: BackgroundTasks, address: LocalAddress | None = None, *, is_ours: bool = True
@@ -121,7 +120,7 @@ class EmbeddedModel:
         self.model: LocalModel | None = None
 
     def open(self, provider: ProviderConfig) -> Upstream:
-        """Raises `ConfigError` where it is not installed."""
+        """Raises `ConfigError` if it is not installed."""
         if self._address is not None:
             return LocalUpstream(self._address)
         weights, reason = find_weights(), why_unavailable()
@@ -153,7 +152,7 @@ def load(start: StartOptions) -> Config:
 
 
 async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> Assembly:
-    """See `server.process.worker.Build`. `embedded`: where this process is the one that keeps the model."""
+    """See `server.process.worker.Build`. `embedded`: given if this process owns the embedded model."""
     config = load(start)
     log = config.server.log
     configure_log(log.format, level=log.level, worker=start.number, node=node_name(config))
@@ -199,9 +198,9 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
 
 
 def _tune_garbage_collector() -> None:
-    """What is there now stays for good, and need not be looked at again and again for cycles.
+    """Objects that exist now stay for the whole run, so the garbage collector need not scan them.
 
-    Requests make hardly any; at the usual threshold the search for them takes a tenth of a short request's time.
+    Requests create hardly any cycles; at the default threshold the scans take a tenth of a short request's time.
     """
     gc.collect()
     gc.freeze()
@@ -216,13 +215,13 @@ def _open_prices(data_dir: Path) -> PriceBook:
 
 
 def serve(start: StartOptions, print_line: PrintLine) -> int:
-    """Until the end; gives the exit status. Raises `ConfigError` and `StartFailed`."""
+    """Runs until the end; returns the exit status. Raises `ConfigError` and `StartFailed`."""
     notifier = take_notifier(os.environ)
     prepare(start.data_dir)
     _raise_file_limit()
     config = load(start)
     check_workers(config, start.workers)
-    _tls_context(config.server.tls)  # only to find out, before any process is started, whether it can be made
+    _tls_context(config.server.tls)  # only a check, before any process is started
     listeners = _bind(config.server.listen)
     probe_listeners: list[socket.socket] = []
     try:
@@ -243,7 +242,7 @@ def serve(start: StartOptions, print_line: PrintLine) -> int:
 
 
 def prepare(data_dir: Path) -> None:
-    """The place for everything that must be remembered, the database included."""
+    """Creates the data directory, which holds everything persistent, including the database."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
@@ -291,7 +290,7 @@ async def _serve_with_workers(setup: _ServeSetup) -> int:
     start, config = setup.start, setup.config
     watch_loop(asyncio.get_running_loop())
     configure_log(config.server.log.format, level=config.server.log.level, node=node_name(config))
-    _open_prices(start.data_dir)  # only to find out, as the certificate: each worker reads them itself
+    _open_prices(start.data_dir)  # only a check, like the certificate: each worker reads them itself
     secret = await prepare_accounting(config, start.data_dir, workers=start.workers)
     embedded = EmbeddedModel(background_tasks())
     for provider in config.providers:
@@ -330,14 +329,14 @@ async def _report_loading(embedded: EmbeddedModel, print_line: PrintLine) -> Non
         await ready
         if not done:
             print_line("The embedded model is ready.")
-    except UpstreamError as reason:  # it is started again and again; the log says why that fails
+    except UpstreamError as reason:  # it is restarted; the log has the reason of each failure
         print_line(reason.message)
     finally:
         ready.cancel()
 
 
 def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
-    """What a newcomer needs next. `admin_secret`: where it was made just now."""
+    """The first steps for a new user. `admin_secret`: given if it was just created."""
     scheme = "https" if config.server.tls is not None else "http"
     host, port = listeners[0].getsockname()[:2]
     base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
