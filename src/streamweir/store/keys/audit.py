@@ -1,9 +1,9 @@
-"""Who changed or looked at what: a log that is only ever added to, each row sealed onto the one before.
+"""The audit log: who changed or read what. It is append-only, and each row contains a hash of the row before.
 
-A row's digest is SHA-256 over the digest before it and the row itself, its number included, and the
-count of all rows is kept beside them; so a row that was changed, moved, left out or cut off at the
-end is found by `verify`. Rows are added in the transaction of what they tell, one after the other:
-the count's row is held until then. A detail is JSON without secrets; whoever adds it sees to that.
+A row's digest is SHA-256 over the previous digest and the row itself, including its number. The number of rows is
+stored separately. So `verify` finds a row that was changed, moved, removed or cut off at the end. A row is added in the
+transaction of the change that it describes, one transaction after the other, because the row of the counter is locked.
+A detail is JSON; the caller must leave secrets out.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from streamweir.store.db.tables import audit
 from streamweir.store.journal.entries import plain
 
 SYSTEM = "system"
-"""The actor where nobody asked: at a start."""
+"""The actor of changes without a user: at a start."""
 
 _FIRST_PREVIOUS = bytes(32)
 _BATCH = 500
@@ -45,7 +45,7 @@ def append(
     workspace_id: str | None,
     at_ms: int,
 ) -> int:
-    """Gives the row's number. Whatever else the transaction holds is taken before this."""
+    """Returns the row's number. All other locks of the transaction must be taken before this."""
     seq = advance(conn, AUDIT)
     before: bytes | None = conn.execute(select(audit.c.digest).where(audit.c.seq == seq - 1)).scalar_one_or_none()
     row: dict[str, Any] = {
@@ -63,7 +63,7 @@ def append(
 
 
 def verify(conn: Connection) -> int | None:
-    """The number of the first row that is not as it was written, or is missing. None: all is well."""
+    """The number of the first row that was changed or is missing. None: the log is intact."""
     newest: int = conn.execute(select(func.max(audit.c.seq))).scalar_one() or 0
     count = current(conn, AUDIT)  # read after, for rows may be added meanwhile
     seen, before = 0, _FIRST_PREVIOUS
@@ -114,7 +114,7 @@ def _digest(row: Mapping[str, Any] | RowMapping) -> bytes:
 
 
 def _decoded(detail: str) -> dict[str, Any]:
-    """Of a row that somebody else wrote: as much as can be read."""
+    """Tolerates a row that was not written by this program."""
     try:
         return msgspec.json.decode(detail, type=dict[str, Any])
     except msgspec.DecodeError:

@@ -1,9 +1,8 @@
-"""What every process keeps in memory of keys and workspaces, and how it learns what has changed.
+"""The keys and workspaces that every process keeps in memory, and their changes.
 
-`changes_since` gives all that is newer than a version, and the version to ask for next; version 0
-gives everything. Versions are committed in their order (`store.db.counter`), so asking again and again
-misses nothing; the same thing may come twice, and is then the same. Keys of the operator's file are
-left out, for a process knows those from its own file.
+`changes_since` returns everything that is newer than a version, and the version for the next call; version 0 returns
+everything. Versions are committed in order (`store.db.counter`), so repeated calls miss nothing. An object may be
+returned twice, with the same values. Keys of the configuration file are left out: a process has them from its file.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What may be said of a key, by whoever makes or changes one, and what of it makes sense.
+"""The settings of a key that can be chosen when it is created or changed, and their validation.
 
 `KeySpec` is everything, `KeyChange` what is to be different: UNSET stays as it is, None takes a limit
 away. Neither holds a secret, an id or a workspace, so none of those can be chosen by a caller
@@ -99,13 +99,13 @@ def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
 
 
 def differences(old: KeySpec, new: KeySpec) -> dict[str, dict[str, Any]]:
-    """What an audit row says of a change."""
+    """The details of a change for the audit log."""
     before, after = structs.asdict(old), structs.asdict(new)
     return {name: {"from": before[name], "to": after[name]} for name in after if before[name] != after[name]}
 
 
 def non_default_fields(spec: KeySpec) -> Mapping[str, Any]:
-    """What an audit row says of a new key: all that is not as usual."""
+    """The details of a new key for the audit log: all settings that are not the default."""
     defaults = structs.asdict(KeySpec(name=""))
     return {name: value for name, value in structs.asdict(spec).items() if value != defaults[name]}
 

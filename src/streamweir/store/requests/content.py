@@ -1,10 +1,9 @@
-"""What was said, of keys that asked for it to be kept: redacted, bounded, compressed, in a table of its own.
+"""The content of requests of keys with `log_content`: redacted, bounded, compressed, in a table of its own.
 
-Nothing is packed that was not redacted first. Whether a key still wants it is asked in the moment of
-writing, and what is from before the erasure of a key is not written after it, so what waits in some
-process's queue is no way around either. A content is read within a workspace; that somebody has read
-it is for the caller to tell the audit log. Packing and unpacking take time and no connection: they
-are done off the event loop.
+Content is redacted before it is packed. The key's setting is checked when the content is written, and content from
+before the erasure of a key is never written after it, so content that waits in a queue cannot bypass either. Content is
+read within a workspace; the caller records the access in the audit log. Packing and unpacking take time and need no
+connection: they run outside of the event loop.
 """
 
 import zlib
@@ -20,9 +19,9 @@ from streamweir.store.db.tables import contents, counters, keys, requests
 from streamweir.store.journal.entries import plain
 
 MAX_BYTES = 1 << 20
-"""Of each body, before it is compressed."""
+"""The maximum of each body, before compression."""
 _FRAME_BYTES = 16
-"""What a frame takes besides its text."""
+"""The overhead of a frame besides its text."""
 _LEVEL = 6
 _read_frames = msgspec.json.Decoder(list[Frame]).decode
 
@@ -38,11 +37,11 @@ class Content(Struct, frozen=True, kw_only=True):
     upstream_frames: Sequence[Frame]
     caller_frames: Sequence[Frame]
     is_cut: bool = False
-    """There was more."""
+    """Parts were left out."""
 
     @property
     def size(self) -> int:
-        """In memory, about."""
+        """The approximate size in memory."""
         frames = (*self.upstream_frames, *self.caller_frames)
         texts = (self.prompt, self.answer, *(text for _, text in frames))
         return 1000 + 150 * len(frames) + sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
@@ -94,7 +93,7 @@ def pack(content: Content, redactor: Redactor) -> PackedContent:
 
 
 def write_contents(conn: Connection, packed: Sequence[PackedContent]) -> int:
-    """Those of keys that want them kept, once each. How many there were."""
+    """Writes the contents of keys with `log_content`, once each. Returns their number."""
     key_ids = {each.key_id for each in packed}
     logging_keys = set(
         conn.execute(select(keys.c.id).where(keys.c.id.in_(key_ids), keys.c.log_content.is_(True))).scalars()
@@ -133,13 +132,13 @@ def delete_content(conn: Connection, request_id: str, workspace_id: str | None =
 
 
 def clear_content_flags(conn: Connection, request_ids: Sequence[str]) -> None:
-    """Their rows say so."""
+    """Clears `has_content` in the rows of these requests."""
     of_them = requests.c.request_id.in_(request_ids)
     conn.execute(update(requests).where(of_them, requests.c.has_content.is_(True)).values(has_content=False))
 
 
 def mark_erasure(conn: Connection, key_id: str, now_ms: int) -> None:
-    """From now on nothing of the key is written that is from before."""
+    """From now on no content of the key from before `now_ms` is written."""
     marking = upsert(conn, counters).values(name=_erasure(plain(key_id)), value=now_ms)
     conn.execute(marking.on_conflict_do_update(index_elements=[counters.c.name], set_={"value": now_ms}))
 
@@ -153,7 +152,7 @@ def _redacted(frames: Sequence[Frame], redactor: Redactor) -> list[Frame]:
 
 
 def _plain(text: str) -> str:
-    """As `plain`, which looks at every character, of texts that may be long."""
+    """As `plain`, but faster for long texts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -169,7 +168,7 @@ def _bounded(text: str) -> tuple[bytes, bool]:
 
 
 def _bounded_frames(frames: Sequence[Frame]) -> tuple[list[Frame], bool]:
-    """The first of them, and of the one that does not fit its beginning."""
+    """The first frames that fit, and the beginning of the next one."""
     kept: list[Frame] = []
     left = MAX_BYTES
     for at_ms, text in frames:

@@ -1,9 +1,8 @@
-"""Contents on their way to the database: a bounded queue and one task, out of the ledger's way.
+"""The queue of contents for the database: bounded, with one task, separate from the ledger.
 
-To put one in never waits. Where the queue is full, because the database is away or slower than the
-callers, the newest is dropped and counted: a log of what was said is worth less than memory. What the
-database does not take for what it holds is dropped alone. Packing is done in a thread, writing in
-transactions of its own that do not wait for the disk.
+`put` never waits. If the queue is full, because the database is unavailable or too slow, the newest content is dropped
+and counted: bounded memory is more important than the log. A content that the database refuses is dropped alone.
+Packing runs in a thread, writing in separate transactions that do not wait for the disk.
 """
 
 import asyncio
@@ -39,10 +38,10 @@ class ContentQueue:
         timeout_s: float = 5.0,
         pause_s: float = 1.0,
     ) -> None:
-        """`fault` hears of what was not foreseen. `timeout_s`: for a transaction. `pause_s`: between two tries."""
+        """`fault` is called with unexpected errors. `timeout_s`: of a transaction. `pause_s`: between two attempts."""
         self._store = store
         self.redactor = redactor
-        """What is hidden from now on: a new configuration may have new secrets."""
+        """Replaced by a new configuration, which may have new secrets."""
         self._fault = fault
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
@@ -54,14 +53,14 @@ class ContentQueue:
         self._task: BackgroundTask | None = None
         self.dropped = 0
         self.is_unavailable = False
-        """The database took nothing at the last try."""
+        """The last attempt failed."""
 
     def start(self, background: BackgroundTasks | None = None) -> None:
-        """`background`: who keeps it running; None: nobody is told when that is needed."""
+        """`background` restarts the task after a failure and reports it; None: failures are not reported."""
         self._task = (background or BackgroundTasks()).start("content writer", self._run)
 
     def put(self, content: Content) -> bool:
-        """Whether it was taken."""
+        """Whether it was accepted."""
         size = content.size
         is_open = self._task is not None and not self._is_closing.is_set()
         if not is_open or self._bytes + size > self._max_bytes:
@@ -73,7 +72,7 @@ class ContentQueue:
         return True
 
     async def close(self, timeout_s: float) -> None:
-        """What is not written by then is dropped."""
+        """Contents that are not written in time are dropped."""
         self._is_closing.set()
         self._has_work.set()
         if self._task is not None:
@@ -92,7 +91,7 @@ class ContentQueue:
             try:
                 packed = await asyncio.to_thread(self._pack, [each.content for each in batch])
                 await self._write(packed)
-            except Exception:  # a bug of ours, which one of these may have met: the next ones are not to meet it again
+            except Exception:  # a bug, which one of these may have caused: they are not tried again
                 self.dropped += len(batch)
                 self._remove(batch)
                 raise
@@ -104,7 +103,7 @@ class ContentQueue:
             self._bytes -= each.size
 
     def _next_batch(self) -> list[_Waiting]:
-        """The first that waits, and those behind it that go with it. They wait until they are written."""
+        """The first contents of the queue. They stay in the queue until they are written."""
         batch: list[_Waiting] = []
         size = 0
         for each in self._waiting:
@@ -122,7 +121,7 @@ class ContentQueue:
             await asyncio.sleep(self._pause_s)
 
     async def _try_write(self, packed: Sequence[PackedContent]) -> bool:
-        """Whether it is over with: written, or dropped."""
+        """True: written, or dropped. False: to be tried again."""
         try:
             await self._store.write_content(lambda conn: write_contents(conn, packed), timeout_s=self._timeout_s)
         except StoreUnavailable:

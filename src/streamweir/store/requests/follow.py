@@ -1,10 +1,9 @@
 """The requests that end from now on, in the order in which their rows come, each of them once.
 
-Rows are numbered as they are inserted, and no number is used again. SQLite shows them in that order;
-PostgreSQL shows a row when its transaction is committed, so a smaller number may come after a larger
-one. What is missing below the largest number seen is therefore asked for again until its time is
-over: a number that was taken and never used stays missing. Time is handed in, and where a reader
-stands is a value, for a reading may be repeated.
+Rows are numbered when they are inserted, and no number is used again. SQLite shows them in that order. PostgreSQL shows
+a row when its transaction is committed, so a smaller number may appear after a larger one. Numbers that are missing
+below the largest one are therefore queried again for a limited time: an unused number stays missing. Time is an
+argument, and the position of a reader is a value, because a read may be repeated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,22 +16,22 @@ from streamweir.store.db.tables import requests
 from streamweir.store.requests.requests import RequestFilter, RequestRow, conditions, read_rows
 
 MISSING_TIMEOUT_MS = 15_000
-"""For a missing number: longer than a transaction may take."""
+"""How long a missing number is queried: longer than a transaction may take."""
 MAX_NEW = 500
-"""Rows in one reading."""
+"""Rows in one read."""
 _MAX_MISSING = 5000
 
 
 class FollowPosition(Struct, frozen=True):
-    """Where a reader stands."""
+    """The position of a reader."""
 
     top: int
     """The largest number seen."""
     missing: Mapping[int, int]
-    """Numbers below it that have not been seen, and since when."""
+    """Missing numbers below it, and since when."""
 
     def is_past(self, seq: int) -> bool:
-        """Its row does not come as a new one any more."""
+        """The row of this number will not be returned as a new one."""
         return seq <= self.top and seq not in self.missing
 
 
@@ -40,11 +39,11 @@ class NewRequests(Struct, frozen=True):
     rows: list[RequestRow]
     mark: FollowPosition
     is_all: bool
-    """False: more wait already."""
+    """False: there are more."""
 
 
 def mark_now(conn: Connection, now_ms: int) -> FollowPosition:
-    """Behind every row that is seen now."""
+    """The position behind every visible row."""
     top: int = conn.execute(select(func.max(requests.c.seq))).scalar_one() or 0
     first = max(0, top - MAX_NEW)
     return FollowPosition(top, _missing(first, _after(conn, first), now_ms))

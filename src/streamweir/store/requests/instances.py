@@ -25,14 +25,14 @@ def now_of(conn: Connection, now_ms: int) -> int:
 
 
 def beat(conn: Connection, instance: str, node: str, now_ms: int) -> None:
-    """A sign of life, the first one or another. `node`: what the workers of one supervisor have in common."""
+    """The heartbeat of a process. `node`: the name that the workers of one supervisor share."""
     values = {"id": plain(instance), "node": plain(node), "started_ms": now_ms, "seen_ms": now_ms, "stopped_ms": None}
     updated = {"seen_ms": now_ms, "stopped_ms": None}
     conn.execute(upsert(conn, instances).values(values).on_conflict_do_update(index_elements=["id"], set_=updated))
 
 
 def retire(conn: Connection, instance: str, now_ms: int) -> None:
-    """It stops serving, and the database has all of its entries."""
+    """The process stops, and the database has all of its entries."""
     conn.execute(update(instances).where(instances.c.id == plain(instance)).values(stopped_ms=now_ms))
 
 
@@ -49,19 +49,19 @@ def names_of(conn: Connection, ids: Collection[str]) -> dict[str, str]:
 
 
 def is_alive(since_ms: int, own: str) -> ColumnElement[bool]:
-    """Of open requests joined with the processes: whether the process has given a sign since then. `own` is."""
+    """A condition on open requests joined with instances: the process had a heartbeat since then, or is `own`."""
     has_heartbeat = and_(instances.c.stopped_ms.is_(None), instances.c.seen_ms >= since_ms)
     return or_(open_requests.c.instance == own, has_heartbeat)
 
 
 def dead_instances(conn: Connection, now_ms: int, silent_ms: int, *, own: str | None = None) -> list[str]:
-    """Those with open requests, never `own`. One that never gave a sign is as old as what it opened first."""
+    """Dead processes with open requests, never `own`. Without a heartbeat, the age of the first open request counts."""
     seen_ms = func.coalesce(instances.c.seen_ms, open_requests.c.at_ms)
     return _others(conn, or_(instances.c.stopped_ms.is_not(None), seen_ms < now_ms - silent_ms), own)
 
 
 def other_instances(conn: Connection, own: str) -> list[str]:
-    """As `dead_instances`, for one who knows that nobody else is alive."""
+    """As `dead_instances`, if no other process can be alive."""
     return _others(conn, true(), own)
 
 
