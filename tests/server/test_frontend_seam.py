@@ -34,6 +34,9 @@ class LinesEncoder:
     def __init__(self, completion_id: str) -> None:
         self.completion_id = completion_id
 
+    def begin(self) -> list[bytes]:
+        return []
+
     def feed(self, event: Event, /) -> list[bytes]:
         if isinstance(event, TextDelta):
             return [encode({"text": event.text}) + b"\n"]
@@ -71,7 +74,7 @@ class Lines(Frontend):
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody:
         return WholeBody(reply.id, encode({"text": completion.choices[0].text, "end": reply.id}))
 
-    def write_error(self, error: StreamweirError, /) -> ErrorResponse:
+    def write_error(self, error: StreamweirError, _: str = "", /) -> ErrorResponse:
         return ErrorResponse(error.spec.status, encode({"failed": error.code, "where": error.param}))
 
 

@@ -5,6 +5,8 @@ not two, and concatenating the deltas gives the whole message by construction. P
 `fold`.
 """
 
+from collections.abc import Sequence
+from enum import StrEnum
 from itertools import chain, groupby
 from typing import Any
 
@@ -38,6 +40,22 @@ class FoldedCall(Struct):
     legacy: bool = False
 
 
+class Run(StrEnum):
+    TEXT = "text"
+    REASONING = "reasoning"
+    REFUSAL = "refusal"
+    CALL = "call"
+
+
+class FoldedRun(Struct):
+    """What a choice said in one go, before it went on with something else."""
+
+    kind: Run
+    text: str = ""
+    details: list[dict[str, Any]] = field(default_factory=list)
+    call: int = 0
+
+
 class FoldedChoice(Struct):
     index: int
     text: str | None
@@ -50,6 +68,9 @@ class FoldedChoice(Struct):
     extras: dict[str, Any]
     reason: FinishReason | None
     raw_reason: str
+    stop_sequence: str | None = None
+    runs: list[FoldedRun] = field(default_factory=list)
+    """The same text, reasoning and calls, in the order in which they came."""
 
 
 class Completion(Struct):
@@ -69,17 +90,29 @@ class _Call(Struct):
     arguments: list[str] = field(default_factory=list)
 
 
+class _Run(Struct):
+    kind: Run
+    pieces: list[str] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
+    place: object = None
+    call: int = 0
+
+
 class _Choice(Struct):
     index: int
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    details: list[dict[str, Any]] = field(default_factory=list)
-    refusal: list[str] = field(default_factory=list)
+    runs: list[_Run] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     logprobs: dict[str, Any] | None | UnsetType = UNSET
     extras: list[dict[str, Any]] = field(default_factory=list)
     reason: FinishReason | None = None
     raw_reason: str = ""
+    stop_sequence: str | None = None
+
+    def run(self, kind: Run) -> _Run:
+        """The one that goes on."""
+        if not self.runs or self.runs[-1].kind is not kind:
+            self.runs.append(_Run(kind))
+        return self.runs[-1]
 
 
 class Accumulator:
@@ -96,16 +129,15 @@ class Accumulator:
     def feed(self, event: Event, /) -> None:
         match event:
             case TextDelta():
-                self._choice(event.choice).text.append(event.text)
+                self._choice(event.choice).run(Run.TEXT).pieces.append(event.text)
             case ReasoningDelta():
-                choice = self._choice(event.choice)
-                if event.text:
-                    choice.reasoning.append(event.text)
-                choice.details.extend(event.details)
+                self._add_reasoning(self._choice(event.choice), event)
             case RefusalDelta():
-                self._choice(event.choice).refusal.append(event.text)
+                self._choice(event.choice).run(Run.REFUSAL).pieces.append(event.text)
             case ToolCallStarted():
-                self._choice(event.choice).calls.append(_Call(event.id, event.name, event.legacy))
+                choice = self._choice(event.choice)
+                choice.runs.append(_Run(Run.CALL, call=len(choice.calls)))
+                choice.calls.append(_Call(event.id, event.name, event.legacy))
             case ToolCallDelta():
                 self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
             case LogprobsDelta():
@@ -118,6 +150,7 @@ class Accumulator:
             case ChoiceFinished():
                 choice = self._choice(event.choice)
                 choice.reason, choice.raw_reason = event.reason, event.raw
+                choice.stop_sequence = event.stop_sequence
             case UsageReported():
                 self._usage = event.usage
             case StreamStarted():
@@ -149,6 +182,17 @@ class Accumulator:
             choice = self._choices[index] = _Choice(index)
         return choice
 
+    def _add_reasoning(self, choice: _Choice, event: ReasoningDelta) -> None:
+        run, place = choice.run(Run.REASONING), place_of(event.details)
+        if place is not None and run.place is not None and place != run.place:
+            run = _Run(Run.REASONING)
+            choice.runs.append(run)
+        if place is not None:
+            run.place = place
+        if event.text:
+            run.pieces.append(event.text)
+        run.details.extend(event.details)
+
     def _tag(self, event: StreamTagged) -> None:
         old = self._started
         self._started = StreamStarted(
@@ -170,6 +214,11 @@ def join_text(pieces: list[str]) -> str:
     return text
 
 
+def place_of(details: Sequence[dict[str, Any]]) -> object:
+    """Of the block that reasoning belongs to: two blocks in a row have different ones. None: it does not say."""
+    return details[0].get("index") if details else None
+
+
 def merge_details(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """`reasoning_details` as in a whole message: the streamed pieces of one entry are joined.
 
@@ -188,16 +237,24 @@ def _entry_of(piece: dict[str, Any]) -> object:
 def _fold_choice(choice: _Choice) -> FoldedChoice:
     return FoldedChoice(
         index=choice.index,
-        text=join_text(choice.text) if choice.text else None,
-        reasoning=join_text(choice.reasoning) if choice.reasoning else None,
-        reasoning_details=merge_details(choice.details),
-        refusal=join_text(choice.refusal) if choice.refusal else None,
+        text=_text_of(choice, Run.TEXT),
+        reasoning=_text_of(choice, Run.REASONING),
+        reasoning_details=merge_details([piece for run in choice.runs for piece in run.details]),
+        refusal=_text_of(choice, Run.REFUSAL),
         calls=[FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy) for call in choice.calls],
         logprobs=choice.logprobs,
         extras=_merge_extras(choice.extras),
         reason=choice.reason,
         raw_reason=choice.raw_reason,
+        stop_sequence=choice.stop_sequence,
+        runs=[FoldedRun(run.kind, join_text(run.pieces), run.details, run.call) for run in choice.runs],
     )
+
+
+def _text_of(choice: _Choice, kind: Run) -> str | None:
+    """Joined at once: two halves of a character may stand in different runs."""
+    pieces = [piece for run in choice.runs if run.kind is kind for piece in run.pieces]
+    return join_text(pieces) if pieces else None
 
 
 def extend_logprobs(held: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:

@@ -95,10 +95,22 @@ GATEWAY_CODES: dict[str, ErrorSpec] = {
 CODES: dict[str, ErrorSpec] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES}
 
 
+class ToldError(NamedTuple):
+    """A provider's own words for a failure, for callers who speak its API and act on them. Scrubbed."""
+
+    wire: str
+    """Of `wire.native`."""
+    status: int
+    """Of the response; 200 inside a stream."""
+    type: str
+    message: str
+
+
 class StreamweirError(Exception):
     """The base class. Only its three subclasses are raised; `codes` are the valid codes of each."""
 
     codes: ClassVar[dict[str, ErrorSpec]] = {}
+    told: ToldError | None = None
 
     def __init__(
         self,

@@ -114,6 +114,8 @@ class ChoiceFinished(Event, frozen=True, gc=False):
     choice: int
     reason: FinishReason
     raw: str = ""
+    stop_sequence: str | None = None
+    """The caller's stop sequence that ended the answer, where the upstream says which."""
 
 
 class UsageReported(Event, frozen=True, gc=False):

@@ -6,8 +6,8 @@ kept in `body`; only those with which a caller could choose the gateway's upstre
 path (`messages[2].content[0].image_url.url`).
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -157,6 +157,27 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """Contains legacy `functions` as tools, too; then `uses_legacy_functions` is set."""
 
 
+class ServerTool(NamedTuple):
+    """A tool that a provider must run itself, if it has one of this kind."""
+
+    kind: Literal["web_search"]
+    path: str
+    """Where the caller asked for it."""
+
+
+class NativeRequest(Struct, frozen=True, kw_only=True):
+    """The request in the caller's own format, for an upstream that speaks it. Every attempt is made of it."""
+
+    wire: str
+    """Of `wire.native`."""
+    body: dict[str, Any]
+    """The members as they were sent, in their order, less what may not be asked for."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """That go on with it."""
+    dropped: tuple[str, ...] = ()
+    """JSON paths of what was left out of it."""
+
+
 class ChatRequest(Prompt, frozen=True, kw_only=True):
     """A valid request. Absent members are None or empty; `body` has everything as it was sent."""
 
@@ -193,6 +214,16 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
     body: dict[str, Any]
+    native: NativeRequest | None = None
+    dropped: tuple[str, ...] = ()
+    """JSON paths of what the caller's own body said and `body` cannot say. Of chat completions there are none."""
+    own_names: Mapping[str, str] = {}
+    """What members of `body` are called in the caller's own format, by their paths."""
+    tool_names: Mapping[str, str] = {}
+    """The caller's names of tools that have another in `body`."""
+    server_tools: tuple[ServerTool, ...] = ()
+    hides_reasoning: bool = False
+    """The caller wants no text of the reasoning, but what is needed to give it back."""
 
     @property
     def prompt(self) -> Prompt:
@@ -256,10 +287,15 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
     )
 
 
-def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
+def refuse_members(body: dict[str, Any]) -> None:
+    """Those by which a caller could choose where we connect, or as whom. Raises `CallerError`."""
     if not _REFUSED_MEMBERS.isdisjoint(body):
         name = next(name for name in body if name in _REFUSED_MEMBERS)
         raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
+
+
+def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
+    refuse_members(body)
     sent = convert(body, _Body, "")
     if sent.model is None and rules.model_required:
         raise missing_parameter("model")

@@ -41,13 +41,20 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The gateway's id, in the frontend's format. Empty: made from `entropy`, unless the upstream's id is used."""
     entropy: bytes = b""
     now: Callable[[], int]
+    request_id: str = ""
     model: str | None = None
     """The model name in the caller's request."""
+    prompt_tokens: int = 0
+    """An estimate, for APIs that report the prompt's tokens before the answer."""
     target_model: str = ""
     choices: int | None = None
     """The number of choices that the caller requested; None: unknown."""
     include_usage: bool = False
     exclude_reasoning: bool = False
+    tool_names: Mapping[str, str] = {}
+    """The caller's names of tools that were sent under another."""
+    hides_reasoning: bool = False
+    """Its text is not shown; what is needed to give it back is."""
     pinned: bool = False
     """`id` is used even if the upstream's id has the right format."""
     created: int | None = None
@@ -66,6 +73,10 @@ class StreamEncoder(Protocol):
     @property
     def completion_id(self) -> str:
         """The id of the answer in its frames."""
+        ...
+
+    def begin(self) -> list[bytes]:
+        """What must stand before anything else, a keep-alive too, where a stream has to begin without an event."""
         ...
 
     def feed(self, event: Event, /) -> list[bytes]:
@@ -106,6 +117,10 @@ class Frontend(ABC):
     stream_headers: Headers = EVENT_STREAM
     keep_alive: bytes = sse.write_comment(b"keep-alive")
     """Written while a stream that has begun is idle. Empty: nothing is written."""
+    early_keep_alive: bytes = sse.write_comment(b"keep-alive")
+    """The same before the first frame of a stream that is passed on unchanged."""
+    body_factor: int = 1
+    """Its request bodies may be so many times as large as the configured limit."""
 
     @abstractmethod
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
@@ -130,4 +145,13 @@ class Frontend(ABC):
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody: ...
 
     @abstractmethod
-    def write_error(self, error: StreamweirError, /) -> ErrorResponse: ...
+    def write_error(self, error: StreamweirError, request_id: str = "", /) -> ErrorResponse:
+        """`request_id` is empty where one refusal answers many requests."""
+
+    def own_headers(self, headers: Headers, _request_id: str, _dropped: Sequence[str], _now: float, /) -> Headers:
+        """Of an answer or an error: `headers` under this API's own names, and what else belongs there.
+
+        `headers`: what the caller is told of its limits (`x-ratelimit-*`), and others. `dropped`: the JSON paths of
+        what was left out of the request. `now`: in Unix seconds.
+        """
+        return headers

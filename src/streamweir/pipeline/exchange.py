@@ -83,7 +83,8 @@ class Exchange:
     @property
     def keep_alive(self) -> bytes:
         """The bytes to write while a stream that has begun is idle."""
-        return self._frontend.keep_alive
+        tap, frontend = self._tap, self._frontend
+        return frontend.keep_alive if tap is None or tap.record.completion_id else frontend.early_keep_alive
 
     @property
     def passes(self) -> bool:
@@ -165,10 +166,17 @@ class Exchange:
         """Commits now: the status cannot be held back any longer."""
         if self.committed or self._is_over:
             return b""
+        if self._tap is not None:
+            return self._release_passed()
+        self._is_committed = True
+        return self._send(self._gate.release()) + b"".join(self._encoder.begin())
+
+    def _release_passed(self) -> bytes:
         waiting = b"".join([passed for _, passed in self._waiting])
         self._waiting.clear()
         self._is_committed = True
-        return waiting + self._send(self._gate.release())
+        self._gate.release()
+        return waiting
 
     def _take(self, frame: Frame) -> bytes:
         tap = self._tap
@@ -182,15 +190,22 @@ class Exchange:
             return passed
         self._waiting.append((frame, passed))
         record = tap.record
-        must_release = record.delivered.tell() or record.finishes or tap.ended or len(self._waiting) >= MAX_HELD
-        return self.release() if must_release else b""
+        must_release = (
+            record.delivered.tell()
+            or tap.has_reasoned
+            or record.finishes
+            or tap.ended
+            or len(self._waiting) >= MAX_HELD
+        )
+        return self._release_passed() if must_release else b""
 
     def _translate_deviating(self, tap: Tap, frame: Frame) -> bytes:
         """A frame that cannot be passed on: translation begins with it, unless the answer is over."""
         if tap.ended:
             self._has_junk = True
             return b""
-        return self._stop_passing() + self._write(self._decode(frame))
+        before, failure = self._stop_passing(), tap.failure
+        return before + self._write(self._decode(frame) if failure is None else self._intake.fail(failure))
 
     def _stop_passing(self) -> bytes:
         """From here on the stream is translated; returns the translation of the frames that were not sent.

@@ -280,6 +280,16 @@ class Meter:
         return size * length // measured if measured else 0
 
 
+def note(record: Record, event: Event) -> None:
+    """What an event says, in a record that no meter is fed for."""
+    if type(event) is TextDelta:
+        record.delivered.write(event.text)
+    elif type(event) is StreamCompleted:
+        record.completed = True
+    elif (take := _NOTES.get(type(event))) is not None:
+        take(record, event)
+
+
 def _verdict_of(record: Record) -> Verdict:
     if record.error is not None:
         return verdict_of_error(record.error)

@@ -7,6 +7,7 @@ finds here what passes on its frames (`tap`) and its whole bodies (`take_whole`)
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from streamweir.core.errors import StreamweirError
 from streamweir.pipeline.canonical import take_canonical
 from streamweir.pipeline.meter import Record
 from streamweir.pipeline.tap import ChatTap
@@ -20,6 +21,10 @@ class Tap(Protocol):
     record: Record
     ended: bool
     """The end of the answer was sent."""
+    has_reasoned: bool
+    """Reasoning was passed on, which starts an answer as text does."""
+    failure: StreamweirError | None
+    """Why a frame was not passed on, for a wire that is never translated in mid-stream: the answer ends with it."""
     held: list[tuple[Frame, bytes]]
     """Frames that were not sent yet, with their bytes."""
 
@@ -44,4 +49,6 @@ class NativePath(NamedTuple):
     """The body of a whole answer as the caller gets it; its data is written to the record. None: it is decoded."""
 
 
-NATIVE: dict[NativeWire, NativePath] = {NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical)}
+NATIVE: dict[NativeWire, NativePath] = {
+    NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical),
+}

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from streamweir.core.errors import StreamweirError
 from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.pipeline.meter import Record, Text
@@ -111,6 +112,9 @@ class ChatTap:
     is the requested number (None: unknown): there is no end before all of them have finished, and a further one is a
     deviation.
     """
+
+    has_reasoned = False
+    failure: StreamweirError | None = None
 
     def __init__(self, record: Record, include_usage: bool, choices: int | None = None) -> None:
         self.record = record

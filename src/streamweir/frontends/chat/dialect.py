@@ -15,10 +15,8 @@ from msgspec import Struct
 from streamweir.core.events import FinishReason, StreamStarted
 from streamweir.core.request import RequestRules
 from streamweir.frontends.base import Reply
+from streamweir.frontends.identifier import ALNUM, LOWER, digest_text
 from streamweir.wire.native import NativeWire
-
-_LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
-_ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + _LOWER
 
 
 class UsageRule(StrEnum):
@@ -47,9 +45,9 @@ class IdFormat(StrEnum):
     def make(self, entropy: bytes) -> str:
         """An id in this format, made from at least 24 random bytes."""
         if self is IdFormat.CHATCMPL:
-            return "chatcmpl-" + _digest_text(entropy, _ALNUM, 29)
+            return "chatcmpl-" + digest_text(entropy, ALNUM, 29)
         if self is IdFormat.ILBS:
-            return "ilbs_" + _digest_text(entropy, _LOWER, 24)
+            return "ilbs_" + digest_text(entropy, LOWER, 24)
         digits = bytearray(hashlib.sha256(entropy).digest()[:16])
         digits[6] = digits[6] & 0x0F | 0x40  # RFC 9562: version 4
         digits[8] = digits[8] & 0x3F | 0x80  # and its variant
@@ -63,7 +61,7 @@ class IdFormat(StrEnum):
 
 def call_id(completion_id: str, choice: int, call: int) -> str:
     """The id for a tool call that has none: always the same for the same call."""
-    return "call_" + _digest_text(hashlib.sha256(f"{completion_id}/{choice}/{call}".encode()).digest(), _ALNUM, 24)
+    return "call_" + digest_text(hashlib.sha256(f"{completion_id}/{choice}/{call}".encode()).digest(), ALNUM, 24)
 
 
 class ErrorFields(NamedTuple):
@@ -158,12 +156,3 @@ def identity_of(started: StreamStarted, dialect: Dialect, reply: Reply) -> Ident
         model = reply.model or (started.model if dialect.request.model_required else None)
     upstream_id = started.id if accepts_id else None
     return Identity(upstream_id or reply.id or dialect.id_format.make(reply.entropy), created, model or "")
-
-
-def _digest_text(entropy: bytes, alphabet: str, length: int) -> str:
-    number = int.from_bytes(hashlib.sha256(entropy).digest(), "big")
-    letters = []
-    for _ in range(length):
-        number, digit = divmod(number, len(alphabet))
-        letters.append(alphabet[digit])
-    return "".join(letters)

@@ -124,6 +124,9 @@ class Encoder:
             return []
         return _WRITE[type(event)](self, event)
 
+    def begin(self) -> list[bytes]:
+        return []
+
     def finish(self) -> list[bytes]:
         """Nothing: the end of a stream is an event."""
         return []

@@ -42,7 +42,7 @@ class ChatFrontend(Frontend):
         dialect = self._dialect
         return WholeBody(identity_of(completion.started, dialect, reply).id, encode_whole(completion, dialect, reply))
 
-    def write_error(self, error: StreamweirError, /) -> ErrorResponse:
+    def write_error(self, error: StreamweirError, _: str = "", /) -> ErrorResponse:
         dialect = self._dialect
         return ErrorResponse(error_fields(error, dialect).status, jsonio.encode(envelope(error, dialect)))
 

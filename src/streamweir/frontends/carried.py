@@ -1,0 +1,83 @@
+"""Reasoning of one family of models, carried through the API of another and back.
+
+An API has one opaque place per block of reasoning, for the signature of its own models. What other models need back
+(their entries of `reasoning_details`), and text that the caller does not want to see, goes there as ours:
+`sw1.` and the base64url of deflated JSON. A block that carries nothing has an envelope too, so that it is known again
+and never sent to a provider as a signature of its own. Nothing here is trusted: a provider checks its own signatures,
+and what cannot be read says nothing.
+"""
+
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.wire import jsonio
+
+MARK = "sw1."
+MOST_TEXT = 256 * 1024
+"""Bytes of an envelope before it is deflated; of one that would have more, the text is left out."""
+_MOST_READ = 4 * 1024 * 1024
+_TEXT_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+
+class Carried(Struct):
+    model: str | None
+    """That wrote it, as the upstream calls itself."""
+    entries: list[dict[str, Any]]
+    """Of `reasoning_details`."""
+    text: str
+    """What was not shown."""
+
+
+def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") -> str:
+    document: dict[str, Any] = {}
+    if model and (entries or text):
+        document["m"] = model
+    if entries:
+        document["e"] = [_without_text(entry) for entry in entries]
+    data = jsonio.encode({**document, "x": text}) if text else jsonio.encode(document)
+    if len(data) > MOST_TEXT and text:
+        data = jsonio.encode(document)
+    return MARK + base64.urlsafe_b64encode(zlib.compress(data)).decode().rstrip("=")
+
+
+def is_carried(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(MARK)
+
+
+def open_carried(value: str, shown: str = "") -> Carried:
+    """`shown`: the text of the block. Entries get it back where it is theirs."""
+    document = _read(value[len(MARK) :])
+    model, entries, text = document.get("m"), document.get("e"), document.get("x")
+    carried = Carried(
+        model=model if isinstance(model, str) else None,
+        entries=[entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else [],
+        text=text if isinstance(text, str) else "",
+    )
+    whole = shown or carried.text
+    for place, entry in enumerate(carried.entries):
+        member = _TEXT_MEMBERS.get(str(entry.get("type")))
+        if member is not None and whole:
+            carried.entries[place] = {**entry, member: whole}
+            break
+    return carried
+
+
+def _without_text(entry: dict[str, Any]) -> dict[str, Any]:
+    member = _TEXT_MEMBERS.get(str(entry.get("type")))
+    return {name: value for name, value in entry.items() if name != member}
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(packed, _MOST_READ)
+        document = jsonio.decode(data) if unpacking.eof else None
+    except (binascii.Error, zlib.error, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

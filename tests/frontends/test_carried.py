@@ -1,0 +1,54 @@
+"""Reasoning of other families in our own envelope: out, back, and whatever somebody makes of it on the way."""
+
+import base64
+import zlib
+
+import pytest
+
+from streamweir.frontends.carried import MARK, MOST_TEXT, Carried, carry, is_carried, open_carried
+
+ENTRIES = [
+    {"type": "reasoning.text", "text": "hm", "signature": "c2ln", "index": 0, "format": "google-gemini-v1"},
+    {"type": "reasoning.encrypted", "data": "ZGF0YQ==", "id": "rs_1", "index": 1, "format": "openai-responses-v1"},
+]
+
+
+def test_entries_come_back_with_the_text_that_was_shown() -> None:
+    value = carry("gemini-3", ENTRIES)
+    assert is_carried(value)
+    assert open_carried(value, "hm") == Carried("gemini-3", ENTRIES, "")
+
+
+def test_text_that_was_not_shown_is_carried() -> None:
+    assert open_carried(carry("m", ENTRIES, "hm")) == Carried("m", ENTRIES, "hm")
+
+
+def test_a_block_that_carries_nothing_is_known_again() -> None:
+    assert is_carried(carry("m", []))
+    assert open_carried(carry("m", []), "shown") == Carried(None, [], "")
+
+
+def test_too_much_text_is_left_out_and_the_entries_are_not() -> None:
+    assert open_carried(carry("m", ENTRIES[1:], "x" * (MOST_TEXT + 1))) == Carried("m", ENTRIES[1:], "")
+
+
+def packed(data: bytes) -> str:
+    return MARK + base64.urlsafe_b64encode(zlib.compress(data)).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MARK,
+        f"{MARK}!",
+        f"{MARK}AAAA",
+        packed(b"not json"),
+        packed(b"[]"),
+        packed(b'{"e": 3, "x": [], "m": {}}'),
+        packed(b'{"e": [1, null]}'),
+        carry("m", ENTRIES)[:-4],
+        packed(b'{"x": "' + b"x" * 64 * 1024 * 1024 + b'"}'),
+    ],
+)
+def test_what_cannot_be_read_says_nothing(value: str) -> None:
+    assert open_carried(value) == Carried(None, [], "")
