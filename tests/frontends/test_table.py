@@ -21,11 +21,18 @@ SHARED = "/v1/chat/completions"
 
 
 def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
-    assert FRONTENDS.by_name.keys() == FRONTENDS.by_prefix.keys() == set(FRONTENDS.dialects) == set(DIALECTS)
+    assert set(FRONTENDS.dialects) == set(DIALECTS)
+    assert FRONTENDS.by_name.keys() == {*DIALECTS, "messages"}
+    assert FRONTENDS.by_prefix.keys() == {*DIALECTS, "anthropic"}
     assert FRONTENDS.by_path[SHARED] is None, "there the key or the configuration chooses"
-    for name, frontend in FRONTENDS.by_name.items():
-        assert frontend.name == name
-        assert FRONTENDS.by_path[f"/{name}{SHARED}"] is frontend
+    for name in DIALECTS:
+        assert FRONTENDS.by_name[name].name == name
+        assert FRONTENDS.by_path[f"/{name}{SHARED}"] is FRONTENDS.by_name[name]
+
+
+def test_messages_have_their_paths_for_themselves() -> None:
+    frontend = FRONTENDS.by_name["messages"]
+    assert FRONTENDS.by_path["/v1/messages"] is FRONTENDS.by_path["/anthropic/v1/messages"] is frontend
 
 
 def test_a_frontend_alone_on_its_paths_answers_there_whatever_a_key_says() -> None:

@@ -29,9 +29,10 @@ def test_an_unknown_name(name: str) -> None:
         provider_named(name)
 
 
-def test_only_openai_itself_writes_a_wire_that_may_be_passed_on() -> None:
+def test_who_writes_a_wire_that_may_be_passed_on() -> None:
     assert native_wire("openai") is NativeWire.OPENAI_CHAT
-    assert not any(native_wire(name) for name in ("anthropic", "azure", "gemini", "groq", "openai-compatible"))
+    assert native_wire("anthropic") is NativeWire.ANTHROPIC_MESSAGES
+    assert not any(native_wire(name) for name in ("azure", "gemini", "groq", "openai-compatible"))
 
 
 @pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])

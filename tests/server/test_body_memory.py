@@ -98,6 +98,13 @@ def test_no_order_of_things_overfills_it_or_loses_count(steps: list[tuple[str, i
         assert memory.held_bytes == sum(each.length or 0 for each in kept)
 
 
+def test_a_body_that_would_never_find_room_is_too_large() -> None:
+    memory = BodyMemory(1_000_000)
+    with pytest.raises(CallerError) as caught:
+        memory.hold(asking(1_000_001), "key")
+    assert (caught.value.code, memory.held_bytes) == ("request_too_large", 0)
+
+
 @pytest.mark.parametrize(
     ("toml", "expected"),
     [

@@ -166,7 +166,7 @@ class ServerTool(NamedTuple):
 
 
 class NativeRequest(Struct, frozen=True, kw_only=True):
-    """The request in the caller's own format, for an upstream that speaks it. Every attempt is made of it."""
+    """The request in the caller's own format, for an upstream of the same format; and how it was translated."""
 
     wire: str
     """Of `wire.native`."""
@@ -175,7 +175,16 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     """That go on with it."""
     dropped: tuple[str, ...] = ()
-    """JSON paths of what was left out of it."""
+    """JSON paths of the members that were left out of `body`."""
+    untranslated: tuple[str, ...] = ()
+    """JSON paths of the members that the body of chat completions cannot express."""
+    own_names: Mapping[str, str] = {}
+    """Paths in the body of chat completions, and what they are called in this format."""
+    tool_names: Mapping[str, str] = {}
+    """Names of tools in the body of chat completions, and the caller's names of them, where they differ."""
+    server_tools: tuple[ServerTool, ...] = ()
+    hides_reasoning: bool = False
+    """The caller wants no reasoning text, but the data that sends the reasoning back."""
 
 
 class ChatRequest(Prompt, frozen=True, kw_only=True):
@@ -215,20 +224,16 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
     safety_identifier: str | None = None
     body: dict[str, Any]
     native: NativeRequest | None = None
-    dropped: tuple[str, ...] = ()
-    """JSON paths of what the caller's own body said and `body` cannot say. Of chat completions there are none."""
-    own_names: Mapping[str, str] = {}
-    """What members of `body` are called in the caller's own format, by their paths."""
-    tool_names: Mapping[str, str] = {}
-    """The caller's names of tools that have another in `body`."""
-    server_tools: tuple[ServerTool, ...] = ()
-    hides_reasoning: bool = False
-    """The caller wants no text of the reasoning, but what is needed to give it back."""
+    """None: the caller's own format is chat completions."""
 
     @property
     def prompt(self) -> Prompt:
         """A copy without the other members, so that `body` can be freed."""
         return Prompt(messages=self.messages, tools=self.tools)
+
+    @property
+    def server_tools(self) -> tuple[ServerTool, ...]:
+        return self.native.server_tools if self.native is not None else ()
 
     @property
     def unknown_members(self) -> tuple[str, ...]:

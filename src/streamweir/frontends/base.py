@@ -51,10 +51,10 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The number of choices that the caller requested; None: unknown."""
     include_usage: bool = False
     exclude_reasoning: bool = False
-    tool_names: Mapping[str, str] = {}
-    """The caller's names of tools that were sent under another."""
+    tool_names: Mapping[str, str] | None = None
+    """Names of tools as the upstream knows them, and the caller's names, where they differ."""
     hides_reasoning: bool = False
-    """Its text is not shown; what is needed to give it back is."""
+    """Reasoning text is not written, but the data that sends it back is."""
     pinned: bool = False
     """`id` is used even if the upstream's id has the right format."""
     created: int | None = None

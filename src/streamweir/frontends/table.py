@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
+from streamweir.frontends.messages.frontend import MESSAGES
 
 
 class FrontendTable:
@@ -46,4 +47,4 @@ class FrontendTable:
         return [name for name, each in self.by_name.items() if any(self.by_path[path] is None for path in each.paths)]
 
 
-FRONTENDS = FrontendTable(CHAT_FRONTENDS)
+FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES))

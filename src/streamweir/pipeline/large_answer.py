@@ -61,6 +61,8 @@ class ReplyData(Struct, frozen=True, kw_only=True):
     model: str | None
     target_model: str
     exclude_reasoning: bool
+    hides_reasoning: bool
+    tool_names: dict[str, str] | None
     pinned: bool
     created: int | None
     usage: Usage
@@ -79,6 +81,8 @@ def reply_data_of(frontend: str, reply: Reply, usage: Usage) -> ReplyData:
         model=reply.model,
         target_model=reply.target_model,
         exclude_reasoning=reply.exclude_reasoning,
+        hides_reasoning=reply.hides_reasoning,
+        tool_names=dict(reply.tool_names) if reply.tool_names else None,
         pinned=reply.pinned,
         created=reply.created,
         usage=usage,

@@ -5,6 +5,7 @@ finds here what passes on its frames (`tap`) and its whole bodies (`take_whole`)
 """
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from streamweir.core.errors import StreamweirError
@@ -49,6 +50,20 @@ class NativePath(NamedTuple):
     """The body of a whole answer as the caller gets it; its data is written to the record. None: it is decoded."""
 
 
+def _messages_tap(record: Record, includes_usage: bool, choices: int | None, /) -> Tap:
+    tap: Tap = import_module(_MESSAGES).MessagesTap(record, includes_usage, choices)
+    return tap
+
+
+def _take_message(body: bytes, record: Record, choices: int | None, /) -> bytes | None:
+    passed: bytes | None = import_module(_MESSAGES).take_message(body, record, choices)
+    return passed
+
+
+_MESSAGES = "streamweir.pipeline.messages_tap"
+"""Imported when it is needed: it reads with the provider's modules, as the registry of providers imports them."""
+
 NATIVE: dict[NativeWire, NativePath] = {
     NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical),
+    NativeWire.ANTHROPIC_MESSAGES: NativePath(_messages_tap, _take_message),
 }

@@ -18,11 +18,13 @@ _MIN_THINKING_BUDGET = 1024
 
 def with_limit(request: ChatRequest, limit: int) -> ChatRequest:
     """`limit` tokens for each choice. If the caller set no limit, the provider's name for it is used."""
-    reasoning = request.reasoning
+    reasoning, native = request.reasoning, request.native
     if reasoning is not None and (reasoning.max_tokens or 0) >= limit > _MIN_THINKING_BUDGET:
         reasoning = structs.replace(reasoning, max_tokens=_budget_within(limit))
+    if native is not None:
+        native = structs.replace(native, body=_limited(native.body, limit))
     body = _limited(request.body, limit)
-    return structs.replace(request, body=body, max_output_tokens=limit, reasoning=reasoning)
+    return structs.replace(request, body=body, native=native, max_output_tokens=limit, reasoning=reasoning)
 
 
 def _limited(sent: dict[str, Any], limit: int) -> dict[str, Any]:

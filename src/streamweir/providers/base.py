@@ -161,6 +161,15 @@ def documents_in(frame: Frame) -> list[Frame]:
     return [Frame(line, line, frame.event, frame.terminated) for line in lines]
 
 
+def no_server_tool(request: ChatRequest) -> CallerError | None:
+    """The refusal of a provider without such tools, where the request has no others: its answer would be taken for
+    what the tool has found."""
+    if not request.server_tools or request.tools:
+        return None
+    kind, path = request.server_tools[0]
+    return CallerError("invalid_value", f"This model has no tool of the kind {kind}.", param=path)
+
+
 def one_choice_only(request: ChatRequest) -> CallerError | None:
     """The refusal of a provider that gives one choice per request."""
     if request.n == 1:

@@ -28,13 +28,19 @@ class Family(Struct, frozen=True, kw_only=True):
     """Settings of `[[providers]]` that apply to some families only, and to this one."""
     endings: tuple[str, ...] = _ENDINGS
     """What a `base_url` must not end in, for the gateway adds it."""
+    native_wire: NativeWire | None = None
+    """That it writes to the byte."""
     prices: str | None = None
     """The provider of the price list. None: it has no prices."""
 
 
 FAMILIES = {
     "anthropic": Family(
-        module="anthropic", base_url="https://api.anthropic.com/v1", abort_stops_billing=True, prices="anthropic"
+        module="anthropic",
+        base_url="https://api.anthropic.com/v1",
+        abort_stops_billing=True,
+        native_wire=NativeWire.ANTHROPIC_MESSAGES,
+        prices="anthropic",
     ),
     "azure": Family(
         module="azure",
@@ -77,7 +83,7 @@ def provider_named(name: str) -> Provider:
 def native_wire(name: str) -> NativeWire | None:
     """The wire that this provider writes to the byte, so that its frames may be passed on as they came."""
     if name in FAMILIES:
-        return None
+        return FAMILIES[name].native_wire
     wire: NativeWire | None = import_module("streamweir.providers.compatible").VENDORS[name].native_wire
     return wire
 

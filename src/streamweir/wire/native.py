@@ -10,3 +10,5 @@ from enum import StrEnum
 class NativeWire(StrEnum):
     OPENAI_CHAT = "openai_chat"
     """Chat completions as OpenAI itself streams them."""
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+    """Anthropic's Messages, whoever serves them."""

@@ -14,8 +14,7 @@ from typing import Any
 from streamweir.core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
 from streamweir.providers.anthropic.frame import NO_INDEX, Delta, text_of
 from streamweir.wire import jsonio
-
-FORMAT = "anthropic-claude-v1"
+from streamweir.wire.messages import REASONING_FORMAT as FORMAT
 
 
 class _Text:

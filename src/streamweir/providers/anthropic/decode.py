@@ -30,21 +30,13 @@ from streamweir.core.events import (
 from streamweir.core.usage import has_invalid_count
 from streamweir.providers.anthropic.block import BlockTable
 from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event, object_of, text_of
+from streamweir.providers.anthropic.told import error_in
 from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import documents_in, invalid_frame, truncated
 from streamweir.providers.failure import ErrorDetails, classify, error_in_dataless_block
 from streamweir.wire import jsonio
+from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame
-
-_REASONS = {
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-    "tool_use": FinishReason.TOOL_CALLS,
-    "refusal": FinishReason.CONTENT_FILTER,
-    # pause_turn is not here: a turn of server tools that is not at its end is neither a stop nor a length.
-}
 
 
 class AnthropicDecoder:
@@ -53,7 +45,17 @@ class AnthropicDecoder:
     may_end_when_idle = False  # message_stop is demanded
     lacks_terminator = False
 
-    __slots__ = ("_blocks", "_ended", "_has_first", "_identity", "_reason", "_started", "_usage", "_wants_last")
+    __slots__ = (
+        "_blocks",
+        "_ended",
+        "_has_first",
+        "_identity",
+        "_reason",
+        "_sequence",
+        "_started",
+        "_usage",
+        "_wants_last",
+    )
 
     def __init__(self) -> None:
         self._blocks = BlockTable()
@@ -61,6 +63,7 @@ class AnthropicDecoder:
         self._started = False
         self._identity: str | None = None
         self._reason = ""
+        self._sequence: str | None = None
         self._ended = False
         self._has_first = False  # a report of usage, as the answer begins
         self._wants_last = False  # content came after it, and no other report
@@ -132,6 +135,7 @@ class AnthropicDecoder:
         events: list[Event] = [StreamStarted(id=identity, model=text_of(message, "model") or None)]
         self._report(object_of(message, "usage"), events)
         self._reason = text_of(message, "stop_reason") or ""
+        self._sequence = text_of(message, "stop_sequence")
         # quirk: the content stands in message_start, or all of it is there at once
         # (fixture anthropic/content_in_message_start).
         content = message.get("content")
@@ -154,7 +158,7 @@ class AnthropicDecoder:
         events = self._open()
         self._report(stream_event.usage, events)
         if stream_event.delta is not None and stream_event.delta.stop_reason:
-            self._reason = stream_event.delta.stop_reason
+            self._reason, self._sequence = stream_event.delta.stop_reason, stream_event.delta.stop_sequence
         return events
 
     def _read_stop(self) -> list[Event]:
@@ -162,7 +166,9 @@ class AnthropicDecoder:
         self._blocks.close(events)
         if self._wants_last:
             events.append(UsageDiscarded(is_final=True))
-        events.append(ChoiceFinished(0, _REASONS.get(self._reason, FinishReason.OTHER), self._reason))
+        events.append(
+            ChoiceFinished(0, STOP_REASONS.get(self._reason, FinishReason.OTHER), self._reason, self._sequence)
+        )
         events += self._end(StreamCompleted())
         return events
 
@@ -170,8 +176,7 @@ class AnthropicDecoder:
         events: list[Event] = []
         if self._started:
             self._report(stream_event.usage, events)
-        details = ErrorDetails(jsonio.decode(frame.data or b""))
-        events += self._end(StreamFailed(classify(details)))
+        events += self._end(StreamFailed(error_in(frame.data or b"")))
         return events
 
     def _read_dataless(self, frame: Frame) -> list[Event]:

@@ -25,6 +25,7 @@ class Delta(Struct, gc=False):
     thinking: str | None = None
     signature: str | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
 
 
 class StreamEvent(Struct, gc=False):

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamweir.core.message import Message, ToolCall
-from streamweir.providers.anthropic.block import FORMAT
 from streamweir.providers.anthropic.content import DroppedMembers, blocks_of, text_block, text_blocks_of
 from streamweir.providers.base import read_arguments
+from streamweir.wire.messages import REASONING_FORMAT as FORMAT
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 

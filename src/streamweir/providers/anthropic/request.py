@@ -7,7 +7,7 @@ A member with a value that asks for nothing (n of 1, a penalty of 0) is not wort
 
 from typing import Any
 
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.core.unknown_members import unknown_paths
 from streamweir.providers.anthropic.content import DroppedMembers
 from streamweir.providers.anthropic.message import read_messages
@@ -16,8 +16,8 @@ from streamweir.providers.anthropic.thinking import ThinkingPlan, plan_sampling,
 from streamweir.providers.anthropic.tool import MCP_TOOLSET, plan_tool_choice, plan_tools
 from streamweir.providers.base import Target, UpstreamRequest, is_default, json_headers
 from streamweir.wire import jsonio
-
-VERSION = "2023-06-01"
+from streamweir.wire.messages import VERSION
+from streamweir.wire.native import NativeWire
 
 _OWN_MEMBERS = ("cache_control", "container", "context_management", "mcp_servers")
 """Passed on as they are. `thinking` and `output_config` are too, but ours may join them.
@@ -51,6 +51,9 @@ _NOT_TAKEN = (
 
 
 def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
+    native = request.native
+    if native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES:
+        return _pass_on(native, request, target)
     traits = traits_of(target.model)
     drops = DroppedMembers()
     body: dict[str, Any] = {"model": target.model}
@@ -82,6 +85,19 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
         headers=_headers(request, target, drops),
         body=jsonio.encode(body),
         dropped=tuple(drops.paths),
+    )
+
+
+def _pass_on(native: NativeRequest, request: ChatRequest, target: Target) -> UpstreamRequest:
+    """The caller's own body, in the order of its members, with the target's model."""
+    sent = [(name, value) for name, value in native.headers if name != "anthropic-version"]
+    version = dict(native.headers).get("anthropic-version", VERSION)
+    key = [("x-api-key", target.api_key)] if target.api_key else []
+    return UpstreamRequest(
+        path="/messages",
+        headers=(*key, ("anthropic-version", version), *json_headers(request), *sent),
+        body=jsonio.encode({**native.body, "model": target.model}),
+        dropped=native.dropped,
     )
 
 

@@ -48,6 +48,11 @@ def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
         # Gemini can only limit a call that must be made; for one that may be made, the others are not shown.
         if choice is None or choice.mode != "auto" or not choice.allowed or function.name in choice.allowed:
             declarations.append(_declaration(function))
+    for _, where in request.server_tools:
+        if declarations:  # together with functions it is refused
+            dropped.append(where)
+        else:
+            own.append({"googleSearch": {}})
     planned: dict[str, Any] = {}
     if declarations or own:
         planned["tools"] = [*([{"functionDeclarations": declarations}] if declarations else []), *own]

@@ -10,7 +10,14 @@ from streamweir.core.events import Event, StreamFailed
 from streamweir.core.message import TextPart
 from streamweir.core.request import ChatRequest
 from streamweir.providers import failure
-from streamweir.providers.base import Decoder, Target, UpstreamRequest, json_headers, one_choice_only
+from streamweir.providers.base import (
+    Decoder,
+    Target,
+    UpstreamRequest,
+    json_headers,
+    no_server_tool,
+    one_choice_only,
+)
 from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
@@ -28,6 +35,8 @@ class OpenAIProvider:
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         if request.n > 1 and "n" in self.vendor.refused_by(model):
             return one_choice_only(request)
+        if request.native is not None and request.native.server_tools and not request.tools:
+            return no_server_tool(request)
         return text_only(request) if self.vendor.takes_text_only else None
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:

@@ -11,6 +11,7 @@ from typing import Any
 
 from streamweir.core.request import KNOWN_MEMBERS, ChatRequest, Reasoning
 from streamweir.providers.base import Target, is_default
+from streamweir.providers.openai.turns import arrange
 from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
 
@@ -38,6 +39,9 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     if request.response_format is not None and request.response_format.type not in {"text", *vendor.formats}:
         del body["response_format"]
         dropped.append("response_format")
+    if request.native is not None:
+        body["messages"] = arrange(body["messages"], system_first=vendor.system_first)
+        dropped += [path for _, path in request.server_tools]
     body["messages"] = [
         _write_message(message, vendor, f"messages[{i}]", dropped) for i, message in enumerate(body["messages"])
     ]

@@ -48,6 +48,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
 
     takes_developer_role: bool = False
     """False: `developer` messages are sent as `system`."""
+    system_first: bool = False
+    """True: its templates refuse a system message that is not the first, which other APIs allow."""
     takes_names: bool = True
     """False: `name` is refused on messages."""
     limit_member: str | None = None

@@ -4,6 +4,7 @@ The headers of an error are chosen here and nowhere else. So every refusal has t
 (`x-should-retry`) and when (`retry-after`).
 """
 
+import time
 from math import ceil
 
 from streamweir.core.errors import StreamweirError
@@ -29,9 +30,12 @@ def json_answer(document: object, status: int = 200, headers: Headers = ()) -> A
     return Answer(status=status, headers=JSON + headers, body=jsonio.encode(document))
 
 
-def failure_answer(error: StreamweirError, frontend: Frontend, headers: Headers = ()) -> Answer:
-    """`headers`: further headers, for example `allow`."""
-    status, body, own = frontend.write_error(error)
+def failure_answer(
+    error: StreamweirError, frontend: Frontend, headers: Headers = (), request_id: str = "", /
+) -> Answer:
+    """`headers`: further headers, for example `allow`. `request_id`: empty if one answer is sent to many requests."""
+    status, body, own = frontend.write_error(error, request_id)
+    headers = frontend.own_headers(headers, request_id, (), time.time())
     return Answer(status=status, headers=own + _retry_headers(error, status) + headers, body=body)
 
 

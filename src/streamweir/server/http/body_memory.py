@@ -70,6 +70,10 @@ class _MemoryHold:
         more = to_bytes - self._bytes
         if more <= 0 or to_bytes <= SMALL_BODY:
             return None
+        total = self._memory.total_bytes
+        if to_bytes > total:  # it would be refused at any time
+            message = f"The request body exceeds {total} bytes, the memory that all request bodies may take together."
+            return CallerError("request_too_large", message)
         error = self._memory.reserve(self._key_id, more)
         if error is None:
             self._bytes = to_bytes

@@ -428,6 +428,8 @@ class Connection(asyncio.Protocol):
             self._refuse(too_many_connections())
             return
         max_bytes = self._limits.body_bytes
+        if head.length > max_bytes or head.is_chunked:
+            max_bytes *= self._limits.body_factors.get(head.path, 1)
         if head.length > max_bytes:
             self._refuse(too_large(max_bytes))
             return

@@ -3,9 +3,12 @@
 Values, and how they follow from the configuration.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from streamweir.config.model import Config
+from streamweir.frontends.table import FRONTENDS
 from streamweir.server.http.pressure import Pressure, memory_limit_bytes
 
 
@@ -14,6 +17,8 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """Of the head of a request: its request line and its fields."""
     header_fields: int = 100
     body_bytes: int = 8 * 1024 * 1024
+    body_factors: Mapping[str, int] = {}
+    """How many times as much a body may have that is posted to one of these paths."""
     header_s: float = 10.0
     """From the first byte of a head (for the first one: from the accept) to its end. Also for a TLS handshake."""
     body_s: float = 30.0
@@ -54,6 +59,10 @@ def body_memory_bytes(config: Config, workers: int) -> int:
     return max(total, 2 * limits.body_bytes)
 
 
+def _body_factors() -> dict[str, int]:
+    return {path: frontend.body_factor for frontend in FRONTENDS.by_name.values() for path in frontend.paths}
+
+
 def _memory_bytes(config: Config, workers: int) -> int | None:
     memory_bytes = config.server.limits.memory_bytes
     if memory_bytes is None and (found := memory_limit_bytes()) is not None:
@@ -67,6 +76,7 @@ def http_limits_of(config: Config) -> HttpLimits:
         header_bytes=limits.header_bytes,
         header_fields=limits.header_fields,
         body_bytes=limits.body_bytes,
+        body_factors=_body_factors(),
         connections=limits.connections,
         header_s=timeouts.header_s,
         body_s=timeouts.body_s,

@@ -64,6 +64,8 @@ def find(path: str) -> ResourcePath | None:
         first, _, rest = rest.partition("/")
     if first != "v1":
         return None
+    if frontend is None:  # below a path of an API that has it for itself
+        frontend = FRONTENDS.by_path.get(path.rpartition("/")[0])
     if rest == "models" or rest.startswith("models/"):
         return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
     return ResourcePath(frontend, None)

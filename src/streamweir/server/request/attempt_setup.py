@@ -22,7 +22,7 @@ from msgspec import structs
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.message import RefusalPart, TextPart
 from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
@@ -41,6 +41,7 @@ from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.wire import jsonio
+from streamweir.wire.native import NativeWire
 
 
 def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
@@ -185,10 +186,21 @@ def build_request(
     request = provider_runtime.provider.build_request(
         chat, structs.replace(provider_runtime.target, model=target.model, requests_usage=requests_usage)
     )
-    if limit is None or len(chat.body) == len(original.body):
-        return request
-    dropped = [name for name in original.body if name not in chat.body]
-    return structs.replace(request, dropped=(*request.dropped, *dropped))
+    if limit is not None and len(chat.body) < len(original.body):
+        dropped = [name for name in original.body if name not in chat.body]
+        request = structs.replace(request, dropped=(*request.dropped, *dropped))
+    return request if chat.native is None else _with_own_paths(request, chat.native, provider_runtime.native_wire)
+
+
+def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
+    """With `dropped` in the terms of the caller's API."""
+    if native.wire == wire:
+        return request  # it is sent as it came
+    paths = dict.fromkeys(native.untranslated)
+    for path in request.dropped:
+        # Every block can have a `cache_control`: one name stands for all.
+        paths["cache_control" if path.endswith("cache_control") else native.own_names.get(path, path)] = None
+    return structs.replace(request, dropped=tuple(paths))
 
 
 def make_exchange(
@@ -196,6 +208,7 @@ def make_exchange(
     chat: ChatRequest,
     target: TargetId,
     frontend: Frontend,
+    request_id: str,
     sent_bytes: int,
     prompt_tokens: int,
     tokenizer: Tokenizer | None,
@@ -206,13 +219,18 @@ def make_exchange(
     `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
     """
     provider_runtime = runtime.providers[target.provider]
+    native = chat.native
     reply = Reply(
         entropy=random_bytes(24),
         now=_now,
+        request_id=request_id,
         model=chat.model,
+        prompt_tokens=prompt_tokens,
         target_model=target.model,
         choices=chat.n,
         include_usage=chat.include_usage,
+        tool_names=native.tool_names if native is not None else None,
+        hides_reasoning=native is not None and native.hides_reasoning,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
     )
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)

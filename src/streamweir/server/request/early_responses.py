@@ -54,7 +54,7 @@ class EarlyResponses:
         if frontend is None:  # after a fault not even keys are asked
             key = key_of(request, self._directory)
         frontend = frontend or frontend_of(request, self._runtime(), self._directory)
-        answer = failure_answer(error, frontend, headers)
+        answer = failure_answer(error, frontend, headers, request.id)
         answer = structs.replace(
             answer, headers=with_security_headers(request.path, answer.headers, is_secure=self._is_secure)
         )

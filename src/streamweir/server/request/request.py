@@ -217,7 +217,7 @@ class RequestHandler:
         return EndedRequest(record=record, reservation=reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
-        answer = answers.failure_answer(error, self._frontend, self._headers)
+        answer = answers.failure_answer(error, self._frontend, self._headers, self._request.id)
         self.record.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
@@ -363,26 +363,26 @@ class RequestHandler:
         """The relay of an attempt, ready to run. Only `Relay.run` keeps the upstream request: it may be large."""
         chat, provider_runtime = self._chat, self._runtime.providers[target.provider]
         assert chat is not None  # noqa: S101 (for the type checker)
+        self.record.dropped = request.dropped
         relay, meter = self._make_relay(chat, target, len(request.body), is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing
         relay.on_cut = self._send_cut_error
         if chat.stream:  # the start of a whole answer is not known
             relay.on_first_token = partial(self._answered, target, time.monotonic())
-        self.record.dropped = request.dropped
         self._relay, self._meter = relay, meter
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
         return relay, meter, relay.run(provider_runtime.upstream, request)
 
     def _answered(self, target: TargetId, began_at: float) -> None:
-        now = time.monotonic()
-        self._runtime.router.answered(target, now, now - began_at)
+        self._runtime.router.answered(target, now := time.monotonic(), now - began_at)
 
     def _make_relay(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
-        runtime, reservation, is_own = self._runtime, self.reservation, vocabulary_of(target.model).is_own
-        tokenizer = self._vocabularies.tokenizer(target.model) if is_own else None
+        runtime, reservation, frontend, id = self._runtime, self.reservation, self._frontend, self.record.id
+        tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
-        exchange, meter = make_exchange(runtime, chat, target, self._frontend, sent_bytes, prompt_tokens, tokenizer)
+        headers = frontend.own_headers(self._headers, id, self.record.dropped, time.time())
+        exchange, meter = make_exchange(runtime, chat, target, frontend, id, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
             meter,
@@ -390,8 +390,8 @@ class RequestHandler:
             self._response,
             timeouts_of(runtime, chat, target, self._request.arrived_s, is_last=is_last),
             self._observer,
-            self._request.id,
-            (self._frontend.stream_headers if chat.stream else ()) + self._headers,
+            id,
+            (frontend.stream_headers if chat.stream else ()) + headers,
         )
         return Relay(parts) if self._capture is None else CapturedRelay(self._capture, parts), meter
 
@@ -401,7 +401,7 @@ class RequestHandler:
 
     def _send_cut_error(self, error: StreamweirError) -> None:
         """For a caller that has received nothing yet. The usage is settled when the upstream has reported it."""
-        answer = answers.failure_answer(error, self._frontend, self._headers)
+        answer = answers.failure_answer(error, self._frontend, self._headers, self._request.id)
         self._error_status_sent = answer.status
         self._response.send(answer)
 

@@ -1,0 +1,201 @@
+"""Events to content blocks: what is open, under which index, and what a block ends with.
+
+It gives the documents of `content_block_start`, `content_block_delta` and `content_block_stop`; a stream writes them as
+frames, a whole body folds them, so both say the same. One block is open at a time, except that a call whose arguments
+are not whole yet stays open while others begin. Indices have no gaps. A block is opened by content, never before.
+A block of reasoning ends with one signature: that of Anthropic's models as it came, else an envelope
+(`frontends.carried`).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from streamweir.core.completion import join_text, merge_details, place_of
+from streamweir.frontends.base import Reply
+from streamweir.frontends.carried import carry
+from streamweir.frontends.identifier import ALNUM, digest_text
+from streamweir.wire import jsonio
+from streamweir.wire.messages import REASONING_FORMAT
+
+Document = dict[str, Any]
+NO_INDEX = -1
+
+
+class _Thinking(Struct):
+    index: int
+    place: object = None
+    pieces: list[str] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Call(Struct):
+    index: int
+    arguments: list[str] = field(default_factory=list)
+
+
+class Blocks:
+    def __init__(self, reply: Reply) -> None:
+        self.model: str | None = None
+        """That answers, as it calls itself."""
+        self.text_index = NO_INDEX
+        """Of the text that is open."""
+        self.has_calls = False
+        self._answer_id = reply.id
+        self._own_names = reply.tool_names or {}
+        self._hides_reasoning = reply.hides_reasoning
+        self._next = 0
+        self._thinking: _Thinking | None = None
+        self._calls: dict[int, _Call] = {}  # those that are open, by their ordinal
+        self._newest = NO_INDEX  # the ordinal of a call that nothing followed yet
+        self._ids: set[str] = set()
+
+    def text(self, text: str) -> list[Document]:
+        if not text:
+            return []
+        documents: list[Document] = []
+        if self.text_index == NO_INDEX:
+            documents = self._leave()
+            self.text_index = self._take_index()
+            documents.append(_start(self.text_index, {"type": "text", "text": ""}))
+        documents.append(_delta(self.text_index, {"type": "text_delta", "text": text}))
+        return documents
+
+    def reasoning(self, text: str, details: Sequence[dict[str, Any]]) -> list[Document]:
+        if not text and details and all(entry.get("type") == "reasoning.encrypted" for entry in details):
+            return self._redacted(details)
+        if not text and not details:
+            return []
+        documents: list[Document] = []
+        thinking, place = self._thinking, place_of(details)
+        if thinking is not None and None not in (thinking.place, place) and thinking.place != place:
+            thinking = None
+        if thinking is None:
+            documents = self._leave()
+            thinking = self._thinking = _Thinking(NO_INDEX if self._hides_reasoning else self._take_index())
+            if not self._hides_reasoning:
+                documents.append(_start(thinking.index, _empty_thinking()))
+        if place is not None:
+            thinking.place = place
+        thinking.details += details
+        if text:
+            if self._hides_reasoning:
+                thinking.pieces.append(text)
+            else:
+                documents.append(_delta(thinking.index, {"type": "thinking_delta", "thinking": text}))
+        return documents
+
+    def call(self, ordinal: int, id: str | None, name: str) -> list[Document]:
+        documents = self._leave()
+        if not id or id in self._ids:
+            id = _call_id(self._answer_id, ordinal)
+        self._ids.add(id)
+        self.has_calls = True
+        self._newest = ordinal
+        call = self._calls[ordinal] = _Call(self._take_index())
+        documents.append(
+            _start(call.index, {"type": "tool_use", "id": id, "name": self._own_names.get(name, name), "input": {}})
+        )
+        return documents
+
+    def arguments(self, ordinal: int, arguments: str) -> list[Document]:
+        call = self._calls.get(ordinal)
+        if call is None or not arguments:  # what follows whole arguments is white space, or makes them none
+            return []
+        call.arguments.append(arguments)
+        return [_delta(call.index, {"type": "input_json_delta", "partial_json": arguments})]
+
+    def close(self) -> list[Document]:
+        """The answer is at its end. One without any block gets an empty text: clients read the first block."""
+        documents = self._leave()
+        documents += [_stop(call.index) for call in sorted(self._calls.values(), key=lambda call: call.index)]
+        self._calls.clear()
+        if not self._next:
+            index = self._take_index()
+            documents += [_start(index, {"type": "text", "text": ""}), _stop(index)]
+        return documents
+
+    def _leave(self) -> list[Document]:
+        """Ends what is open, for another block begins. A call is looked at once: when something follows it."""
+        if self.text_index != NO_INDEX:
+            index, self.text_index = self.text_index, NO_INDEX
+            return [_stop(index)]
+        if self._thinking is not None:
+            thinking, self._thinking = self._thinking, None
+            return self._end_thinking(thinking)
+        newest, self._newest = self._newest, NO_INDEX
+        call = self._calls.get(newest)
+        if call is None or not _is_whole(join_text(call.arguments)):
+            return []
+        del self._calls[newest]
+        return [_stop(call.index)]
+
+    def _end_thinking(self, thinking: _Thinking) -> list[Document]:
+        entries = merge_details(thinking.details)
+        signature = next((_signature_in(entry) for entry in entries if _signature_in(entry)), None)
+        if signature is None:
+            signature = carry(self.model, entries, join_text(thinking.pieces))
+        documents: list[Document] = []
+        if thinking.index == NO_INDEX:
+            thinking.index = self._take_index()
+            documents.append(_start(thinking.index, _empty_thinking()))
+        documents.append(_delta(thinking.index, {"type": "signature_delta", "signature": signature}))
+        documents.append(_stop(thinking.index))
+        return documents
+
+    def _redacted(self, details: Sequence[dict[str, Any]]) -> list[Document]:
+        """Entries without a text. Those of other families go with the reasoning that is open, if any is."""
+        own = [entry["data"] for entry in details if _is_own(entry) and isinstance(entry.get("data"), str)]
+        others = [entry for entry in details if not _is_own(entry)]
+        if not own and self._thinking is not None:
+            self._thinking.details += others
+            return []
+        documents = self._leave()
+        for data in [*own, *([carry(self.model, others)] if others else [])]:
+            index = self._take_index()
+            documents += [_start(index, {"type": "redacted_thinking", "data": data}), _stop(index)]
+        return documents
+
+    def _take_index(self) -> int:
+        index = self._next
+        self._next += 1
+        return index
+
+
+def _start(index: int, block: Document) -> Document:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def _delta(index: int, delta: Document) -> Document:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _stop(index: int) -> Document:
+    return {"type": "content_block_stop", "index": index}
+
+
+def _empty_thinking() -> Document:
+    return {"type": "thinking", "thinking": "", "signature": ""}
+
+
+def _is_own(entry: dict[str, Any]) -> bool:
+    return entry.get("format") == REASONING_FORMAT
+
+
+def _signature_in(entry: dict[str, Any]) -> str | None:
+    signature = entry.get("signature")
+    return signature if _is_own(entry) and isinstance(signature, str) and signature else None
+
+
+def _call_id(answer_id: str, ordinal: int) -> str:
+    """Of a call that came without one, or with that of another: always the same for the same call."""
+    return "toolu_" + digest_text(hashlib.sha256(f"{answer_id}/{ordinal}".encode()).digest(), ALNUM, 24)
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        return isinstance(jsonio.decode(arguments.encode("utf-8", "surrogatepass")), dict)
+    except jsonio.InvalidJson:
+        return False

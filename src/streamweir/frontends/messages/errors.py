@@ -1,0 +1,87 @@
+"""Errors as the Messages API words them: the status, the type, the document.
+
+Clients act on the words: on `prompt is too long` an agent shortens its conversation, on `overloaded_error` it waits.
+Where the provider speaks the same API, its own status, type and text are shown, scrubbed, unless they are about the
+gateway's account.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+from streamweir.core.errors import CODES, StreamweirError
+from streamweir.wire.native import NativeWire
+
+
+class ErrorWords(NamedTuple):
+    status: int
+    type: str
+
+
+_TYPES = {
+    # Of a status, unless the code has a row of its own.
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    431: "invalid_request_error",
+    500: "api_error",
+    502: "api_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+_OWN_WORDS = {
+    "insufficient_quota": ErrorWords(402, "billing_error"),
+    "budget_exceeded": ErrorWords(402, "billing_error"),
+    "model_unpriced": ErrorWords(503, "overloaded_error"),
+    "upstream_overloaded": ErrorWords(529, "overloaded_error"),
+    "stopped_by_operator": ErrorWords(503, "api_error"),
+}
+WORDS = {code: _OWN_WORDS.get(code, ErrorWords(facts.status, _TYPES[facts.status])) for code, facts in CODES.items()}
+
+_OURS_ALONE = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
+"""Failures of the operator's account, of which the provider's words are not the caller's."""
+_TOO_LONG = "prompt is too long"
+_NUMBER = re.compile(r"\d[\d,]{2,}")
+_UNKNOWN_MODEL = re.compile(r'model "(.*)" not found', re.DOTALL)
+
+
+def words_of(error: StreamweirError) -> ErrorWords:
+    """Status and type. Inside a stream only the type is shown."""
+    words, told = WORDS[error.code], error.told
+    if told is None or told.wire != NativeWire.ANTHROPIC_MESSAGES or error.code in _OURS_ALONE:
+        return words
+    return ErrorWords(told.status if told.status >= 400 else words.status, told.type or words.type)
+
+
+def message_of(error: StreamweirError) -> str:
+    told = error.told
+    is_told = told is not None and told.wire == NativeWire.ANTHROPIC_MESSAGES and error.code not in _OURS_ALONE
+    if told is not None and is_told and told.message:
+        return told.message
+    if error.code == "context_length_exceeded":
+        return _too_long(error.message)
+    if error.code == "model_not_found":
+        found = _UNKNOWN_MODEL.fullmatch(error.message)
+        return f"model: {found[1]}" if found is not None else error.message
+    return error.message
+
+
+def document_of(error: StreamweirError, request_id: str) -> dict[str, Any]:
+    inner = {"type": words_of(error).type, "message": message_of(error)}
+    return {"type": "error", "error": inner, "request_id": request_id or None}
+
+
+def _too_long(message: str) -> str:
+    """In the words by which clients know it. The larger of two numbers is what was sent, the smaller what may be."""
+    if message.startswith(_TOO_LONG):
+        return message
+    counts = sorted({int(digits.replace(",", "")) for digits in _NUMBER.findall(message)})
+    if len(counts) == 2:
+        return f"{_TOO_LONG}: {counts[1]} tokens > {counts[0]} maximum. {message}"
+    return f"{_TOO_LONG}: {message}"

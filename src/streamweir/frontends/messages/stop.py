@@ -1,0 +1,38 @@
+"""Why an answer ended, in the words of the Messages API."""
+
+from typing import NamedTuple
+
+from streamweir.core.events import FinishReason
+from streamweir.wire.messages import STOP_REASONS, UNFINISHED
+
+OWN_WORDS = frozenset({*STOP_REASONS, *UNFINISHED})
+_WORDS = {
+    FinishReason.STOP: "end_turn",
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.TOOL_CALLS: "tool_use",
+    FinishReason.FUNCTION_CALL: "tool_use",
+    FinishReason.CONTENT_FILTER: "refusal",
+}
+
+
+class Stop(NamedTuple):
+    reason: str
+    sequence: str | None = None
+
+
+def stop_of(
+    reason: FinishReason, raw: str, sequence: str | None, *, has_calls: bool = False, has_refusal: bool = False
+) -> Stop:
+    """`raw` is the upstream's own word: it counts where it is one of this API.
+
+    An answer with a call is never ended by a plain stop: some vendors say so, and an agent would stop with it.
+    """
+    if has_refusal:
+        return Stop("refusal")
+    if has_calls and reason in (FinishReason.STOP, FinishReason.OTHER) and raw not in UNFINISHED:
+        return Stop("tool_use")
+    if raw in OWN_WORDS:
+        return Stop(raw, sequence)
+    if reason is FinishReason.STOP and sequence is not None:
+        return Stop("stop_sequence", sequence)
+    return Stop(_WORDS.get(reason, "end_turn"))

@@ -1,0 +1,74 @@
+"""A completion as one message: what a caller gets who did not ask for a stream.
+
+The content is the fold of the same blocks that a stream shows, in the same order. Usage is always there.
+"""
+
+from typing import Any
+
+from streamweir.core.completion import Completion, FoldedChoice, Run
+from streamweir.core.events import FinishReason
+from streamweir.frontends.base import Reply
+from streamweir.frontends.messages.block import Blocks, Document
+from streamweir.frontends.messages.encoder import message_document
+from streamweir.frontends.messages.stop import stop_of
+from streamweir.wire import jsonio
+
+_EMPTY = FoldedChoice(0, None, None, [], None, [], None, {}, None, "")
+
+
+def encode_whole(completion: Completion, reply: Reply) -> bytes:
+    choice = next((each for each in completion.choices if each.index == 0), _EMPTY)
+    blocks = Blocks(reply)
+    blocks.model = completion.started.model
+    content = _fold(_documents(blocks, choice, reply))
+    stop = stop_of(
+        choice.reason or FinishReason.OTHER,
+        choice.raw_reason,
+        choice.stop_sequence,
+        has_calls=bool(choice.calls),
+        has_refusal=choice.refusal is not None,
+    )
+    return jsonio.encode(message_document(reply, content, stop, completion.usage or reply.count_usage()))
+
+
+def _documents(blocks: Blocks, choice: FoldedChoice, reply: Reply) -> list[Document]:
+    documents: list[Document] = []
+    for run in choice.runs:
+        if run.kind is Run.CALL:
+            call = choice.calls[run.call]
+            documents += blocks.call(run.call, call.id, call.name)
+            documents += blocks.arguments(run.call, call.arguments)
+        elif run.kind is not Run.REASONING:
+            documents += blocks.text(run.text)
+        elif not reply.exclude_reasoning:
+            documents += blocks.reasoning(run.text, run.details)
+    return [*documents, *blocks.close()]
+
+
+def _fold(documents: list[Document]) -> list[Document]:
+    """The blocks, as a client would have them at the end of the stream."""
+    content: list[Document] = []
+    arguments: dict[int, str] = {}
+    for document in documents:
+        index, delta = document["index"], document.get("delta")
+        if "content_block" in document:
+            content.append(document["content_block"])
+        elif delta is not None and delta["type"] == "input_json_delta":
+            arguments[index] = arguments.get(index, "") + delta["partial_json"]
+        elif delta is not None:
+            (member,) = (name for name in delta if name != "type")
+            content[index][member] += delta[member]
+    for index, text in arguments.items():
+        content[index]["input"] = read_input(text)
+    return content
+
+
+def read_input(text: str) -> dict[str, Any]:
+    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
+    if not text.strip():
+        return {}
+    try:
+        value = jsonio.decode(text.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        value = None
+    return value if isinstance(value, dict) else {"INVALID_JSON": text}

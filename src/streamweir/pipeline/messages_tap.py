@@ -1,0 +1,191 @@
+"""The tap of Anthropic's Messages wire: frames go out as they came, those of unknown types too.
+
+Its callers know this wire better than we do, so nothing is checked but what the gateway promises: the stop reason waits
+for `message_stop`, and an answer that breaks off ends with an error. A stream of this wire is never translated from its
+midst: what cannot be passed (`failure`) is its end. What accounting needs goes into the meter's record.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.events import FinishReason, StreamFailed
+from streamweir.core.usage import has_invalid_count
+from streamweir.pipeline.meter import Record, note
+from streamweir.providers.anthropic.decode import AnthropicDecoder
+from streamweir.providers.anthropic.frame import NO_INDEX, StreamEvent, decode_stream_event, object_of, text_of
+from streamweir.providers.anthropic.told import error_in
+from streamweir.providers.anthropic.usage import CORE, UsageFold
+from streamweir.providers.base import invalid_frame, truncated
+from streamweir.providers.failure import error_in_dataless_block
+from streamweir.wire import jsonio
+from streamweir.wire.messages import STOP_REASONS
+from streamweir.wire.sse import Frame
+
+
+class MessagesTap:
+    """See `pipeline.native.Tap`."""
+
+    has_finished = False  # message_stop is demanded
+
+    def __init__(self, record: Record, _include_usage: bool = True, _choices: int | None = None) -> None:
+        self.record = record
+        self.held: list[tuple[Frame, bytes]] = []
+        self.ended = False
+        self.has_reasoned = False
+        self.failure: StreamweirError | None = None
+        self._usage = UsageFold()
+        self._start: Frame | None = None
+        self._reason = ""
+        self._foreign: set[int] = set()  # blocks that are not the model's own words
+        self._has_blocks = False
+        self._has_first = False  # a report of usage, as the answer begins
+        self._wants_last = False  # content came after it, and no other report
+        self._deliver = record.delivered.write
+
+    def feed(self, frame: Frame, /) -> bytes | None:
+        data = frame.data
+        if data is None or self.ended:
+            return self._feed_dataless(frame)
+        try:
+            event = decode_stream_event(data)
+        except jsonio.InvalidJson:
+            return self._feed_unreadable(frame, data)
+        delta = event.delta
+        if delta is not None and delta.text and delta.type == "text_delta" and not self.held:  # nearly every frame
+            self._has_blocks, self._wants_last = True, self._has_first
+            self._deliver(delta.text)
+            return frame.raw if frame.terminated else self._fail(truncated())
+        return self._feed_any(event, frame, data)
+
+    def replay_frames(self) -> Iterator[Frame]:
+        if self._start is not None:
+            yield self._start
+
+    def _feed_any(self, event: StreamEvent, frame: Frame, data: bytes) -> bytes | None:
+        kind = event.type
+        if event.error or kind == "error" or (kind is None and frame.event == b"error"):
+            self._report(event.usage)
+            self.failure = error_in(data)
+            return None
+        if kind == "message_stop":
+            return self._end(frame)
+        if not frame.terminated:
+            return self._fail(truncated())
+        if kind == "content_block_delta":
+            self._take_delta(event)
+        elif kind == "content_block_start":
+            self._has_blocks = True
+            self._take_block(event.index, event.content_block or {})
+        elif kind == "message_start":
+            if not self._take_start(event.message or {}, frame):
+                return self._fail(truncated())
+        elif kind == "message_delta":
+            self._report(event.usage)
+            if event.delta is not None and event.delta.stop_reason:
+                self._reason = event.delta.stop_reason
+                self.held.append((frame, frame.raw))
+                return b""
+        return self._pass(frame)
+
+    def _feed_dataless(self, frame: Frame) -> bytes | None:
+        if self.ended:
+            return None
+        self.failure = error_in_dataless_block(frame.raw)
+        return None if self.failure is not None else self._pass(frame)
+
+    def _feed_unreadable(self, frame: Frame, data: bytes) -> bytes | None:
+        if data.strip() in (b"[DONE]", b""):
+            return b""  # not of this wire: clients would try to read it
+        return self._fail(invalid_frame() if frame.terminated else truncated())
+
+    def _fail(self, reason: StreamFailed) -> bytes | None:
+        self.failure = reason.error
+        return None
+
+    def _pass(self, frame: Frame) -> bytes:
+        """At once; behind a stop reason, with the end."""
+        if self.held:
+            self.held.append((frame, frame.raw))
+            return b""
+        return frame.raw
+
+    def _take_start(self, message: Mapping[str, Any], frame: Frame) -> bool:
+        """False: it is another message, in the midst of this one."""
+        record, id = self.record, text_of(message, "id")
+        if self._start is not None and self._has_blocks and id != record.completion_id:
+            return False
+        if self._start is None:
+            self._start = frame
+            record.completion_id, record.model = id, text_of(message, "model")
+            self._reason = text_of(message, "stop_reason") or ""
+            content = message.get("content")
+            for index, block in enumerate(content if isinstance(content, list) else ()):
+                if isinstance(block, dict):
+                    self._take_block(index, block)
+        self._report(object_of(message, "usage"))
+        return True
+
+    def _take_block(self, index: int, block: Mapping[str, Any]) -> None:
+        kind = block.get("type")
+        if kind == "tool_use":
+            self._deliver(text_of(block, "name") or "")
+            if block.get("input"):
+                self._deliver(jsonio.encode(block["input"]).decode())
+        elif kind == "text":
+            self._deliver(text_of(block, "text") or "")
+        elif kind == "thinking":
+            self._reason_with(text_of(block, "thinking"))
+        elif kind == "redacted_thinking":
+            self.has_reasoned = True
+        elif index != NO_INDEX:
+            self._foreign.add(index)
+
+    def _take_delta(self, event: StreamEvent) -> None:
+        self._has_blocks, self._wants_last = True, self._has_first
+        delta = event.delta
+        if delta is None or event.index in self._foreign:
+            return
+        if delta.thinking:
+            self._reason_with(delta.thinking)
+        else:
+            self._deliver(delta.text or delta.partial_json or "")
+
+    def _reason_with(self, text: str | None) -> None:
+        if text:
+            self.has_reasoned = True
+            self.record.reasoning_text.write(text)
+
+    def _report(self, report: Mapping[str, Any] | None) -> None:
+        if report is None:
+            return
+        record, usage = self.record, self._usage.add(report)
+        if usage is not None:
+            self._has_first, self._wants_last = not self._has_blocks, False
+            record.usage, record.is_interim, record.usage_at = usage, False, record.written
+        elif has_invalid_count(report, *CORE):
+            record.anomaly = True
+
+    def _end(self, frame: Frame) -> bytes:
+        record = self.record
+        record.finishes[0] = STOP_REASONS.get(self._reason, FinishReason.OTHER)
+        if self._wants_last:
+            record.anomaly = record.is_interim = True
+        self.ended = record.completed = True
+        held = b"".join([passed for _, passed in self.held])
+        self.held.clear()
+        return held + (frame.raw if frame.terminated else frame.raw.rstrip(b"\r\n") + b"\n\n")
+
+
+def take_message(body: bytes, record: Record, _choices: int | None = None) -> bytes | None:
+    """The body of a whole message as it came, with what it says in the record. None: it is not one."""
+    try:
+        value = jsonio.decode(body)
+    except jsonio.InvalidJson:
+        return None
+    if not isinstance(value, dict) or value.get("type") != "message" or not isinstance(value.get("content"), list):
+        return None
+    for each in AnthropicDecoder().read_whole(value):
+        note(record, each)
+    record.completion_id = text_of(value, "id")
+    return body

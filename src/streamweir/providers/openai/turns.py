@@ -1,0 +1,56 @@
+"""Turns that another API can have and this wire cannot, put in a form that it takes.
+
+A tool's result is text here: pictures and files in one follow as a message of the user's, behind the last result of
+the turn. A system message in the midst of a conversation is refused by templates that want it first: for servers with
+such templates it becomes the user's text, in its place. Bodies of chat completions go on as their callers wrote them.
+"""
+
+from typing import Any
+
+Message = dict[str, Any]
+Part = dict[str, Any]
+
+
+def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
+    arranged: list[Message] = []
+    waiting: list[Part] = []  # of the results so far
+    has_begun = False
+    for message in messages:
+        role = message["role"]
+        if waiting and role != "tool":
+            _say(arranged, waiting)
+            waiting = []
+        if role == "tool" and isinstance(message["content"], list):
+            text, media = _split(message["content"])
+            waiting += media
+            arranged.append({**message, "content": text})
+        elif (role == "system" and system_first and has_begun) or (role == "user" and _is_users_turn(arranged)):
+            _say(arranged, _parts_of(message["content"]))
+        else:
+            arranged.append(message)
+        has_begun = has_begun or role != "system"
+    if waiting:
+        _say(arranged, waiting)
+    return arranged
+
+
+def _say(arranged: list[Message], parts: list[Part]) -> None:
+    """As the user: templates that want the roles to take turns get one message for what follows itself."""
+    if _is_users_turn(arranged):
+        last = arranged[-1]
+        arranged[-1] = {**last, "content": [*_parts_of(last["content"]), *parts]}
+    else:
+        arranged.append({"role": "user", "content": parts})
+
+
+def _is_users_turn(arranged: list[Message]) -> bool:
+    return bool(arranged) and arranged[-1]["role"] == "user"
+
+
+def _split(content: list[Part]) -> tuple[str, list[Part]]:
+    text = "\n".join(part["text"] for part in content if part["type"] == "text")
+    return text, [part for part in content if part["type"] != "text"]
+
+
+def _parts_of(content: str | list[Part]) -> list[Part]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

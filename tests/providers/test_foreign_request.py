@@ -1,0 +1,108 @@
+"""Requests that came in another API's format: what each provider makes of what chat completions cannot say."""
+
+from typing import Any
+
+import pytest
+
+from streamweir.core.request import ChatRequest
+from streamweir.frontends.messages.frontend import MESSAGES
+from streamweir.pipeline.output_limit import with_limit
+from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.openai.turns import arrange
+from streamweir.providers.registry import provider_named
+from streamweir.wire import jsonio
+
+TARGET = Target(model="target", api_key="k")
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://a/b.png"}}
+
+
+def read(**members: Any) -> ChatRequest:
+    return MESSAGES.parse(
+        {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": "Hi"}], **members}, {}
+    )
+
+
+def built(name: str, request: ChatRequest) -> tuple[UpstreamRequest, dict[str, Any]]:
+    made = provider_named(name).build_request(request, TARGET)
+    body: dict[str, Any] = jsonio.decode(made.body)
+    return made, body
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def test_pictures_in_results_follow_the_last_result_of_the_turn() -> None:
+    results: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": "a", "content": [text("one"), IMAGE]},
+        {"role": "tool", "tool_call_id": "b", "content": "two"},
+    ]
+    seen = [{"role": "tool", "tool_call_id": "a", "content": "one"}, results[1]]
+    assert arrange(results, system_first=False) == [*seen, {"role": "user", "content": [IMAGE]}]
+    more = {"role": "user", "content": "so?"}
+    assert arrange([*results, more], system_first=False) == [*seen, {"role": "user", "content": [IMAGE, text("so?")]}]
+
+
+def test_a_system_message_that_is_not_the_first_is_folded_into_the_users_turn_where_templates_want_that() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "a"},
+        {"role": "system", "content": "b"},
+        {"role": "user", "content": "c"},
+        {"role": "system", "content": "d"},
+        {"role": "assistant", "content": "e"},
+        {"role": "system", "content": "f"},
+    ]
+    assert arrange(messages, system_first=False) == messages
+    assert arrange(messages, system_first=True) == [
+        *messages[:2],
+        {"role": "user", "content": [text("c"), text("d")]},
+        messages[4],
+        {"role": "user", "content": [text("f")]},
+    ]
+
+
+@pytest.mark.parametrize("name", ["vllm", "llamacpp"])
+def test_these_have_such_templates(name: str) -> None:
+    request = read(messages=[{"role": "user", "content": "Hi"}, {"role": "system", "content": "env"}])
+    assert built(name, request)[1]["messages"] == [{"role": "user", "content": [text("Hi"), text("env")]}]
+    assert len(built("openai", request)[1]["messages"]) == 2
+
+
+def test_a_web_search_is_googles_own_and_nobody_elses() -> None:
+    request = read(tools=[SEARCH])
+    assert provider_named("gemini").refusal_of(request, "m") is None
+    assert built("gemini", request)[1]["tools"] == [{"googleSearch": {}}]
+    refusal = provider_named("openai").refusal_of(request, "m")
+    assert refusal is not None
+    assert (refusal.code, refusal.param) == ("invalid_value", "tools[0]")
+
+
+@pytest.mark.parametrize("name", ["openai", "gemini"])
+def test_beside_other_tools_it_is_left_out_and_named(name: str) -> None:
+    request = read(tools=[{"name": "f"}, SEARCH])
+    assert provider_named(name).refusal_of(request, "m") is None
+    made, body = built(name, request)
+    assert "tools[1]" in made.dropped
+    assert len(body["tools"]) == 1
+
+
+def test_the_limit_has_the_providers_own_name() -> None:
+    assert built("openai", read())[1]["max_completion_tokens"] == 2000
+    assert built("mistral", read())[1]["max_tokens"] == 2000
+    assert built("gemini", read())[1]["generationConfig"]["maxOutputTokens"] == 2000
+
+
+def test_a_lower_limit_holds_in_the_callers_own_body_too() -> None:
+    request = read(thinking={"type": "enabled", "budget_tokens": 1999})
+    limited = with_limit(request, 1500)
+    made, body = built("anthropic", limited)
+    assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (1500, 1200)
+    assert (body["model"], made.path) == ("target", "/messages")
+    assert request.native is not None
+    assert request.native.body["max_tokens"] == 2000, "another attempt is made of the same request"
+
+
+def test_a_version_is_always_named() -> None:
+    headers = dict(built("anthropic", read())[0].headers)
+    assert (headers["anthropic-version"], headers["x-api-key"]) == ("2023-06-01", "k")
