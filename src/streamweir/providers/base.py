@@ -1,9 +1,8 @@
-"""What every provider gives, and what their request builders and their decoders share.
+"""The interface of a provider, and functions that request builders and decoders share.
 
-A provider turns a `ChatRequest` into the request that its service understands, and the
-service's answer, streamed or whole, into events. Everything here is pure: the bytes are
-carried by someone else. Decoders do not raise for an upstream's misconduct: they end the
-stream with `StreamFailed`.
+A provider turns a `ChatRequest` into the request of its service, and the service's answer, streamed or whole, into
+events. Everything here is pure: sockets are in `upstream`. Decoders do not raise exceptions for invalid data from an
+upstream: they end the stream with `StreamFailed`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
-    # Values that ask for nothing: leaving them out changes nothing.
+    # Values that mean the same as an absent member.
     "n": (1,),
     "temperature": (1,),
     "top_p": (1,),
@@ -42,7 +41,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Where one attempt goes: what the operator's configuration says of it."""
+    """The target of one attempt, from the configuration."""
 
     model: str
     """The upstream's own name of the model (Azure: the deployment)."""
@@ -61,23 +60,23 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     dropped: tuple[str, ...] = ()
-    """JSON paths of what this provider cannot take, left out of the body."""
+    """JSON paths of members that this provider does not support; they are not in the body."""
 
 
 class Decoder(Protocol):
-    """Frames to events; see `core.events` for the rules. After the terminal event it gives nothing."""
+    """Frames to events; see `core.events` for the rules. After the terminal event it returns nothing."""
 
     @property
     def may_end_when_idle(self) -> bool:
-        """Nothing but usage and the end itself can come: silence from here on is as good as a clean end.
+        """Only usage and the end can follow: if nothing more arrives, the answer counts as complete.
 
-        False for a wire whose own end is demanded.
+        False for a protocol whose terminator is required.
         """
         ...
 
     @property
     def lacks_terminator(self) -> bool:
-        """The answer is whole, but the word by which this wire ends an answer never came."""
+        """The answer is complete, but the terminator of this protocol is missing."""
         ...
 
     def feed(self, frame: Frame, /) -> Sequence[Event]: ...
@@ -87,24 +86,24 @@ class Decoder(Protocol):
         ...
 
     def fail(self, error: StreamweirError, /) -> Sequence[Event]:
-        """The body will not go on: a reset, a timeout, a broken frame."""
+        """The body will not continue: a reset, a timeout, an invalid frame."""
         ...
 
 
 class Provider(Protocol):
     @property
     def name(self) -> str:
-        """The `registry` has one under this name that reads answers in the same way."""
+        """A name in `registry` whose provider decodes answers in the same way."""
         ...
 
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
-        """Why this model cannot serve the request at all: what cannot be left out of it without a word."""
+        """Why this model cannot serve the request: it does not support something that must not be left out."""
         ...
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest: ...
 
     def decoder(self, choices: int | None = None, /) -> Decoder:
-        """`choices`: how many were asked for. An answer has neither fewer nor more. None: that is not known."""
+        """`choices`: the requested number; an answer must have exactly as many. None: unknown."""
         ...
 
     def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
@@ -117,7 +116,7 @@ class Provider(Protocol):
 
 
 def is_default(name: str, value: object) -> bool:
-    """A member of the body whose loss is not worth naming: it is absent, or has the value that absence means."""
+    """The member is absent, or has its default value: leaving it out need not be reported."""
     return value is None or value in _DEFAULTS.get(name, ())
 
 
@@ -127,7 +126,7 @@ def json_headers(request: ChatRequest) -> tuple[tuple[str, str], ...]:
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None where it is none."""
+    """The text as a JSON object; None if it is not one."""
     try:
         value = jsonio.decode(text.encode("utf-8", "surrogatepass"))
     except jsonio.InvalidJson:
@@ -136,7 +135,7 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
+    """The arguments of a call as an object. Invalid ones (cut by a length limit) are kept as text."""
     if not text.strip():
         return {}
     arguments = object_in(text)
@@ -144,10 +143,10 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def documents_in(frame: Frame) -> list[Frame]:
-    """The frames of a block whose `data` lines are each a document of their own; empty where they are not.
+    """The frames of a block whose `data` lines are separate documents; empty if they are not.
 
-    quirk: by the rules several `data` lines are one document, and are read so. Where that cannot be
-    read and every line can, the blank lines between them were lost (fixture gemini/blank_lines_lost).
+    quirk: by the rules several `data` lines are one document, and are read as one. If that is invalid and every line
+    is valid, the blank lines between them were lost (fixture gemini/blank_lines_lost).
     """
     lines = frame.data.split(b"\n") if frame.data is not None else []
     if len(lines) < 2:
@@ -171,7 +170,7 @@ def no_server_tool(request: ChatRequest) -> CallerError | None:
 
 
 def one_choice_only(request: ChatRequest) -> CallerError | None:
-    """The refusal of a provider that gives one choice per request."""
+    """The refusal of a provider that supports one choice per request."""
     if request.n == 1:
         return None
     message = (
@@ -186,7 +185,7 @@ def too_many_choices(choices: int) -> StreamFailed:
 
 
 def missing_choices(sent: int, choices: int) -> StreamFailed:
-    """Of an answer that is not streamed. It is not asked for again at the same place: it would be as short."""
+    """For a whole answer. It is not retried at the same target: the result would be the same."""
     message = f"The upstream sent {sent} of the {choices} choices that were asked for."
     return StreamFailed(UpstreamError("upstream_bad_response", message))
 

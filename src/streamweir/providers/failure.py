@@ -1,9 +1,8 @@
-"""A provider's failure, in our words.
+"""Providers' failures as errors of the gateway.
 
-`classify` is the one table from what providers say (an HTTP status, a type, a code, a
-message) to `core.errors`, for failed responses and for errors inside a stream alike. Our
-message is our own; the provider's is shown, scrubbed, only where the caller must act on
-it (a request that the provider refused).
+`classify` is the one mapping from a provider's error (HTTP status, type, code, message) to `core.errors`, for failed
+responses and for errors inside a stream. Messages are the gateway's own; the provider's message is shown, scrubbed,
+only if the caller must act on it (a request that the provider refused).
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from streamweir.wire import jsonio
 MAX_RETRY_AFTER_S = 120
 
 _STATUS_OF_CODE = {
-    # Words that stand in `type`, `code` or `status` of an error object, by provider.
+    # Values of `type`, `code` or `status` in the providers' error objects.
     "overloaded_error": 529,
     "overloaded": 529,
     "engine_overloaded_error": 529,
@@ -55,7 +54,7 @@ _STATUS_OF_CODE = {
     "deadline_exceeded": 504,
 }
 
-# What `ErrorDetails.says`: in lower case, a part of the message or one of the words.
+# For `ErrorDetails.mentions`: in lower case, a part of the message, or one of the codes.
 _TOO_LONG = (
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -93,7 +92,7 @@ class _FieldError(NamedTuple):
 
 
 class ErrorDetails:
-    """What an error object says, whichever of the usual shapes it has."""
+    """The content of an error object, in any of the usual formats."""
 
     def __init__(self, value: object) -> None:
         error = value
@@ -152,7 +151,7 @@ def classify(details: ErrorDetails, status: int | None = None, retry_after_s: fl
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:
-    """A failed response. The body is JSON at best; what cannot be read says nothing."""
+    """The error of a failed response. A body that is not JSON is ignored."""
     try:
         value = jsonio.decode(body)
     except jsonio.InvalidJson:
@@ -163,9 +162,9 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Streamwe
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, at most `MAX_RETRY_AFTER_S`; garbage is None.
+    """`Retry-After` in seconds, at most `MAX_RETRY_AFTER_S`; None if it is invalid.
 
-    A date is read against the response's own `Date`, so that neither clock has to be right.
+    A date is compared with the response's own `Date`, so that neither clock has to be right.
     """
     value = headers.get("retry-after", "")
     try:
@@ -180,7 +179,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def error_in_dataless_block(raw: bytes) -> StreamweirError | None:
-    """A failure that stands outside any `data` line, if the block holds one.
+    """The error in a block without `data` lines, if there is one.
 
     quirk: llama.cpp and GPUStack write `error: {...}`, Vertex a bare pretty-printed
     `{"error": ...}` (fixtures gpustack/error_on_unknown_field, vertex/bare_json_error).
@@ -225,7 +224,7 @@ def _status_of(members: Mapping[str, Any], codes: tuple[str, ...]) -> int | None
 
 
 def _field_error_in(members: Mapping[str, Any]) -> _FieldError:
-    """The first of the complaints that pydantic wrote: `[{"loc": ["body", "top_k"], "msg": "Extra inputs ..."}]`.
+    """The first of pydantic's errors: `[{"loc": ["body", "top_k"], "msg": "Extra inputs ..."}]`.
 
     quirk: servers built on it send the list as `detail`, Mistral also as `message` or `message.detail`.
     """
