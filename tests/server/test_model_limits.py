@@ -25,13 +25,13 @@ def route(*names: str) -> Route:
 
 def test_the_widest_window_the_narrowest_and_the_shortest_answer_count() -> None:
     reach = ModelLimitsTable(KINDS, PriceBook(table(a=1000, b=2000)), STORE).of(route("o/a", "o/b", "o/gpt-4o"))
-    assert (reach.widest, reach.narrowest, reach.answer) == (9000, 1000, 5000)
+    assert (reach.largest_window, reach.smallest_window, reach.answer) == (9000, 1000, 5000)
     assert (reach.image_tokens, reach.links_are_images) == (IMAGE_TOKENS, True)
 
 
 def test_one_model_is_enough_for_the_worse_of_two_bounds() -> None:
     reach = ModelLimitsTable(KINDS, PriceBook(table()), STORE).of(route("o/gpt-4o-mini", "g/x"))
-    assert (reach.widest, reach.narrowest) == (9000, None)
+    assert (reach.largest_window, reach.smallest_window) == (9000, None)
     assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
 
 
@@ -52,7 +52,7 @@ def test_the_longest_of_a_route_is_known_only_if_it_is_of_all() -> None:
 
 def test_it_is_made_once_for_each_table() -> None:
     book = PriceBook(table(a=1000))
-    reaches = ModelLimitsTable(KINDS, book, STORE)
-    assert reaches.of(route("o/a")) is reaches.of(route("o/a"))
+    model_limits = ModelLimitsTable(KINDS, book, STORE)
+    assert model_limits.of(route("o/a")) is model_limits.of(route("o/a"))
     book.table = table(a=3000)
-    assert reaches.of(route("o/a")).narrowest == 3000
+    assert model_limits.of(route("o/a")).smallest_window == 3000

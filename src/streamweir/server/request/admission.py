@@ -1,4 +1,4 @@
-"""Who sends what, by the head of a request alone, before its body is read.
+"""Decides by the head of a request alone, before its body is read, whether it is admitted.
 
 The checks have a fixed order: the path and the method (404, 405), whether the gateway accepts requests (503), the key
 (401, 403), the form of the body (415), the rate (429, as far as it is known before the size of the request is). So a
@@ -51,7 +51,7 @@ class Admission(Struct, frozen=True, kw_only=True):
     key: Key
     where: ResourcePath
     generation: int
-    """Of the keys, when this one was looked up."""
+    """Generation of the key directory when the key was found."""
 
 
 def find(path: str) -> ResourcePath | None:
@@ -79,7 +79,7 @@ def admit(
     closed: GatewayFault | None,
     now: float,
 ) -> Admission:
-    """`closed`: why nobody is let in at the moment. Raises `Refusal`."""
+    """`closed`: why no request is admitted at the moment. Raises `Refusal`."""
     if where.resource is None:
         raise Refusal(CallerError("unknown_url", f"Unknown request URL: {request.method} {request.path[:200]}."))
     allowed = _METHODS[where.resource]
@@ -89,7 +89,7 @@ def admit(
     if closed is not None:
         raise Refusal(closed)
     key = authenticate(request.headers, accounting.directory, now)
-    return _enter(key, where.resource, where, request.headers, runtime, accounting)
+    return _admit_key(key, where.resource, where, request.headers, runtime, accounting)
 
 
 def admit_as(
@@ -101,14 +101,14 @@ def admit_as(
     closed: GatewayFault | None,
     now: float,
 ) -> Admission:
-    """To chat as a key, for somebody who has a say in it and need not know its secret. Raises `Refusal`, as `admit`."""
+    """Admits a chat request for a key without its secret, as the playground needs it. Raises `Refusal`, as `admit`."""
     if closed is not None:
         raise Refusal(closed)
     _check_key(key, accounting.directory, now)
-    return _enter(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, runtime, accounting)
+    return _admit_key(key, Resource.CHAT, ResourcePath(frontend, Resource.CHAT), headers, runtime, accounting)
 
 
-def _enter(
+def _admit_key(
     key: Key,
     resource: Resource,
     where: ResourcePath,
@@ -119,7 +119,7 @@ def _enter(
     if resource not in key.scopes:
         raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
     if resource is Resource.CHAT:
-        _check_form(headers)
+        _check_body_format(headers)
         accounting.peek(key)
     return Admission(
         runtime=runtime,
@@ -186,13 +186,13 @@ def _frontend_of_client(where: ResourcePath, headers: Mapping[str, str]) -> Fron
 
 
 def key_of(request: Request, directory: KeyDirectory) -> Key | None:
-    """Whose secret was sent, whether or not it may be used."""
+    """The key of the secret that was sent, valid or not."""
     secret = read_secret(request.headers)
     return directory.find(secret) if secret is not None else None
 
 
 def peer_of(request: Request, runtime: RuntimeConfig) -> str:
-    """Who asks: the other end of the connection or, where that is a trusted proxy, whom it names."""
+    """The caller's address: the peer of the connection or, if that is a trusted proxy, the address that it reports."""
     trusted = runtime.config.server.trusted_proxies
     if not trusted or not _is_in(request.peer, trusted):
         return request.peer
@@ -218,13 +218,13 @@ def client_id_of(request: Request) -> str | None:
 
 
 def _without_key(text: str, request: Request) -> str:
-    """Some say their key where they should say who they are: this one is known, whatever its shape."""
+    """Masks the key in a header where some clients put it by mistake."""
     secret = read_secret(request.headers)
     return text if secret is None or secret not in text else text.replace(secret, "***")
 
 
 def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key: Key | None) -> RequestRecord:
-    """What is known of a request by itself, whatever becomes of it."""
+    """The record of a new request."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")
     return RequestRecord(
@@ -245,7 +245,7 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
     )
 
 
-def _check_form(headers: Mapping[str, str]) -> None:
+def _check_body_format(headers: Mapping[str, str]) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         message = "The request body must not be compressed."
         raise Refusal(CallerError("unsupported_content_encoding", message))

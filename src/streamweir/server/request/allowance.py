@@ -35,7 +35,7 @@ class OutputAllowance:
         arrived_s: float,
         vocabularies: Vocabularies,
     ) -> None:
-        """`arrived_s`: when the request did, by the relay's clock."""
+        """`arrived_s`: arrival of the request, by the relay's clock."""
         self._accounting = accounting
         self._reservation = reservation
         self._observer = observer
@@ -60,24 +60,24 @@ class OutputAllowance:
             relay.on_overrun = partial(self._overrun, relay, answer)
 
     async def wait_extended(self) -> None:
-        """When the attempt is: what is being held is settled with the rest."""
+        """After an attempt: waits for a running extension, so that it is settled with the rest."""
         if self._extending is not None:
             await asyncio.wait({self._extending})
 
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
-        """The answer has outgrown its hold: nothing more goes out before it is paid for."""
+        """The answer exceeds its reservation: nothing more is sent before the reservation is extended."""
         relay.pause_output()
         answer.is_over_limit = True
         self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
         self._extending.add_done_callback(partial(self._extended, relay))
 
     async def _extend(self, relay: Relay, answer: AnswerCount) -> None:
-        if relay.has_lost_caller:  # in the same turn: nothing more goes out, and its end settles it
+        if relay.has_lost_caller:  # in the same turn: nothing more is sent, and its end settles it
             return
         if await self._accounting.extend(self._reservation, answer()):
             relay.set_allowance(self._reservation.allowance)
             relay.resume_output()
-        elif relay.is_complete:  # it came to its end meanwhile, and is billed as it is
+        elif relay.is_complete:  # it ended meanwhile, and is billed as it is
             relay.resume_output()
         elif not relay.has_lost_caller:
             self._cut(relay, CallerError("budget_exceeded", "The spend limit is reached. The answer was cut."))

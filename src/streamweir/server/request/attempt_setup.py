@@ -168,7 +168,7 @@ def limit_for(
     """
     limit, flags = (None, ()) if reservation is None else (reservation.limit, reservation.flags)
     asked = chat.max_output_tokens if limit is None else limit
-    most = None if asked is None else runtime.reaches.most_output(target)
+    most = None if asked is None else runtime.model_limits.most_output(target)
     if asked is None or most is None or asked <= most:
         return limit, flags
     return most, (*flags, "max_tokens_clamped")

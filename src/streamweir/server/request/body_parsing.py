@@ -1,7 +1,7 @@
 """A request's body to a `ChatRequest`: on the loop, or in a thread where it is large.
 
-A body of many small things takes long at every step: to read, to check, to translate. How many there may
-be is bounded (`wire.jsonio`); those that take longer than a turn of the loop may are worked on elsewhere.
+A body of many small values takes long to parse, to check and to translate. Their number is bounded (`wire.jsonio`).
+A body that would block the event loop is parsed in a thread.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Requests that were never started: refused, malformed, or left by their callers. The answer to each, and its record.
+"""Requests that were not started: refused, malformed, or whose caller disconnected. The answer to each, and its record.
 
 Each of them leaves one record, as every other request does. The answer has the format of the caller's API, by its
 path, else by its key. A request that is refused for overload has no log line: there are most of them when the load is
@@ -50,15 +50,15 @@ class EarlyResponses:
         frontend: Frontend | None = None,
         key: Key | None = None,
     ) -> Answer:
-        """What the caller gets; it is on record with that."""
-        if frontend is None:  # after a fault not even keys are asked
+        """The answer to the caller. Also records the request."""
+        if frontend is None:  # after a fault the key directory is not used
             key = key_of(request, self._directory)
         frontend = frontend or frontend_of(request, self._runtime(), self._directory)
         answer = failure_answer(error, frontend, headers, request.id)
         answer = structs.replace(
             answer, headers=with_security_headers(request.path, answer.headers, is_secure=self._is_secure)
         )
-        # A revoked key stops what runs; here nothing does.
+        # A revoked key ends running requests; this one was not started.
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         record = self._record_of(request, frontend, key, answer.status, verdict)
         record.error = error.code
@@ -69,23 +69,23 @@ class EarlyResponses:
         return answer
 
     def fault(self, request: Request, reason: BaseException) -> Answer:
-        """For what ended a request: an error of ours, or a bug, which is reported."""
+        """The answer after an exception: one of our errors, or a bug, which is logged."""
         if isinstance(reason, StreamweirError):
             return self.answer(request, reason)
         log_fault(reason, request.id)
         fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
-        where = find(request.path)  # by its path alone: whatever else tells the frontend may be what is broken
+        where = find(request.path)  # by its path alone: the other sources may be what failed
         return self.answer(request, fault, (), (where and where.frontend) or self._runtime().frontend)
 
     def settle(
         self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
-        """Of one that was answered, or whose caller has left."""
+        """Records a request that was answered, or whose caller has gone."""
         record = self._record_of(request, frontend or self._runtime().frontend, key, status, verdict)
         self._settlements.settle(EndedRequest(record=record))
 
     def caller_gone(self, request: Request) -> None:
-        """Its caller has gone before there was an answer."""
+        """The caller disconnected before there was an answer."""
         admission = request.admitted
         if isinstance(admission, Admission):
             self.settle(request, 499, Verdict.CLIENT_GONE, admission.frontend, admission.key)
@@ -93,7 +93,7 @@ class EarlyResponses:
             self.settle(request, 499, Verdict.CLIENT_GONE)
 
     def answered(self, request: Request, status: int) -> None:
-        """By the control plane. What was refused is on record; a line for every probe would hide the rest."""
+        """Answered by the control plane. Only refusals are recorded: lines for probes would hide the rest."""
         if 400 <= status < 500:
             self.settle(request, status, Verdict.REJECTED)
 

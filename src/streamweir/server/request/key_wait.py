@@ -1,4 +1,4 @@
-"""A request whose key this process does not know yet: it waits, with its body unread, until the key was looked for.
+"""A request whose key this process does not know yet: it waits, with its body unread, for a refresh of the keys.
 
 Then it begins anew, as if it had come a moment later: `Application.begin` knows the key, or refuses it. What a
 look-up costs and how often there is one is `server.accounting.key_lookup`.
@@ -34,7 +34,7 @@ class KeyWaits:
         return True
 
     async def close(self) -> None:
-        """Nobody waits any more."""
+        """Cancels all waiting requests."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -60,12 +60,12 @@ def _models(runtime: RuntimeConfig) -> list[tuple[str, str]]:
 
 
 def _listed(runtime: RuntimeConfig, route: Route, owner: str, at_ms: int) -> ListedModel:
-    limits = runtime.reaches.of(route)
+    limits = runtime.model_limits.of(route)
     return ListedModel(
         id=route.id,
         owner=owner,
         pricing=_pricing(runtime, route, at_ms),
-        context_window=limits.narrowest,
+        context_window=limits.smallest_window,
         max_output_tokens=limits.longest,
     )
 

@@ -23,20 +23,20 @@ from streamweir.server.http.security_headers import SecuredResponse
 from streamweir.server.request.admission import Admission, admit_as, own_frontend
 from streamweir.server.request.runtime import RuntimeConfig
 
-_KEPT = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
-_HIDDEN = "***"
+_FORWARDED_HEADERS = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
+_MASK = "***"
 
 
 class PlaygroundChat(Struct, frozen=True, kw_only=True):
-    """What somebody wants to say as a key."""
+    """A chat request of the console, with the key that it uses."""
 
     key: Key
     frontend: Frontend | None
     """None: the key's own, or the gateway's."""
     body: bytes
     """As it would have been sent to `/v1`."""
-    hidden: tuple[str, ...] = ()
-    """What came along that nobody else must get to see."""
+    secrets: tuple[str, ...] = ()
+    """Secrets of the console that are masked in the forwarded headers."""
 
 
 class Playground:
@@ -50,7 +50,7 @@ class Playground:
         begin: Callable[[Request, Response, Admission], None],
         is_secure: bool,
     ) -> None:
-        """`refuse` gives the answer to what is refused, and has it on record; `begin` begins a conversation.
+        """`refuse` returns the answer to a refused request and records it; `begin` starts a request.
 
         `is_secure`: callers come by TLS.
         """
@@ -61,53 +61,57 @@ class Playground:
         self._begin = begin
         self._is_secure = is_secure
 
-    def admit(self, played: PlaygroundChat, request: Request) -> Admission:
+    def admit(self, chat: PlaygroundChat, request: Request) -> Admission:
         """Raises `Refusal`."""
-        key, frontend, closed = played.key, played.frontend, self._why_closed()
+        key, frontend, closed = chat.key, chat.frontend, self._why_closed()
         return admit_as(key, frontend, request.headers, self._runtime(), self._accounting, closed, time.time())
 
-    def begin(self, played: PlaygroundChat, admission: Admission) -> RequestHandover:
-        return partial(self._take, played, admission)
+    def begin(self, chat: PlaygroundChat, admission: Admission) -> RequestHandover:
+        return partial(self._handle, chat, admission)
 
-    def refuse(self, played: PlaygroundChat, refusal: Refusal) -> RequestHandover:
-        return partial(self._take_refused, played, refusal)
+    def refuse(self, chat: PlaygroundChat, refusal: Refusal) -> RequestHandover:
+        return partial(self._handle_refused, chat, refusal)
 
-    def _take(self, played: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:
+    def _handle(self, chat: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:
         directory, closed = self._accounting.directory, self._why_closed()
         if closed is not None or admission.generation != directory.generation:  # it may have been revoked since
-            key = directory.find_id(played.key.id) or played.key
+            key = directory.find_id(chat.key.id) or chat.key
             try:
                 admission = admit_as(
                     key, admission.frontend, request.headers, admission.runtime, self._accounting, closed, time.time()
                 )
             except Refusal as refusal:
-                self._take_refused(played, refusal, request, response)
+                self._handle_refused(chat, refusal, request, response)
                 return
-        self._begin(stripped(request, played), self._sealed(response), admission)
+        self._begin(without_console_headers(request, chat), self._secured(response), admission)
 
-    def _take_refused(self, played: PlaygroundChat, refusal: Refusal, request: Request, response: Response) -> None:
-        frontend = played.frontend or own_frontend(played.key) or self._runtime().frontend
-        answer = self._refuse(stripped(request, played), refusal.error, refusal.headers, frontend, played.key)
-        self._sealed(response).send(answer)
+    def _handle_refused(self, chat: PlaygroundChat, refusal: Refusal, request: Request, response: Response) -> None:
+        frontend = chat.frontend or own_frontend(chat.key) or self._runtime().frontend
+        answer = self._refuse(
+            without_console_headers(request, chat), refusal.error, refusal.headers, frontend, chat.key
+        )
+        self._secured(response).send(answer)
 
-    def _sealed(self, response: Response) -> SecuredResponse:
+    def _secured(self, response: Response) -> SecuredResponse:
         return SecuredResponse(response, is_secure=self._is_secure)
 
 
-def stripped(request: Request, played: PlaygroundChat) -> Request:
-    """The request that it would have been to `/v1`, whose path it does not pretend to."""
+def without_console_headers(request: Request, chat: PlaygroundChat) -> Request:
+    """The same request without the headers for the console. It keeps its own path."""
     return Request(
         id=request.id,
         method=request.method,
         path=request.path,
-        headers={name: _without(request.headers[name], played.hidden) for name in _KEPT if name in request.headers},
-        body=played.body,
+        headers={
+            name: _masked(request.headers[name], chat.secrets) for name in _FORWARDED_HEADERS if name in request.headers
+        },
+        body=chat.body,
         peer=request.peer,
         arrived_s=request.arrived_s,
     )
 
 
-def _without(text: str, hidden: Iterable[str]) -> str:
-    for each in hidden:
-        text = text.replace(each, _HIDDEN)
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for each in secrets:
+        text = text.replace(each, _MASK)
     return text

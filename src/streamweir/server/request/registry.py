@@ -1,7 +1,7 @@
 """The chat requests that are running: started here, stopped from here, and waited for.
 
-Whoever wants a request to end (the operator, a revoked key, a process that stops or has no memory left) calls this
-module; how it ends is decided in `server.request.request`. When a request is over, its settlement begins.
+Requests are stopped here by the operator, by a revoked key, and by a process that stops or has no memory left. How a
+request ends is decided in `server.request.request`. When it is over, its settlement begins.
 """
 
 import asyncio
@@ -69,12 +69,12 @@ class RequestRegistry:
         task.add_done_callback(partial(self._ended, handler))
 
     async def wait_ended(self) -> None:
-        """Until none is under way, and all are settled."""
+        """Waits until no request is running, and all are settled."""
         await self._all_over.wait()
         await self._settlements.wait_settled()
 
     async def cancel(self) -> None:
-        """The process ends: so does every one of them, in the midst of what it does."""
+        """Cancels all requests, because the process ends."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -273,7 +273,7 @@ class RequestHandler:
             quote=quote,
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
-            output_tokens=max_output_tokens(chat, self._runtime.reaches.of(route).longest),
+            output_tokens=max_output_tokens(chat, self._runtime.model_limits.of(route).longest),
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,

@@ -17,9 +17,9 @@ from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.request.attempt_setup import choices_of
 from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
 
-_WORTH_COUNTING = 4096
+_MIN_COUNTED_BYTES = 4096
 """Bytes: of a shorter prompt the difference is a cent at the most."""
-_USUALLY = 8
+_USUAL_MEDIA_DIVISOR = 8
 """Of what pictures and recordings take at the most, one part in so many is what they usually take."""
 
 
@@ -48,17 +48,17 @@ class ReservationSize:
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
-        chat, reach, store = self._chat, self._runtime.reaches.of(self._route), self._runtime.config.store
-        bound = bound_of(chat, self._body_bytes, reach.image_tokens, links_are_images=reach.links_are_images)
+        chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
+        bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
         choices, limit = choices_of(chat), chat.max_output_tokens
-        if limit is not None and reach.longest is not None:
-            limit = min(limit, reach.longest)
+        if limit is not None and limits.longest is not None:
+            limit = min(limit, limits.longest)
         return Need(
-            prompt=bound.by_bytes(reach.widest, store.prompt_bytes_per_token),
+            prompt=bound.by_bytes(limits.largest_window, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
             default=hold_tokens + thinking_budget(chat),
-            max_answer=max(1, min(reach.answer, _room(reach, bound, hold_tokens))),
+            max_answer=max(1, min(limits.answer, _context_for_answer(limits, bound, hold_tokens))),
             choices=choices,
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
@@ -69,13 +69,17 @@ class ReservationSize:
         bound, models = self._bound, [each.target.model for each in self._route.targets]
         if (
             bound is None
-            or bound.text_bytes < _WORTH_COUNTING
+            or bound.text_bytes < _MIN_COUNTED_BYTES
             or not all(vocabulary_of(model).is_own for model in models)
         ):
             return None
         loop = asyncio.get_running_loop()
         tokens = await loop.run_in_executor(self._parser, self._count, models)
-        return None if tokens is None else bound.by_count(tokens, self._runtime.reaches.of(self._route).widest)
+        return (
+            None
+            if tokens is None
+            else bound.by_count(tokens, self._runtime.model_limits.of(self._route).largest_window)
+        )
 
     def _count(self, models: list[str]) -> int | None:
         """In a thread."""
@@ -85,10 +89,10 @@ class ReservationSize:
         return max(tokens for tokens, _ in counts) if is_counted else None
 
 
-def _room(reach: ModelLimits, bound: PromptBound, hold_tokens: int) -> int:
+def _context_for_answer(limits: ModelLimits, bound: PromptBound, hold_tokens: int) -> int:
     """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
     say nothing of that."""
-    if reach.narrowest is None:
-        return reach.answer
-    taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUALLY
-    return max(hold_tokens, reach.narrowest - taken)
+    if limits.smallest_window is None:
+        return limits.answer
+    taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUAL_MEDIA_DIVISOR
+    return max(hold_tokens, limits.smallest_window - taken)

@@ -54,7 +54,7 @@ from streamweir.wire.native import NativeWire
 _SMALL_TOKENS = re.compile(r"4o-mini")
 _READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
 """Kinds of providers for which the address of a picture is that of a picture."""
-_MOST_ROUTES = 4096
+_MAX_ROUTES = 4096
 """Whose prices and limits are kept."""
 
 
@@ -63,9 +63,9 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     """The most that a picture takes."""
     links_are_images: bool
     """None of them reads anything else from the address of a picture."""
-    widest: int
+    largest_window: int
     """The most tokens that any of them reads, where that is known of it; else what is assumed."""
-    narrowest: int | None
+    smallest_window: int | None
     """The least that any of them reads. None: that is known of none."""
     answer: int
     """The longest that each of them gives."""
@@ -86,18 +86,18 @@ class ModelLimitsTable:
         self._prices = prices
         self._store = store
         self._outputs = outputs
-        self._made: dict[str, ModelLimits] = {}
-        self._made_by: PriceTable | None = None
+        self._cache: dict[str, ModelLimits] = {}
+        self._cache_table: PriceTable | None = None
 
     def of(self, route: Route) -> ModelLimits:
         table = self._prices.table
-        if table is not self._made_by or len(self._made) >= _MOST_ROUTES:
-            self._made.clear()
-            self._made_by = table
-        made = self._made.get(route.configured_id)
-        if made is None:
-            made = self._made[route.configured_id] = self._make(route, table)
-        return made
+        if table is not self._cache_table or len(self._cache) >= _MAX_ROUTES:
+            self._cache.clear()
+            self._cache_table = table
+        cached = self._cache.get(route.configured_id)
+        if cached is None:
+            cached = self._cache[route.configured_id] = self._make(route, table)
+        return cached
 
     def most_output(self, target: TargetId) -> int | None:
         """The longest answer that it gives, as the operator says, else as documented. None: nobody knows."""
@@ -121,8 +121,8 @@ class ModelLimitsTable:
             if any(_SMALL_TOKENS.search(model) for _, model in targets)
             else IMAGE_TOKENS,
             links_are_images={kind for kind, _ in targets} <= _READ_IMAGES_ALONE,
-            widest=max(window or self._store.remote_tokens for window in windows),
-            narrowest=min([window for window in windows if window is not None], default=None),
+            largest_window=max(window or self._store.remote_tokens for window in windows),
+            smallest_window=min([window for window in windows if window is not None], default=None),
             answer=min(self._answer(each.target) for each in route.targets),
             longest=None if None in most else max([tokens for tokens in most if tokens is not None]),
         )
@@ -138,21 +138,21 @@ class RoutePrices:
         self._kinds = kinds
         self._overrides = overrides
         self._minute = -1
-        self._made: dict[str, tuple[Quote, str]] = {}
+        self._cache: dict[str, tuple[Quote, str]] = {}
 
     def of(self, route: Route, at_ms: int) -> tuple[Quote, str]:
         minute = at_ms // _MINUTE_MS
-        if minute != self._minute or len(self._made) >= _MOST_ROUTES:
-            self._made.clear()
+        if minute != self._minute or len(self._cache) >= _MAX_ROUTES:
+            self._cache.clear()
             self._minute = minute
-        made = self._made.get(route.configured_id)
-        if made is None:
+        cached = self._cache.get(route.configured_id)
+        if cached is None:
             targets = [
                 (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
             ]
             quote = self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
-            made = self._made[route.configured_id] = (quote, encode_quote(quote))
-        return made
+            cached = self._cache[route.configured_id] = (quote, encode_quote(quote))
+        return cached
 
 
 _LOCAL = structs.replace(
@@ -204,7 +204,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     budget: RetryBudget
     refusals: StreamOptionsRefusals
     quotes: RoutePrices
-    reaches: ModelLimitsTable
+    model_limits: ModelLimitsTable
     providers: Mapping[str, ProviderRuntime]
 
 
@@ -249,7 +249,7 @@ def build_runtime_config(
             kinds,
             {model.id: _rates(model.price) for model in config.models if model.price is not None},
         ),
-        reaches=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
+        model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
     )
 

@@ -1,6 +1,6 @@
-"""What is done in a thread for a request that is over: counting what nobody reported, and what is kept of its content.
+"""Work in a thread for a request that is over: counting unreported tokens, and packing its stored content.
 
-Both may take long, and nobody waits for them (`server.accounting.settlement`).
+Both may take long, and no caller waits for them (`server.accounting.settlement`).
 """
 
 from streamweir.core.request import Prompt

@@ -105,7 +105,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
         key=key,
         frontend=_frontend(call.body.dialect),
         body=body,
-        hidden=tuple(secret for secret in secrets if secret),
+        secrets=tuple(secret for secret in secrets if secret),
     )
     try:
         admission = playground.admit(played, request)
