@@ -44,6 +44,28 @@ async def run_as_typed(program: Program, line: str) -> bytes:
     return (await program.answer("\r\n".join(head).encode() + body)).body
 
 
+def as_claude_code(variable: dict[str, str]) -> bytes:
+    """A request as it sends it, with what its environment says."""
+    members = {"file_path": {"type": "string"}, "content": {"type": "string"}}
+    schema = {"type": "object", "properties": members, "required": [*members]}
+    document = {
+        "model": variable["ANTHROPIC_MODEL"],
+        "max_tokens": 32000,
+        "messages": [{"role": "user", "content": "Write a file."}],
+        "tools": [{"name": "Write", "input_schema": schema}],
+    }
+    body = json.dumps(document).encode()
+    head = [
+        "POST /v1/messages?beta=true HTTP/1.1",
+        "host: gateway",
+        "content-type: application/json",
+        "anthropic-version: 2023-06-01",
+        f"authorization: Bearer {variable['ANTHROPIC_AUTH_TOKEN']}",
+        f"content-length: {len(body)}",
+    ]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
 async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) -> None:
     async with served(tmp_path) as program:
         key = (await program.tells(r"^  key +(sk-\S{16,})$"))[1]
@@ -66,8 +88,15 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
         if why_unavailable() is not None:
             assert str(why_unavailable()) in said, "why there is no model"
 
+        variables = (await program.tells(r"^  (ANTHROPIC_\S+ .+) claude$"))[1].split()
+        variable = dict(each.split("=", 1) for each in variables)
+        assert variable["ANTHROPIC_BASE_URL"] == program.base_url
+        assert variable["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == variable["ANTHROPIC_MODEL"]
+        written = json.loads((await program.answer(as_claude_code(variable))).body)
+        assert [block["name"] for block in written["content"] if block["type"] == "tool_use"] == ["Write"]
+
         models = json.loads((await program.answer(get("/v1/models", key))).body)
-        assert asked in [each["id"] for each in models["data"]]
+        assert {asked, variable["ANTHROPIC_MODEL"]} <= {each["id"] for each in models["data"]}
         for wrong in (None, "sk-wrong-0123456789abcdef"):
             assert (await program.answer(get("/v1/models", wrong))).status == 401
         program.signal(signal.SIGHUP)  # the terminal was closed; there is no file that could be read again

@@ -88,6 +88,11 @@ _SLOW_S = 2.0
 _MAX_FILES = 65_536
 _GC_THRESHOLD = 20_000
 _EXAMPLE_PROMPT = "What is a weir?"
+_CLAUDE_CODE = (
+    "ANTHROPIC_BASE_URL={base} ANTHROPIC_AUTH_TOKEN={secret} ANTHROPIC_MODEL={model}"
+    " ANTHROPIC_DEFAULT_HAIKU_MODEL={model} claude"
+)
+"""The last variable names the model for titles and other small requests."""
 
 PrintLine = Callable[[str], None]
 
@@ -372,6 +377,10 @@ def banner(config: Config, start: StartOptions, listeners: list[socket.socket], 
             f'  curl -N {base}/v1/chat/completions -H "Authorization: Bearer {secret}"'
             f" -H 'Content-Type: application/json' -d '{body}'",
         ]
+    scripted = next((provider.name for provider in config.providers if provider.kind == "sim"), None)
+    if scripted is not None:
+        lines += ["", "Claude Code without an account (a script of the simulator writes a file):", ""]
+        lines.append(f"  {_CLAUDE_CODE.format(base=base, secret=secret, model=f'{scripted}/agent')}")
     return "\n".join([*lines, ""])
 
 
