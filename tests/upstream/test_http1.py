@@ -10,7 +10,7 @@ from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Call, Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
-from streamweir.upstream.reply import MOST_HEAD_BYTES
+from streamweir.upstream.reply import MAX_HEAD_BYTES
 from support.upstream_server import (
     CHUNKED,
     LAST_CHUNK,
@@ -58,7 +58,7 @@ def test_it_is_an_upstream() -> None:
         Endpoint(base_url="http://u:p@127.0.0.1"),
         Endpoint(base_url="http://127.0.0.1", headers=(("x", "a\nb"),)),
         Endpoint(base_url="http://127.0.0.1", proxy="socks5://127.0.0.1:1"),
-        Endpoint(base_url="http://127.0.0.1", most_connections=0),
+        Endpoint(base_url="http://127.0.0.1", max_connections=0),
     ],
 )
 def test_an_endpoint_that_cannot_be_used(endpoint: Endpoint) -> None:
@@ -257,10 +257,10 @@ async def test_broken_framing_after_a_part_of_the_body() -> None:
     [
         OK + b"".join(b"x-%d: y\r\n" % n for n in range(101)) + b"content-length: 0\r\n\r\n",
         OK + b"x: " + b"y" * 100_000 + b"\r\n\r\n",
-        OK + b"x: " + b"y" * (MOST_HEAD_BYTES + 1),
-        OK[:-2] + b"y" * (MOST_HEAD_BYTES + 1),
+        OK + b"x: " + b"y" * (MAX_HEAD_BYTES + 1),
+        OK[:-2] + b"y" * (MAX_HEAD_BYTES + 1),
         b"HTTP/1.1 100 Continue\r\n\r\n" * 200,
-        b"\r\n" * MOST_HEAD_BYTES,
+        b"\r\n" * MAX_HEAD_BYTES,
     ],
     ids=["fields", "bytes", "endless_field", "endless_reason", "interim", "blank_lines"],
 )
@@ -272,8 +272,8 @@ async def test_a_head_that_is_too_large(head: bytes) -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        chunk(b"hello") + b"0\r\nx: " + b"y" * (MOST_HEAD_BYTES + 1),
-        chunk(b"hello") + b"5;x=" + b"y" * (MOST_HEAD_BYTES + 1),
+        chunk(b"hello") + b"0\r\nx: " + b"y" * (MAX_HEAD_BYTES + 1),
+        chunk(b"hello") + b"5;x=" + b"y" * (MAX_HEAD_BYTES + 1),
     ],
     ids=["trailer", "extension"],
 )
@@ -319,7 +319,7 @@ async def test_the_socket_is_tuned() -> None:
         recorder = Recorder()
         call = await upstream.open(REQUEST, recorder)
         assert call._connection is not None
-        sock = call._connection._line.get_extra_info("socket")
+        sock = call._connection._raw_transport.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 256 * 1024

@@ -354,7 +354,7 @@ def timers() -> int:
 
 async def test_nothing_is_left_behind() -> None:
     before = timers()
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=2)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=2)) as upstream:
         recorders = [Recorder() for _ in range(3)]
         calls = [await upstream.open(REQUEST, recorder) for recorder in recorders[:2]]
         waiting = asyncio.get_running_loop().create_task(upstream.open(REQUEST, recorders[2]))

@@ -211,7 +211,7 @@ async def test_sending_again_fails_where_nobody_listens_any_more() -> None:
 
 @pytest.mark.parametrize("end", [Http1Call.abort, Http1Call.release])
 async def test_a_call_ended_while_it_is_sent_again(end: Callable[[Http1Call], None]) -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=1)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=1)) as upstream:
         peer = await served(upstream, server)
         recorder = Recorder()
         call = await upstream.open(REQUEST, recorder)
@@ -246,7 +246,7 @@ async def test_a_call_paused_while_it_is_sent_again_stays_paused() -> None:
 async def test_the_limit_and_those_who_wait() -> None:
     async with (
         UpstreamServer() as server,
-        using(server.endpoint(most_connections=2, wait_s=WAIT_TIMEOUT_S)) as upstream,
+        using(server.endpoint(max_connections=2, wait_s=WAIT_TIMEOUT_S)) as upstream,
     ):
         recorders = [Recorder() for _ in range(6)]
         opening = [asyncio.get_running_loop().create_task(upstream.open(REQUEST, each)) for each in recorders]
@@ -264,7 +264,7 @@ async def test_the_limit_and_those_who_wait() -> None:
 
 
 async def test_the_limit_and_those_who_wait_too_long() -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=1, wait_s=0.005)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=1, wait_s=0.005)) as upstream:
         call = await upstream.open(REQUEST, Recorder())
         assert await open_codes(upstream) == "overloaded"
         assert (upstream.in_use, upstream.waiting) == (1, 0)
@@ -278,7 +278,7 @@ async def served_second(upstream: Http1Upstream, server: UpstreamServer) -> None
 
 
 async def test_an_aborted_call_makes_room_at_once() -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=1)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=1)) as upstream:
         call = await upstream.open(REQUEST, Recorder())
         waiting = asyncio.get_running_loop().create_task(upstream.open(REQUEST, recorder := Recorder()))
         await settled(lambda: upstream.waiting == 1)
@@ -291,7 +291,7 @@ async def test_an_aborted_call_makes_room_at_once() -> None:
 
 
 async def test_a_cancelled_waiter_with_a_connection_in_its_hands() -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=1)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=1)) as upstream:
         recorder = Recorder()
         tasks: list[asyncio.Task[Http1Call]] = []
         # Cancelled in the very callback in which the connection was handed to it.
@@ -329,7 +329,7 @@ async def test_close_ends_what_is_idle_now_and_the_rest_later() -> None:
 
 
 async def test_close_with_some_waiting() -> None:
-    async with UpstreamServer() as server, using(server.endpoint(most_connections=1)) as upstream:
+    async with UpstreamServer() as server, using(server.endpoint(max_connections=1)) as upstream:
         call, recorder = await upstream.open(REQUEST, Recorder()), Recorder()
         await server.accept()
         waiting = asyncio.get_running_loop().create_task(upstream.open(REQUEST, recorder))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.upstream.reply import MOST_HEAD_BYTES, MOST_HEAD_FIELDS, Reply
+from streamweir.upstream.reply import MAX_HEAD_BYTES, MAX_HEAD_FIELDS, Reply
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
@@ -182,8 +182,8 @@ def test_faults_at_every_cut(data: bytes, body: bytes) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        b"".join(b"x-%d: y\r\n" % n for n in range(MOST_HEAD_FIELDS)),
-        b"x: " + b"y" * (MOST_HEAD_BYTES - 100) + b"\r\n",
+        b"".join(b"x-%d: y\r\n" % n for n in range(MAX_HEAD_FIELDS)),
+        b"x: " + b"y" * (MAX_HEAD_BYTES - 100) + b"\r\n",
     ],
     ids=["fields", "bytes"],
 )
@@ -194,11 +194,11 @@ def test_the_largest_head(head: bytes) -> None:
 
 
 TOO_LARGE = {
-    "fields": OK + b"".join(b"x-%d: y\r\n" % n for n in range(MOST_HEAD_FIELDS + 1)) + b"\r\n",
+    "fields": OK + b"".join(b"x-%d: y\r\n" % n for n in range(MAX_HEAD_FIELDS + 1)) + b"\r\n",
     "bytes": OK + b"".join(b"x-%d: %b\r\n" % (n, b"y" * 1000) for n in range(40)) + b"\r\n",
-    "one_field": OK + b"x: " + b"y" * MOST_HEAD_BYTES + b"\r\n\r\n",
-    "trailers": CHUNKED + b"0\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(MOST_HEAD_FIELDS)) + b"\r\n",
-    "interim_heads": b"HTTP/1.1 100 Continue\r\n\r\n" * (MOST_HEAD_FIELDS + 1) + OK + b"content-length: 0\r\n\r\n",
+    "one_field": OK + b"x: " + b"y" * MAX_HEAD_BYTES + b"\r\n\r\n",
+    "trailers": CHUNKED + b"0\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(MAX_HEAD_FIELDS)) + b"\r\n",
+    "interim_heads": b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_HEAD_FIELDS + 1) + OK + b"content-length: 0\r\n\r\n",
     "interim_fields": b"HTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" * 60 + OK + b"content-length: 0\r\n\r\n",
 }
 

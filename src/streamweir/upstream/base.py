@@ -24,7 +24,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     """`http://[user:password@]host:port`; CONNECT is used for https, plain requests for http."""
     ca_file: str | None = None
-    most_connections: int = 1000
+    max_connections: int = 1000
     connect_s: float = 5.0
     """For name resolution, TCP, proxy and TLS together."""
     wait_s: float = 1.0

@@ -21,10 +21,10 @@ from typing import Protocol, cast
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.upstream.base import Receiver
 from streamweir.upstream.pool import Pool
-from streamweir.upstream.reply import MOST_HEAD_BYTES, Reply
+from streamweir.upstream.reply import MAX_HEAD_BYTES, Reply
 
 # A short body is copied behind its head, so that both go out in one packet and one TLS record; a long one is not.
-_MOST_COPIED_BYTES = 64 * 1024
+_MAX_COPIED_BYTES = 64 * 1024
 _SLICE_BYTES = 16 * 1024
 """What one turn takes of a read. Of the smallest frames these are two thousand: some milliseconds of work."""
 
@@ -32,11 +32,11 @@ _SLICE_BYTES = 16 * 1024
 class Sender(Protocol):
     """Whose request a connection carries."""
 
-    def heard(self) -> None:
+    def response_started(self) -> None:
         """The first byte of the response is there: the request will not be needed again."""
         ...
 
-    def left(self) -> None:
+    def detached(self) -> None:
         """The connection has nothing to do with the call any more."""
         ...
 
@@ -47,26 +47,26 @@ class Sender(Protocol):
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_barren",
+        "_bytes_without_body",
         "_end",
-        "_has_heard",
         "_is_behind",
         "_is_dead",
         "_is_paused",
         "_is_reused",
         "_late",
-        "_line",
         "_linger",
-        "_owns_place",
+        "_owns_slot",
         "_pool",
+        "_raw_transport",
         "_receiver",
         "_reply",
+        "_response_started",
         "_sender",
         "_transport",
         "early_error",
     )
 
-    _line: asyncio.Transport
+    _raw_transport: asyncio.Transport
     _transport: asyncio.Transport
 
     def __init__(self, pool: "Pool[Connection]") -> None:
@@ -76,11 +76,11 @@ class Connection(asyncio.Protocol):
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
         self._reply: Reply | None = None
-        self._barren = 0  # bytes that were read since the last piece of a body
-        self._has_heard = False
+        self._bytes_without_body = 0  # bytes that were read since the last piece of a body
+        self._response_started = False
         self._is_reused = False
         self._is_dead = False
-        self._owns_place = False
+        self._owns_slot = False
         self._late: list[bytes] = []  # slices of a read whose turn has not come: few, and in a deque 700 bytes larger
         self._is_behind = False  # there are some, and what is read now comes behind them
         self._is_paused = False  # by whoever receives
@@ -89,10 +89,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        return not self._is_dead and not self._line.is_closing()
+        return not self._is_dead and not self._raw_transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._line = self._transport = cast(asyncio.Transport, transport)
+        self._raw_transport = self._transport = cast(asyncio.Transport, transport)
 
     def secure(self, transport: asyncio.Transport) -> None:
         """What is written goes through TLS from now on.
@@ -104,27 +104,27 @@ class Connection(asyncio.Protocol):
 
     def send(self, sender: Sender, receiver: Receiver, head: bytes, body: bytes) -> None:
         """Begins a call, with the place that its sender has taken."""
-        self._owns_place = True
+        self._owns_slot = True
         self._sender = sender
         self._receiver = receiver
         self._reply = Reply()
-        self._barren = 0
-        self._has_heard = False
-        if len(body) <= _MOST_COPIED_BYTES:
+        self._bytes_without_body = 0
+        self._response_started = False
+        if len(body) <= _MAX_COPIED_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
 
     def pause(self) -> None:
         self._is_paused = True
-        self._line.pause_reading()
+        self._raw_transport.pause_reading()
 
     def resume(self) -> None:
         self._is_paused = False
         if self._is_behind:
             asyncio.get_running_loop().call_soon(self._take_slice)
         else:
-            self._line.resume_reading()
+            self._raw_transport.resume_reading()
 
     def release(self, linger_s: float) -> None:
         """The call is over for its sender; the connection is kept if nothing but the end is to come, and soon."""
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
             self.drop()
         elif reply.has_head and reply.may_keep and reply.fault is None and not reply.pieces:
             self._linger = asyncio.get_running_loop().call_later(linger_s, self.drop)
-            self._line.resume_reading()
+            self._raw_transport.resume_reading()
             self._pool.part_with(self)
         else:
             self.drop()
@@ -156,8 +156,8 @@ class Connection(asyncio.Protocol):
             self._reply = None
         self._transport.abort()
         self._pool.forget(self)
-        if self._owns_place:
-            self._owns_place = False
+        if self._owns_slot:
+            self._owns_slot = False
             self._pool.free()
 
     def data_received(self, data: bytes) -> None:
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         try:
             reply.feed(data)
             if receiver is not None and reply.flows and (pieces := reply.pieces):
-                self._barren = 0
+                self._bytes_without_body = 0
                 if len(pieces) == 1:
                     body = pieces.pop()
                 else:
@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
             self.drop()
             receiver.body_ended()
         else:
-            self._fail(_truncated() if self._has_heard else _empty())
+            self._fail(_truncated() if self._response_started else _empty())
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Without `eof_received` before it: a reset, or TLS that ended without saying so, which anyone on the
@@ -209,8 +209,8 @@ class Connection(asyncio.Protocol):
             self._end = self._end or partial(self.connection_lost, exc)
             return
         if exc is None:
-            error = _truncated() if self._has_heard else _empty()
-        elif isinstance(exc, ssl.SSLError) and not self._has_heard:
+            error = _truncated() if self._response_started else _empty()
+        elif isinstance(exc, ssl.SSLError) and not self._response_started:
             error = UpstreamError("upstream_tls_failed", "The provider refused TLS.")
         else:
             error = UpstreamError("upstream_stream_reset", "The provider broke the connection.")
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         self._late.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
         if not self._is_behind:
             self._is_behind = True
-            self._line.pause_reading()
+            self._raw_transport.pause_reading()
             self._take_slice()
 
     def _take_slice(self) -> None:
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
         elif self._end is not None:
             self._end()
         elif not self._is_paused:
-            self._line.resume_reading()
+            self._raw_transport.resume_reading()
 
     def _digest(self, reply: Reply, size: int) -> None:
         """A read that is not only body: the head, the end, a fault, or too little of anything."""
@@ -249,9 +249,9 @@ class Connection(asyncio.Protocol):
         if receiver is None:
             self._watch_end(reply, size)
             return
-        if not self._has_heard and self._sender is not None:
-            self._has_heard = True
-            self._sender.heard()
+        if not self._response_started and self._sender is not None:
+            self._response_started = True
+            self._sender.response_started()
         if (headers := reply.take_head()) is not None:
             reply.flows = not reply.is_whole and reply.fault is None
             receiver.head_received(reply.status, headers)
@@ -259,14 +259,14 @@ class Connection(asyncio.Protocol):
                 return
         body = reply.take()
         if body:
-            self._barren = 0
+            self._bytes_without_body = 0
             receiver.body_received(body)
             if self._receiver is None:
                 return
-        elif (barren := self._barren + size) > MOST_HEAD_BYTES:
+        elif (bytes_without_body := self._bytes_without_body + size) > MAX_HEAD_BYTES:
             reply.refuse_size()
         else:
-            self._barren = barren
+            self._bytes_without_body = bytes_without_body
         if reply.fault is not None:
             self._fail(reply.fault)
         elif reply.is_whole:
@@ -276,8 +276,8 @@ class Connection(asyncio.Protocol):
 
     def _watch_end(self, reply: Reply, size: int) -> None:
         """Let go of, and kept only if the end comes with nothing before it or behind it."""
-        self._barren += size
-        if reply.pieces or reply.fault is not None or self._barren > MOST_HEAD_BYTES:
+        self._bytes_without_body += size
+        if reply.pieces or reply.fault is not None or self._bytes_without_body > MAX_HEAD_BYTES:
             self.drop()
         elif reply.is_whole:
             self._end_linger()
@@ -286,12 +286,12 @@ class Connection(asyncio.Protocol):
     def _retire(self, reply: Reply) -> None:
         reply.close()
         self._reply = None
-        is_sent = not self._transport.get_write_buffer_size() and not self._line.get_write_buffer_size()
+        is_sent = not self._transport.get_write_buffer_size() and not self._raw_transport.get_write_buffer_size()
         if reply.may_keep and is_sent and self.is_usable and not self._late and self._end is None:
             self._is_paused = False
             self._is_reused = True
-            self._owns_place = False
-            self._line.resume_reading()  # or the peer's close would not be seen
+            self._owns_slot = False
+            self._raw_transport.resume_reading()  # or the peer's close would not be seen
             self._pool.give_back(self)
         else:
             self.drop()
@@ -300,9 +300,9 @@ class Connection(asyncio.Protocol):
         sender, receiver = self._sender, self._receiver
         if sender is None or receiver is None:
             self.drop()
-        elif self._is_reused and not self._has_heard:
+        elif self._is_reused and not self._response_started:
             # docs/spec/failures.md U38: the peer closed what it thought unused, most likely before our request came.
-            self._owns_place = False
+            self._owns_slot = False
             self.drop()
             sender.send_again(receiver)
         else:
@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         sender = self._sender
         self._sender = self._receiver = None
         if sender is not None:
-            sender.left()
+            sender.detached()
 
     def _end_linger(self) -> None:
         if self._linger is not None:

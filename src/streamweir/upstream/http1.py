@@ -28,7 +28,7 @@ class Http1Upstream:
         proxy = read_proxy(endpoint.proxy) if endpoint.proxy is not None else None
         self._head = RequestHead(address, endpoint.headers, None if address.is_tls else proxy)
         self._pool: Pool[Connection] = Pool(
-            most=endpoint.most_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
+            most=endpoint.max_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
         )
         self._dialler = Dialler(
             self._pool, address, connect_s=endpoint.connect_s, proxy=proxy, ca_file=endpoint.ca_file
@@ -129,10 +129,10 @@ class Http1Call:
         if self._is_paused:
             connection.pause()
 
-    def heard(self) -> None:
+    def response_started(self) -> None:
         self._head = self._body = b""
 
-    def left(self) -> None:
+    def detached(self) -> None:
         self._connection = None
 
     def send_again(self, receiver: Receiver) -> None:

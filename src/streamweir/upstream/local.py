@@ -321,7 +321,7 @@ class LocalUpstream:
             Endpoint(
                 base_url=self._address.base_url,
                 headers=(("authorization", f"Bearer {self._address.api_key}"),),
-                most_connections=_MAX_CONNECTIONS,
+                max_connections=_MAX_CONNECTIONS,
                 connect_s=connect_s,
                 wait_s=_WAIT_S,
                 keep_s=_KEEP_S,

@@ -14,8 +14,8 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from streamweir.core.errors import UpstreamError
 
-MOST_HEAD_BYTES = 32 * 1024
-MOST_HEAD_FIELDS = 100
+MAX_HEAD_BYTES = 32 * 1024
+MAX_HEAD_FIELDS = 100
 _WITHOUT_BODY = frozenset({204, 304})
 _TAKEN: dict[str, str] = {}
 """Replaces the headers after they were taken. It stays empty, because a head is parsed only once."""
@@ -103,7 +103,7 @@ class Reply:
     def on_header(self, name: bytes, value: bytes) -> None:
         self._field_count += 1
         self._field_bytes += len(name) + len(value) + len(": \r\n")
-        if self._field_count > MOST_HEAD_FIELDS or self._field_bytes > MOST_HEAD_BYTES:
+        if self._field_count > MAX_HEAD_FIELDS or self._field_bytes > MAX_HEAD_BYTES:
             self.refuse_size()
         elif not self.has_head:  # otherwise a trailer, or data after the end
             key = name.lower().decode("latin-1")
@@ -118,7 +118,7 @@ class Reply:
         if 100 <= status < 200:
             self._headers.clear()
             self._field_count += 1  # limits interim heads without fields, too
-            if self._field_count > MOST_HEAD_FIELDS:
+            if self._field_count > MAX_HEAD_FIELDS:
                 self.refuse_size()
             return
         coding = self._headers.get("transfer-encoding")

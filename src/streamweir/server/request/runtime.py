@@ -287,7 +287,7 @@ def _open_upstream(
         headers=tuple(provider.headers.items()),
         proxy=provider.proxy,
         ca_file=provider.ca_file,
-        most_connections=provider.max_connections,
+        max_connections=provider.max_connections,
         connect_s=timeouts.connect_s,
     )
     try:
