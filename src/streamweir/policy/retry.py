@@ -33,28 +33,28 @@ _TRANSIENT = frozenset(
 
 
 def may_try_elsewhere(error: StreamweirError) -> bool:
-    """Another target could answer this: the trouble is the target's own, not the request's and not ours."""
+    """Another target could answer: the problem is the target's, not the request's or the gateway's."""
     if isinstance(error, UpstreamError):
         return error.code not in _NOT_TARGET_SPECIFIC
     return isinstance(error, GatewayFault) and error.code == "overloaded"  # no connection to it was free
 
 
 def may_try_again(error: StreamweirError) -> bool:
-    """The same target could answer this a moment later."""
+    """The same target could answer a moment later."""
     if error.code == "upstream_rate_limited":
         return error.retry_after_s is not None and error.retry_after_s <= SHORT_WAIT_S
     return error.code in _TRANSIENT and (error.retry_after_s is None or error.retry_after_s <= SHORT_WAIT_S)
 
 
 def backoff_s(attempt: int, random: Callable[[], float], retry_after_s: float | None = None) -> float:
-    """How long to wait before the extra attempt number `attempt` (the first is 0): full jitter, and that after the
-    pause, where the upstream asked for one. `random` gives numbers from 0 up to 1."""
+    """The wait before the extra attempt number `attempt` (the first is 0): full jitter, after the pause that the
+    upstream asked for, if any. `random` returns numbers from 0 up to 1."""
     pause_s = 0.0 if retry_after_s is None else max(retry_after_s, MIN_COOLDOWN_S)
     return pause_s + random() * min(_MAX_S, _BASE_S * 2.0 ** min(attempt, 10))
 
 
 class RetryBudget:
-    """Extra attempts in the last `window_s`: at most `share` of the requests, or `minimum` where that is more."""
+    """Extra attempts in the last `window_s`: at most `share` of the requests, or `minimum` if that is more."""
 
     def __init__(self, share: float = 0.2, minimum: int = 10, window_s: float = 10.0) -> None:
         self._share = share

@@ -67,7 +67,7 @@ class Router:
         self._max_unrouted = max_unrouted
 
     def adopt(self, old: "Router", changed: Collection[str] = ()) -> None:
-        """Takes over what `old` knows of the targets that stay. Providers that `changed` begin anew."""
+        """Takes over the health of targets that `old` knows. Targets of the `changed` providers start anew."""
         for target, health in (*old._unrouted.items(), *old._routed.items()):
             if target.provider in changed:
                 continue
@@ -77,7 +77,7 @@ class Router:
                 self._keep(target, health)
 
     def resolve(self, model_name: str) -> Route | None:
-        """None: nobody answers to this name."""
+        """None: no route has this name."""
         route = self._routes.get(model_name)
         if route is not None:
             return route
@@ -110,17 +110,17 @@ class Router:
         return targets
 
     def take(self, target: TargetId, now: float) -> TargetId | None:
-        """The target as it must be named from now on; None: it is away by now, or another caller is probing it."""
+        """The target as it must be reported later; None: it is unavailable, or another request is probing it."""
         health = self._find(target)
         return health.begin(target, now) if health is not None else target
 
     def retry_after_s(self, route: Route, now: float) -> float:
-        """How long until the first of the route's targets comes back."""
+        """The time until the first of the route's targets is available."""
         found = [self._find(entry.target) for entry in route.targets]
         return min((health.remaining_s(now) if health is not None else 0.0 for health in found), default=0.0)
 
     def unavailable(self, route: Route, now: float) -> UpstreamError:
-        """What to tell a caller when `order` is empty: that all limit their rate, or that none can be had."""
+        """The error for the caller if `order` is empty: all targets limit their rate, or none is available."""
         found = [self._find(entry.target) for entry in route.targets]
         wait_s = self.retry_after_s(route, now)
         if all(health is not None and health.is_limited(now) for health in found):
@@ -129,19 +129,19 @@ class Router:
         return UpstreamError("no_available_deployment", message, retry_after_s=wait_s)
 
     def answered(self, target: TargetId, now: float, ttft_s: float) -> None:
-        """The first token is here. May be told before the end, so that a probe need not finish to be believed."""
+        """The first token has arrived. May be reported before the end: a probe need not finish to succeed."""
         health = self._find(target)
         if health is not None:
             health.answered(now, ttft_s)
 
     def succeeded(self, target: TargetId, now: float, ttft_s: float | None = None) -> None:
-        """`ttft_s`: where it was not told by `answered`."""
+        """`ttft_s`: if it was not reported by `answered`."""
         health = self._find(target)
         if health is not None:
             health.succeeded(now, ttft_s)
 
     def failed(self, target: TargetId, now: float, error: StreamweirError) -> bool:
-        """True: with this failure the target is sent away for a while."""
+        """True: this failure ejects the target for a while."""
         health = self._find(target)
         if health is None:
             if target.provider in self._scripted:
@@ -151,18 +151,18 @@ class Router:
         return health.failed(target, now, error)
 
     def abandoned(self, target: TargetId) -> None:
-        """Neither: the caller left, or it was never tried. Says nothing, and frees what was taken."""
+        """Neither success nor failure: the caller left, or it was never tried. Frees the probe, if it was one."""
         health = self._find(target)
         if health is not None:
             health.abandoned(target)
 
     def known(self) -> Iterator[tuple[TargetId, Health, bool]]:
-        """What is known of targets, and whether a route names it. Of any other a caller has made up the name."""
+        """The known targets, and whether a route names them. Other names were made up by callers."""
         yield from ((target, health, True) for target, health in self._routed.items())
         yield from ((target, health, False) for target, health in self._unrouted.items())
 
     def health_of(self, target: TargetId) -> Health | None:
-        """For a look, which is no use of it. None: nothing is known, so it is well."""
+        """Without counting it as a use. None: nothing is known, so the target is healthy."""
         return self._routed.get(target) or self._unrouted.get(target)
 
     def is_unavailable(self, target: TargetId, now: float) -> bool:
@@ -187,7 +187,7 @@ class Router:
             self._unrouted.popitem(last=False)
 
     def _rank(self, available: list[WeightedTarget], random: Callable[[], float]) -> list[WeightedTarget]:
-        """The fastest first. One that was never measured is tried before all others, to learn how fast it is."""
+        """The fastest first. A target without a measurement comes before all others, so that it is measured."""
 
         def time_of(entry: WeightedTarget) -> float:
             health = self._find(entry.target)
@@ -226,7 +226,7 @@ def _matches_part(text: str, pattern: str) -> bool:
 
 
 def _shuffle(available: list[WeightedTarget], random: Callable[[], float]) -> list[WeightedTarget]:
-    """Drawn one after the other, each with the share that its weight has of what is left."""
+    """Random order: each next target is drawn with the share of its weight in the remaining weights."""
     remaining, shuffled = list(available), []
     while len(remaining) > 1:
         point = random() * sum(entry.weight for entry in remaining)

@@ -1,10 +1,9 @@
-"""Brings a database to the schema that this program knows, once, whoever else starts at the same time.
+"""Upgrades a database to the schema of this program, once, even if several processes start at the same time.
 
-It works inside one transaction on a connection that it is given: on SQLite that transaction has the
-write lock from its beginning, on PostgreSQL an advisory lock is taken first, so the second to come
-finds everything done. A schema of a newer program is never touched. An empty database gets the tables
-as they are described; Alembic, which takes a third of a second and 10 MB to import, leads an older one
-there. A test holds the two ways against each other.
+It works inside one transaction. On SQLite the transaction has the write lock from its beginning, on PostgreSQL it takes
+an advisory lock first, so a second process finds everything done. A schema of a newer program is never changed. An
+empty database gets the tables of `store.db.tables`. Alembic, which takes a third of a second
+and 10 MB to import, migrates an older one. A test compares the results of the two ways.
 """
 
 from pathlib import Path
@@ -16,7 +15,7 @@ from streamweir.store.db.migrations import HEAD, REVISIONS
 from streamweir.store.db.tables import metadata
 
 _version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-"""Alembic's own, as Alembic makes it."""
+"""Alembic's table, as Alembic creates it."""
 _LOCK = 0x73747265616D7765
 """Of PostgreSQL's advisory locks, which belong to one database: `streamwe` in ASCII."""
 
@@ -39,7 +38,7 @@ def upgrade(conn: Connection) -> None:
         conn.execute(select(func.pg_advisory_xact_lock(bindparam("lock", _LOCK, BigInteger))))
     found = found_revision(conn)
     if found is None:
-        metadata.create_all(conn, checkfirst=False)  # what is in the way is somebody else's
+        metadata.create_all(conn, checkfirst=False)  # an existing table belongs to another program
         _version.create(conn, checkfirst=True)
         conn.execute(insert(_version).values(version_num=HEAD))
     elif found != HEAD:
@@ -47,7 +46,7 @@ def upgrade(conn: Connection) -> None:
 
 
 def migrate(conn: Connection) -> None:
-    """From whatever revision it has, one after the other."""
+    """Runs the missing revisions, one after the other."""
     from alembic.command import upgrade as run
     from alembic.config import Config
 

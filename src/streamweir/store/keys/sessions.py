@@ -1,12 +1,10 @@
-"""The operator's secret and the console's sessions: both known by their digests alone.
+"""The admin secret and the console's sessions. Only their digests are stored.
 
-There is one admin secret. It is made at the first start, by whichever process comes first, and shown
-by that one; a new one ends every session. A session ends by itself when it was not used for twelve
-hours. It is the operator's, or that of the key it was opened with: then it says by which secret, and
-whether that is still good is for whoever uses it to ask. Secrets and tokens are compared by their whole
-digests in constant time, and what is not known is answered like what is wrong. Cookies and headers
-are not known here, and what guards a session against other sites' pages (`policy.secret.csrf_of`) is
-made of its token, not kept.
+There is one admin secret. The first process creates it at the first start and shows it; a new one ends every session.
+A session ends after twelve hours without use. It belongs to the operator, or to the key that opened it: then it has the
+digest of the key's secret, and the caller checks whether that secret is still valid. Secrets and tokens are compared by
+their whole digests in constant time, and an unknown one gets the same answer as a wrong one. This module knows neither
+cookies nor headers. The CSRF token (`policy.secret.csrf_of`) is computed from the session token, and not stored.
 """
 
 import hmac
@@ -25,20 +23,20 @@ from streamweir.store.keys import audit
 
 IDLE_MS = 12 * 3_600_000
 TOUCH_MS = 60_000
-"""A use is noted once a minute at the most: not every look at the console is a write."""
+"""A use is recorded at most once a minute, so that not every request of the console writes."""
 MAX_SESSIONS = 1000
-"""Of the operator, and of each key: however many one opens, no other's end by it."""
+"""Of the operator, and of each key, so that no owner can end the sessions of another."""
 
 _ADMIN = "admin"
 _NO_DIGEST = bytes(32)
 
 
 class SessionKey(Struct, frozen=True, kw_only=True):
-    """A key that opens a session for itself."""
+    """The key that opens a session."""
 
     key_id: str
     key_digest: bytes
-    """Of the secret that it did so with: a key may have two for a while."""
+    """The digest of the secret that was used: a key may have two for a while."""
     workspace_id: str
 
 
@@ -137,7 +135,7 @@ def touch_session(conn: Connection, digest: bytes, at_ms: int) -> None:
 
 
 def end_session(conn: Connection, token: str, *, actor: str, at_ms: int) -> bool:
-    """False: there was none. The audit log is told of it where it was told of its beginning."""
+    """False: there was none. The end is logged in the same workspace as the beginning."""
     digest = digest_of(token)
     of_key = select(keys.c.workspace_id).join(sessions, sessions.c.key_id == keys.c.id)
     workspace_id = conn.execute(of_key.where(sessions.c.digest == digest)).scalar_one_or_none()
@@ -162,5 +160,5 @@ def _admin_digest(conn: Connection, *, for_update: bool = False) -> bytes | None
 
 
 def _name(digest: bytes) -> str:
-    """What the audit log calls a session by: enough to tell two apart."""
+    """The name of a session in the audit log: enough to distinguish two."""
     return digest.hex()[:12]
