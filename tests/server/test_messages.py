@@ -325,3 +325,54 @@ async def test_usage_is_metered_in_the_buckets_of_the_cache() -> None:
 
 def test_the_question_of_these_tests_is_the_least_that_there_is() -> None:
     assert set(QUESTION) == {"model", "max_tokens", "messages"}
+
+
+# Counts of tokens.
+
+COUNT = "/v1/messages/count_tokens"
+
+
+@pytest.mark.parametrize("path", [COUNT, "/anthropic/v1/messages/count_tokens"])
+async def test_tokens_are_counted_by_ourselves_where_the_provider_has_no_count(path: str) -> None:
+    async with gateway_to([]) as (gate, up):
+        short, long = [json.loads((await ask(gate, path=path, system="word " * n)).body) for n in (10, 1000)]
+        assert 0 < short["input_tokens"] < long["input_tokens"]
+        managed = json.loads((await ask(gate, path=path, max_tokens=None, context_management={"edits": []})).body)
+        assert managed["context_management"] == {"original_input_tokens": managed["input_tokens"]}
+        assert not up.requests
+        assert not gate.records, "neither logged nor billed"
+
+
+async def test_a_provider_of_the_same_api_counts_itself() -> None:
+    async with gateway_to(whole(b'{"input_tokens": 4711}'), kind="anthropic") as (gate, up):
+        reply = await ask(gate, path=COUNT, max_tokens=None, system="x" * 100_000)
+        assert json.loads(reply.body) == {"input_tokens": 4711}
+        assert reply.header("request-id") == reply.header("x-request-id")
+        (request,) = up.requests
+        assert request.path.endswith("/messages/count_tokens")
+        assert request.json["model"] == "m"
+
+
+@pytest.mark.parametrize(
+    "script", [whole(anthropic_error_body("no"), 404), whole(b"{}"), whole(b"x"), [Fin()], whole(b"1" * 100_000)]
+)
+async def test_what_it_does_not_count_is_counted_here(script: list[Step]) -> None:
+    async with gateway_to(script, kind="anthropic") as (gate, _):
+        reply = await ask(gate, path=COUNT)
+        assert (reply.status, json.loads(reply.body)["input_tokens"] > 0) == (200, True)
+
+
+async def test_a_count_that_is_refused_has_the_apis_shape() -> None:
+    async with gateway_to([]) as (gate, _):
+        assert (await ask(gate, path=COUNT, key=None)).status == 401
+        reply = await ask(gate, path=COUNT, model="nobody/none")
+        assert (reply.status, json.loads(reply.body)["error"]["type"]) == (404, "not_found_error")
+        reply = await ask(gate, path=COUNT, messages=[])
+        assert (reply.status, json.loads(reply.body)["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_many_counts_at_once() -> None:
+    async with gateway_to([]) as (gate, _):
+        replies = await asyncio.gather(*(ask(gate, path=COUNT, system="word " * 2000) for _ in range(30)))
+        assert {reply.status for reply in replies} == {200}
+        assert len({reply.body for reply in replies}) == 1

@@ -106,6 +106,8 @@ class Frontend(ABC):
     """Its name in the log, the metrics and the database."""
     paths: tuple[str, ...]
     """The paths of its requests. If several frontends share a path, the key or the configuration chooses."""
+    count_paths: tuple[str, ...] = ()
+    """The paths of requests that ask only for the number of tokens of a prompt."""
     prefix: str = ""
     """The first segment of paths whose errors have this API's format, including unknown URLs."""
     client_header: str = ""
@@ -125,6 +127,14 @@ class Frontend(ABC):
     @abstractmethod
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         """Validates the body, given as JSON. Raises `CallerError`. Called in a thread if the body is large."""
+
+    def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
+        """As `parse`, for a request to one of `count_paths`."""
+        return self.parse(document, headers)
+
+    def write_count(self, tokens: int, _request: ChatRequest, /) -> dict[str, Any]:
+        """The answer to it."""
+        return {"input_tokens": tokens}
 
     @abstractmethod
     def make_id(self, entropy: bytes, /) -> str:

@@ -16,6 +16,7 @@ class FrontendTable:
         self.by_name: dict[str, Frontend] = {}
         self.by_path: dict[str, Frontend | None] = {}
         """None: several frontends share the path."""
+        self.by_count_path: dict[str, Frontend] = {}
         self.by_prefix: dict[str, Frontend] = {}
         self.by_client_header: dict[str, Frontend] = {}
         for frontend in frontends:
@@ -33,10 +34,11 @@ class FrontendTable:
             self.by_client_header[frontend.client_header] = frontend
         for path in frontend.paths:
             self.by_path[path] = frontend if path not in self.by_path else None
+        self.by_count_path.update(dict.fromkeys(frontend.count_paths, frontend))
 
     def remove(self, frontend: Frontend) -> None:
         rest = [other for other in self.by_name.values() if other is not frontend]
-        for index in (self.by_name, self.by_path, self.by_prefix, self.by_client_header):
+        for index in (self.by_name, self.by_path, self.by_count_path, self.by_prefix, self.by_client_header):
             index.clear()
         for other in rest:
             self.add(other)

@@ -31,6 +31,7 @@ class MessagesFrontend(Frontend):
     name = "messages"
     prefix = "anthropic"
     paths = (_PATH, f"/anthropic{_PATH}")
+    count_paths = (f"{_PATH}/count_tokens", f"/anthropic{_PATH}/count_tokens")
     client_header = "anthropic-version"
     native_wire = NativeWire.ANTHROPIC_MESSAGES
     always_includes_usage = True
@@ -39,6 +40,15 @@ class MessagesFrontend(Frontend):
 
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         return read_messages_request(document, headers)
+
+    def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
+        return read_messages_request(document, headers, needs_limit=False)
+
+    def write_count(self, tokens: int, request: ChatRequest, /) -> dict[str, Any]:
+        count: dict[str, Any] = {"input_tokens": tokens}
+        if request.native is not None and request.native.body.get("context_management") is not None:
+            count["context_management"] = {"original_input_tokens": tokens}
+        return count
 
     def make_id(self, entropy: bytes, /) -> str:
         return "msg_" + digest_text(entropy, ALNUM, 24)

@@ -324,7 +324,8 @@ class Connection(asyncio.Protocol):
             done(None)
             return
         self._body_hold = self._request.hold if self._request is not None else None
-        limit = self._limits.body_bytes if max_bytes is None else min(max_bytes, self._limits.body_bytes)
+        limit = self._limits.body_bytes * self._limits.body_factors.get(head.path, 1)
+        limit = limit if max_bytes is None else min(max_bytes, limit)
         if head.length > limit:
             done(too_large(limit))
             return

@@ -60,7 +60,8 @@ def body_memory_bytes(config: Config, workers: int) -> int:
 
 
 def _body_factors() -> dict[str, int]:
-    return {path: frontend.body_factor for frontend in FRONTENDS.by_name.values() for path in frontend.paths}
+    every = FRONTENDS.by_name.values()
+    return {path: each.body_factor for each in every for path in (*each.paths, *each.count_paths)}
 
 
 def _memory_bytes(config: Config, workers: int) -> int | None:

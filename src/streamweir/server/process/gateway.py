@@ -341,10 +341,10 @@ class Gateway:
             return True
         try:
             admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())
-            if where.resource is Resource.CHAT:
+            if where.resource is not Resource.MODELS:
                 self._check_capacity(admission.key)
             request.admitted = admission
-            if where.resource is Resource.CHAT and (request.length is None or request.length > SMALL_BODY):
+            if where.resource is not Resource.MODELS and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
             if refusal.error.code in _WITHOUT_VALID_KEY:
@@ -355,7 +355,7 @@ class Gateway:
         except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
             response.send(self._early_responses.fault(request, reason))
             return True
-        if where.resource is not Resource.CHAT:
+        if where.resource is Resource.MODELS:
             self.serve(request, response)
             return True
         response.on_gone = partial(self._early_responses.caller_gone, request)
@@ -369,16 +369,15 @@ class Gateway:
                 response.send(probe_answer(request.path, self.readiness))
             elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
-            elif admission.where.resource is Resource.CHAT:
-                if (
-                    admission.generation != self.accounting.directory.generation
-                ):  # it may have been revoked within the body
+            elif admission.where.resource is Resource.MODELS:
+                self._show_models(request, response, admission)
+            else:
+                if admission.generation != self.accounting.directory.generation:  # the key may have been revoked since
                     admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
                 if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
                     self._check_capacity(admission.key)
-                self._requests.begin(request, response, admission)
-            else:
-                self._show_models(request, response, admission)
+                is_count = admission.where.resource is Resource.COUNT
+                (self._requests.count if is_count else self._requests.begin)(request, response, admission)
         except Refusal as refusal:
             response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
         except Exception as reason:  # noqa: BLE001 (as above)

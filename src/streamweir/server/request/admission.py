@@ -31,9 +31,10 @@ _CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class Resource(StrEnum):
     CHAT = "chat"
     MODELS = "models"
+    COUNT = "count_tokens"
 
 
-_METHODS = {Resource.CHAT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
+_METHODS = {Resource.CHAT: ("POST",), Resource.COUNT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
 
 
 class ResourcePath(Struct, frozen=True):
@@ -58,6 +59,8 @@ def find(path: str) -> ResourcePath | None:
     """None: not of the data plane."""
     if path in FRONTENDS.by_path:
         return ResourcePath(FRONTENDS.by_path[path], Resource.CHAT)
+    if path in FRONTENDS.by_count_path:
+        return ResourcePath(FRONTENDS.by_count_path[path], Resource.COUNT)
     first, _, rest = path[1:].partition("/")
     frontend = FRONTENDS.by_prefix.get(first)
     if frontend is not None:
@@ -116,9 +119,12 @@ def _admit_key(
     runtime: RuntimeConfig,
     accounting: Accounting,
 ) -> Admission:
-    if resource not in key.scopes:
-        raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{resource}'."))
-    if resource is Resource.CHAT:
+    scope = Resource.CHAT if resource is Resource.COUNT else resource
+    if scope not in key.scopes:
+        raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{scope}'."))
+    if resource is Resource.COUNT:
+        _check_body_format(headers)
+    elif resource is Resource.CHAT:
         _check_body_format(headers)
         accounting.peek(key)
     return Admission(

@@ -19,6 +19,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
+from streamweir.server.request.token_counting import TokenCounting
 from streamweir.server.telemetry.metrics import Metrics
 
 
@@ -42,6 +43,8 @@ class RequestRegistry:
         self._observer = observer
         self._overload = overload
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
+        self._counting = TokenCounting(vocabularies, parser)
+        self._counts: set[asyncio.Task[None]] = set()
         self._all_over = asyncio.Event()
         self._all_over.set()
 
@@ -68,14 +71,29 @@ class RequestRegistry:
         self._metrics.stream_opened()
         task.add_done_callback(partial(self._ended, handler))
 
+    def count(self, request: Request, response: Response, admission: Admission) -> None:
+        """Counts the tokens of a request. Nothing is settled."""
+        task = asyncio.get_running_loop().create_task(self._counting.run(request, response, admission))
+        self._counts.add(task)
+        response.on_gone = partial(_cancel, task)
+        task.add_done_callback(partial(self._count_ended, request.id, response))
+
+    def _count_ended(self, request_id: str, response: Response, task: asyncio.Task[None]) -> None:
+        self._counts.discard(task)
+        if not task.cancelled() and (reason := task.exception()) is not None:
+            self._observer.fault(reason, request_id)
+            response.cut()
+
     async def wait_ended(self) -> None:
         """Waits until no request is running, and all are settled."""
+        if self._counts:
+            await asyncio.wait(self._counts)
         await self._all_over.wait()
         await self._settlements.wait_settled()
 
     async def cancel(self) -> None:
         """Cancels all requests, because the process ends."""
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._counts]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,3 +135,7 @@ class RequestRegistry:
             record.verdict, record.error = Verdict.GATEWAY_FAULT, "internal_error"
             handler.cut()
         self._settlements.settle(handler.ended())
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()

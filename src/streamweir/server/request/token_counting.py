@@ -1,0 +1,125 @@
+"""`POST .../count_tokens`: the tokens of a prompt, for an API that has such a path.
+
+Nothing is reserved, billed or logged: agents send dozens of these requests at once, and clients estimate if one fails.
+A provider of the same API is asked for its own count; if it does not answer with one, and for every other provider,
+the gateway counts: with a tokenizer in a thread. At most `MAX_AT_ONCE` run at the same time, the others wait.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Executor
+
+from msgspec import structs
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.request import ChatRequest
+from streamweir.core.usage import member_count
+from streamweir.policy.health import TargetId
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.accounting.token_count import Vocabularies
+from streamweir.server.http.answers import failure_answer, json_answer
+from streamweir.server.http.message import Answer, Request, Response
+from streamweir.server.request.admission import Admission
+from streamweir.server.request.attempt_setup import find_route
+from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
+from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.upstream.base import Call, Upstream
+from streamweir.wire import jsonio
+
+MAX_AT_ONCE = 8
+_MAX_ANSWER = 64 * 1024
+_PROVIDER_S = 5.0
+"""How long a provider's own count is waited for."""
+
+
+class TokenCounting:
+    def __init__(self, vocabularies: Vocabularies, threads: Executor) -> None:
+        self._vocabularies = vocabularies
+        self._threads = threads
+        self._free = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def run(self, request: Request, response: Response, admission: Admission) -> None:
+        frontend = admission.frontend
+        try:
+            async with self._free:
+                answer = await self._answer(request, admission)
+        except StreamweirError as error:
+            answer = failure_answer(error, frontend, (), request.id)
+        if not response.gone:
+            response.send(answer)
+
+    async def _answer(self, request: Request, admission: Admission) -> Answer:
+        loop, frontend, body = asyncio.get_running_loop(), admission.frontend, request.body
+        if len(body) <= MAX_BYTES_ON_LOOP:
+            chat = frontend.parse_count(jsonio.decode_body(body), request.headers)
+        else:
+            chat = await loop.run_in_executor(self._threads, _parse, request, admission)
+        target = find_route(admission.runtime, admission.key, chat).targets[0].target
+        tokens = await _ask_provider(admission.runtime, chat, target)
+        if tokens is None:
+            tokenizer = self._vocabularies.tokenizer(target.model)
+            tokens = (await loop.run_in_executor(self._threads, tokenizer.count_prompt, chat.prompt))[0]
+        headers = frontend.own_headers((), request.id, (), 0.0)
+        return json_answer(frontend.write_count(tokens, chat), 200, headers)
+
+
+def _parse(request: Request, admission: Admission) -> ChatRequest:
+    return admission.frontend.parse_count(jsonio.decode_body(request.body), request.headers)
+
+
+async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
+    """None: it has no such count, or did not give one."""
+    provider = runtime.providers[target.provider]
+    if chat.native is None or chat.native.wire != provider.native_wire:
+        return None
+    request = provider.provider.build_request(chat, structs.replace(provider.target, model=target.model))
+    request = structs.replace(request, path=f"{request.path}/count_tokens")
+    try:
+        async with asyncio.timeout(_PROVIDER_S):
+            document = await _Answer().read(provider.upstream, request)
+    except (StreamweirError, TimeoutError):
+        return None
+    return member_count(document, "input_tokens")
+
+
+class _Answer:
+    """A small JSON answer of an upstream. See `upstream.base.Receiver`."""
+
+    def __init__(self) -> None:
+        self._status = 0
+        self._body = bytearray()
+        self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def read(self, upstream: Upstream, request: UpstreamRequest) -> dict[str, object]:
+        """Empty if it is not one. Raises `StreamweirError`."""
+        call: Call = await upstream.open(request, self)
+        try:
+            await self._whole
+        except BaseException:
+            call.abort()
+            raise
+        call.release()
+        try:
+            document = jsonio.decode(bytes(self._body)) if self._status == 200 else None
+        except jsonio.InvalidJson:
+            document = None
+        return document if isinstance(document, dict) else {}
+
+    def head_received(self, status: int, _headers: Mapping[str, str], /) -> None:
+        self._status = status
+
+    def body_received(self, data: bytes, /) -> None:
+        if len(self._body) + len(data) <= _MAX_ANSWER:
+            self._body += data
+        elif not self._whole.done():
+            self._body.clear()
+            self._status = 0
+            self._whole.set_result(None)
+
+    def body_ended(self) -> None:
+        if not self._whole.done():
+            self._whole.set_result(None)
+
+    def call_failed(self, error: StreamweirError, /) -> None:
+        if not self._whole.done():
+            self._whole.set_exception(error)
