@@ -116,6 +116,13 @@ def test_the_examples_on_the_page(tmp_path: Path) -> None:
     assert [model.id for model in config.models] == ["claude-*", "claude-*haiku*", "claude-opus-5-5"]
 
 
+def test_the_aliases_for_claude_code(tmp_path: Path) -> None:
+    page = (DOCS / "claude-code.md").read_text()
+    (aliases,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    config = load(tmp_path, f'[[providers]]\nname = "openai"\nkind = "openai"\n{aliases}')
+    assert [model.id for model in config.models] == ["claude-*", "claude-*haiku*"]
+
+
 def test_the_mistakes_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = '[server.timeouts]\nidle_s = "abc"\n[[providers]]\nname = "openai"\nkind = "openai"\napi_kye = "x"\n'

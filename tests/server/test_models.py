@@ -181,3 +181,36 @@ async def test_no_price_is_null_and_not_zero() -> None:
         assert await pricing(gate, "acme/our-own") is None
         assert await pricing(gate, "acme/anything") is None
         assert await pricing(gate, "half") is None, "one of its targets has none"
+
+
+async def get_as_anthropic(gate: Gate, path: str, key: str = KEY) -> Reply:
+    async with await gate.connect() as client:
+        lines = [f"GET {path} HTTP/1.1", "host: a", f"x-api-key: {key}", "anthropic-version: 2023-06-01", "", ""]
+        await client.send("\r\n".join(lines).encode())
+        return await client.response()
+
+
+async def test_clients_of_anthropic_get_pages_of_what_the_key_may_use() -> None:
+    async with gateway(TOML + PATTERNS + KEYS) as gate:
+        reply = await get_as_anthropic(gate, "/v1/models?limit=2")
+        assert reply.header("request-id") == reply.header("x-request-id") is not None
+        page = json.loads(reply.body)
+        assert ([row["id"] for row in page["data"]], page["has_more"]) == (["best", "sim/hello"], True)
+        rest = json.loads((await get_as_anthropic(gate, f"/v1/models?after_id={page['last_id']}")).body)
+        assert "acme/large" in [row["id"] for row in rest["data"]]
+        assert not rest["has_more"]
+        narrow = json.loads((await get_as_anthropic(gate, "/v1/models", NARROW)).body)
+        assert {row["id"].partition("/")[0] for row in narrow["data"]} == {"sim"}
+
+
+async def test_one_model_for_a_client_of_anthropic() -> None:
+    toml = PRICED + '[[models]]\nid = "claude-*"\ntargets = [{ provider = "acme", model = "gpt-4o" }]\n'
+    async with gateway(toml) as gate:
+        found = json.loads((await get_as_anthropic(gate, "/v1/models/claude-opus-5-5")).body)
+        assert (found["type"], found["id"], found["max_tokens"]) == ("model", "claude-opus-5-5", 16_384)
+        assert found["max_input_tokens"] == 128_000
+        unknown = await get_as_anthropic(gate, "/v1/models/gpt-4o")
+        assert unknown.status == 404
+        assert json.loads(unknown.body)["error"]["type"] == "not_found_error"
+        refused = await get_as_anthropic(gate, "/anthropic/v1/models?limit=0")
+        assert (refused.status, json.loads(refused.body)["error"]["type"]) == (400, "invalid_request_error")

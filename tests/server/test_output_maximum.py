@@ -16,7 +16,7 @@ from support.answers import (
     gemini_whole,
     openai_whole,
 )
-from support.gateway import chat_request, gateway, gateway_to, providers
+from support.gateway import MESSAGES, chat_request, gateway, gateway_to, providers
 from support.script import whole
 from support.scripted_upstream import ScriptedUpstream
 
@@ -124,6 +124,43 @@ async def test_a_large_request_is_lowered_too() -> None:
             await client.send(chat_request(body=json.dumps(body).encode()))
             assert (await client.response()).status == 200
         assert up.requests[0].json["max_tokens"] == 16_384
+
+
+# The Messages API.
+
+
+async def test_a_body_that_is_passed_on_keeps_all_but_the_limit_and_its_budget() -> None:
+    """As older versions of Claude Code ask: a budget just below the limit."""
+    members: dict[str, Any] = {
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "max_tokens": WANTED,
+        "thinking": {"budget_tokens": WANTED - 1, "type": "enabled"},
+        "made_up": {"b": 1, "a": [1.0, None]},
+    }
+    async with gateway_to(whole(anthropic_whole()), kind="anthropic") as (gate, up):
+        body = {"messages": MESSAGES, "model": "up/claude-sonnet-4-5", **members}
+        request = chat_request(path="/v1/messages", body=json.dumps(body).encode())
+        async with await gate.connect() as client:
+            await client.send(request)
+            assert (await client.response()).status == 200
+        thinking = {"budget_tokens": 51_200, "type": "enabled"}
+        sent = {**body, "model": "claude-sonnet-4-5", "max_tokens": 64_000, "thinking": thinking}
+        assert json.dumps(up.requests[0].json) == json.dumps(sent), "in the same order"
+        assert (await gate.settled())[0].flags == CLAMPED
+
+
+@pytest.mark.parametrize(("kind", "model"), [("openai", "gpt-4o"), ("gemini", "gemini-2.0-flash")])
+async def test_a_messages_request_that_is_translated_is_lowered(kind: str, model: str) -> None:
+    answer = whole(openai_whole() if kind == "openai" else gemini_whole())
+    async with gateway_to(answer, kind=kind) as (gate, up):
+        assert (await gate.ask(path="/v1/messages", model=f"up/{model}", max_tokens=WANTED)).status == 200
+        sent = up.requests[0].json
+        limit = sent["max_completion_tokens"] if kind == "openai" else sent["generationConfig"]["maxOutputTokens"]
+        assert limit == (16_384 if kind == "openai" else 8192)
+        assert (await gate.settled())[0].flags == CLAMPED
+
+
+# What is reserved.
 
 
 async def test_no_more_is_reserved_than_any_target_can_answer_with(tmp_path: Path) -> None:

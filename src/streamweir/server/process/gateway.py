@@ -17,6 +17,7 @@ from pathlib import Path
 from socket import socket
 from ssl import SSLContext
 
+from msgspec import structs
 from starlette.types import Scope
 
 from streamweir.background import BackgroundTasks
@@ -399,8 +400,9 @@ class Gateway:
         except StreamweirError as error:
             response.send(self._early_responses.answer(request, error))
             return
-        response.send(answer)
-        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, admission.frontend, admission.key)
+        headers = answer.headers + frontend.own_headers((), request.id, (), time.time())
+        response.send(structs.replace(answer, headers=headers))
+        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, frontend, key)
 
     def _request_ended(self, record: RequestRecord) -> None:
         self._report(record)
