@@ -67,9 +67,9 @@ export function checksOf(ai, make, showsReasoning) {
     return saw({ streamed: before });
   }
 
-  async function key(job, model) {
+  async function refusal(job, model, apiKey) {
     try {
-      for await (const part of parts(question(job, model, job.wrong_key))) void part;
+      for await (const part of parts(question(job, model, apiKey))) void part;
     } catch (failure) {
       if (ai.APICallError.isInstance(failure)) return raised(failure, failure.statusCode);
       throw failure;
@@ -77,5 +77,8 @@ export function checksOf(ai, make, showsReasoning) {
     return saw({});
   }
 
-  return { text, tools, reasoning, usage, error, key };
+  const refused = (job, model) => refusal(job, model, job.key);
+  const key = (job, model) => refusal(job, model, job.wrong_key);
+
+  return { text, tools, reasoning, usage, error, refused, key };
 }

@@ -54,7 +54,8 @@ def make_python(name: str) -> Driver:
     python = _make_venv(name)
     package = (SOURCE / name / "requirements.in").read_text().split()[-1].partition("[")[0]
     ask = (
-        "import importlib.metadata as m, sys; print(*(f'{name} {m.version(name)}' for name in sys.argv[1:]), sep=', ')"
+        "import importlib.metadata as m, sys; there = {d.name for d in m.distributions()};"
+        "print(*(f'{name} {m.version(name)}' for name in sys.argv[1:] if name in there), sep=', ')"
     )
     versions = _run([str(python), "-c", ask, package, "openai"]).strip()
     environ = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}

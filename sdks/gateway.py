@@ -67,17 +67,29 @@ class Gateway:
                 return message
         raise GatewayError(f"{body['model']}: the stream has no error in it")
 
-    def _post(self, body: dict[str, Any]) -> bytes:
-        headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
-        url = f"{self.base_url}/chat/completions"
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - always http
+    def ask_for_refusal(self, body: dict[str, Any]) -> tuple[int, str]:
+        """The status of a request that is refused, and the message of its error."""
         try:
-            with _OPENER.open(request, timeout=ANSWER_S) as response:
+            self._open({**body, "stream": True}).close()
+        except urllib.error.HTTPError as error:
+            message: str = json.loads(error.read())["error"]["message"]
+            return error.code, message
+        raise GatewayError(f"{body['model']}: the request was not refused")
+
+    def _post(self, body: dict[str, Any]) -> bytes:
+        try:
+            with self._open(body) as response:
                 answer: bytes = response.read()
                 return answer
         except urllib.error.HTTPError as error:
             words = error.read().decode(errors="replace")
             raise GatewayError(f"{body['model']}: the gateway answered {error.code} {words}") from error
+
+    def _open(self, body: dict[str, Any]) -> Any:
+        headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
+        url = f"{self.base_url}/chat/completions"
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - always http
+        return _OPENER.open(request, timeout=ANSWER_S)
 
 
 def has_embedded_model() -> bool:

@@ -8,6 +8,7 @@ A driver's line (`observe.py`) is held against what the gateway itself answers t
     tools              [{"name", "arguments": an object or its JSON text}]
     usage              [input, output, total]
     error              the gateway's error, raised after some text, of a stream that breaks off
+    refused            the gateway's error with its status, raised in place of an answer
     key                an error with status 401
 """
 
@@ -41,7 +42,9 @@ class Expected:
     tools: list[dict[str, Any]] = field(default_factory=list)
     usage: list[int] = field(default_factory=list)
     error: str = ""
-    """The message of the error that its stream ends with."""
+    """The message of the error that its stream ends with, or that is its answer."""
+    status: int = 401
+    """Of an error in place of the answer."""
 
 
 def expected_of(completion: Line) -> Expected:
@@ -63,7 +66,7 @@ def judge(check: str, line: Line | None, expected: Expected) -> Finding:
         return _failed(line["crashed"])
     if "absent" in line:
         return Finding(Mark.ABSENT, f"not exposed by this SDK: {line['absent']}")
-    if check in ("error", "key"):
+    if check in ("error", "refused", "key"):
         return _judge_error(check, line, expected)
     if "saw" not in line:
         return _failed(f"raised {line['raised']['type']}: {line['raised']['message']}")
@@ -90,9 +93,9 @@ def _judge_error(check: str, line: Line, expected: Expected) -> Finding:
         return _failed(f"no error was raised: {_short(line['saw'])}")
     if check == "error" and not error["before"]:
         return _failed(f"{error['type']} came before any text: {error['message']}")
-    if check == "error" and not (expected.error and expected.error in error["message"]):
+    if check != "key" and not (expected.error and expected.error in error["message"]):
         return _failed(f"{error['type']} says {error['message']!r} instead of {expected.error!r}")
-    if check == "key" and error["status"] != 401:
+    if check != "error" and error["status"] != expected.status:
         return _failed(f"{error['type']} has status {error['status']}: {error['message']}")
     return Finding(Mark.PASSED, error["type"])
 

@@ -37,6 +37,7 @@ SCENARIOS = {
         "reasoning": "sim/reasoning",
         "usage": "sim/hello",
         "error": "sim/error?at=3",
+        "refused": "sim/error?status=400",
         "key": "sim/hello",
     },
     "local": {"text": "local/smollm2", "usage": "local/smollm2", "key": "local/smollm2"},
@@ -104,6 +105,9 @@ def _expected(target: Gateway, scenario: str, check: str) -> Expected:
         return Expected()
     if check == "error":
         return Expected(error=target.ask_for_error(asked))
+    if check == "refused":
+        status, message = target.ask_for_refusal(asked)
+        return Expected(error=message, status=status)
     tools = {"tools": [{"type": "function", "function": TOOL}]} if check == "tools" else {}
     return expected_of(target.ask({**asked, **tools}))
 
@@ -142,7 +146,7 @@ def _drive(driver: Driver, target: Gateway, scenario: str) -> tuple[dict[str, Li
         "tool": TOOL,
         "models": SCENARIOS[scenario],
     }
-    # Nothing of the user's own settings: OPENAI_BASE_URL, OPENAI_API_KEY, proxies.
+    # Nothing of the user's own settings: OPENAI_BASE_URL, ANTHROPIC_API_KEY, proxies.
     environ = {name: value for name, value in driver.environ.items() if not _is_foreign(name.upper())}
     try:
         done = subprocess.run(  # noqa: S603
@@ -156,7 +160,8 @@ def _drive(driver: Driver, target: Gateway, scenario: str) -> tuple[dict[str, Li
 
 
 def _is_foreign(name: str) -> bool:
-    return name.startswith(("OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LLM_", "INSTRUCTOR_")) or name.endswith("_PROXY")
+    prefixes = ("OPENAI_", "ANTHROPIC_", "LANGCHAIN_", "LANGSMITH_", "LLM_", "INSTRUCTOR_")
+    return name.startswith(prefixes) or name.endswith("_PROXY")
 
 
 def _show(rows: list[Row]) -> None:

@@ -83,13 +83,22 @@ def error(job: Job, model: str) -> Seen:
 
 
 def key(job: Job, model: str) -> Seen:
+    return refusal(job, model, job["wrong_key"])
+
+
+def refused(job: Job, model: str) -> Seen:
+    return refusal(job, model, job["key"])
+
+
+def refusal(job: Job, model: str, key: str) -> Seen:
     asked = question(job, model, response_model=tool_model(job))
     try:
-        list(client(job, job["wrong_key"]).chat.completions.create_partial(**asked))
+        list(client(job, key).chat.completions.create_partial(**asked))
     except InstructorRetryException as failure:
         return raised(failure, getattr(failure.__cause__, "status_code", None))
     return saw()
 
 
 if __name__ == "__main__":
-    run({"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "error": error, "key": key})
+    checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage}
+    run({**checks, "error": error, "refused": refused, "key": key})

@@ -80,9 +80,9 @@ async function error(job, model) {
   return saw({ streamed: before });
 }
 
-async function key(job, model) {
+async function refusal(job, model, key) {
   try {
-    await client(job, job.wrong_key).chat.completions.create(question(job, model, { stream: true }));
+    await client(job, key).chat.completions.create(question(job, model, { stream: true }));
   } catch (failure) {
     if (failure instanceof APIError) return raised(failure, failure.status);
     throw failure;
@@ -90,4 +90,7 @@ async function key(job, model) {
   return saw({});
 }
 
-await run({ text, tools, reasoning, usage, error, key });
+const refused = (job, model) => refusal(job, model, job.key);
+const key = (job, model) => refusal(job, model, job.wrong_key);
+
+await run({ text, tools, reasoning, usage, error, refused, key });

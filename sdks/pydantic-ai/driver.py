@@ -71,12 +71,21 @@ def error(job: Job, model: str) -> Seen:
 
 
 def key(job: Job, model: str) -> Seen:
+    return refusal(job, model, job["wrong_key"])
+
+
+def refused(job: Job, model: str) -> Seen:
+    return refusal(job, model, job["key"])
+
+
+def refusal(job: Job, model: str, key: str) -> Seen:
     try:
-        Agent(model_of(job, model, job["wrong_key"])).run_stream_sync(job["prompt"]).get_output()
+        Agent(model_of(job, model, key)).run_stream_sync(job["prompt"]).get_output()
     except ModelHTTPError as failure:
         return raised(failure, failure.status_code)
     return saw()
 
 
 if __name__ == "__main__":
-    run({"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "error": error, "key": key})
+    checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage}
+    run({**checks, "error": error, "refused": refused, "key": key})
