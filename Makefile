@@ -6,13 +6,14 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-fleet test-sdks check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
+.PHONY: help install run test test-fleet test-sdks test-agents check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
 PRICES := .venv/prices
 PEERS := .venv/peers
 CHROMIUM := .venv/chromium
+AGENTS := .venv/agents
 WEB := src/streamweir/console/web
 PAGE := src/streamweir/console/static
 NODE := $(CURDIR)/.venv/node
@@ -67,6 +68,11 @@ test-fleet: $(STAMP)/program $(STAMP)/test ## restart three nodes behind HAProxy
 
 test-sdks: $(STAMP)/program $(STAMP)/local ## run third-party SDKs against the gateway, each in its own environment
 	@$(BIN)/python sdks/run.py
+
+# Nothing but this machine can be reached from there: neither by the agents nor by the gateway.
+test-agents: $(STAMP)/program $(STAMP)/test $(STAMP)/agents ## run Claude Code and opencode over the gateway, without any other network: some minutes
+	@[ -e $(STAMP)/agents ] || exit 1
+	@STREAMWEIR_AGENTS="$(CURDIR)/$(AGENTS)" $(BIN)/python -m scripts.loopback $(BIN)/python -m pytest -vv tests/agents
 
 # The types beside all else: they take one core for half a minute.
 check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## check style, types and import rules (ruff, mypy --strict, import-linter, tsc)
@@ -227,6 +233,10 @@ $(STAMP)/chromium: $(wildcard tests/console/chromium/*) tests/console/chromium/.
 	$(call packages,a browser for the tests (220 MB),$(CHROMIUM),node unpack.mjs && rm -r node_modules && \
 		LD_LIBRARY_PATH=lib ./chromium --version); \
 	[ -e $@ ] || rm -rf $(CHROMIUM)
+
+$(STAMP)/agents: $(addprefix tests/agents/,package.json package-lock.json .npmrc) | $(STAMP)/node
+	@rm -rf $(AGENTS) && mkdir -p $(AGENTS) && cp $^ $(AGENTS)
+	@$(call packages,Claude Code and opencode (530 MB),$(AGENTS),true)
 
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"

@@ -18,7 +18,10 @@ APART = sorted([*ROOT.glob("sdks/*/requirements.txt"), *ROOT.glob("bench/*/requi
 """Installed into environments of their own: they need not agree with the others."""
 CONSOLE = ROOT / "src/streamweir/console/web/package-lock.json"
 CHROMIUM = ROOT / "tests/console/chromium/package-lock.json"
-LOCKED = sorted([*ROOT.glob("sdks/*/package-lock.json"), *ROOT.glob("bench/*/package-lock.json"), CONSOLE, CHROMIUM])
+AGENTS = ROOT / "tests/agents/package-lock.json"
+LOCKED = sorted(
+    [*ROOT.glob("sdks/*/package-lock.json"), *ROOT.glob("bench/*/package-lock.json"), CONSOLE, CHROMIUM, AGENTS]
+)
 NATIVE = ("@rolldown/binding", "@typescript/typescript", "lightningcss")
 """What the console is built with and is there once for each platform."""
 PLATFORMS = {(system, cpu) for system in ("linux", "darwin") for cpu in ("x64", "arm64")}
