@@ -89,7 +89,7 @@ def test_output_carries_what_the_recording_carries(recording: Recording) -> None
         for variant in variants():
             rules, asked, buffered = variant
             model = ASKED_MODEL if asked else None
-            result = replay(body, source=source, dialect=rules.name, model=model, usage=asked, buffered=buffered)
+            result = replay(body, source=source, target=rules.name, model=model, usage=asked, buffered=buffered)
             if seen.get((rules.name, asked, buffered)) == result and source not in WITHOUT_FINISH:
                 continue
             seen[rules.name, asked, buffered] = result
@@ -111,7 +111,7 @@ def test_cut_recording_never_looks_complete(recording: Recording) -> None:
             if asked != buffered:  # two of the four combinations: usage asked and buffered, or neither
                 continue
             model = ASKED_MODEL if asked else None
-            result = replay(body, source=source, dialect=rules.name, model=model, usage=asked, buffered=buffered)
+            result = replay(body, source=source, target=rules.name, model=model, usage=asked, buffered=buffered)
             found += [f"{how}, {rules.name}: {line}" for line in judge(result, expected, variant, passed)]
     assert not found, "\n".join([recording.file, *found])
 
@@ -136,7 +136,7 @@ def test_edited_recording_does_not_crash(recording: Recording) -> None:
     body = recording.body()
     for source in sources(recording):
         for rules, asked, buffered in variants():
-            data, _ = replay(body, source=source, dialect=rules.name, usage=asked, buffered=buffered)
+            data, _ = replay(body, source=source, target=rules.name, usage=asked, buffered=buffered)
             assert data
 
 
@@ -154,7 +154,7 @@ def test_command_writes_what_replay_gives(recording: Recording, tmp_path: Path) 
     for part in (body, body[: len(body) // 2]):
         file.write_bytes(part)
         source = KINDS[recording.family]
-        data, completed = replay(part, source=source, dialect="openai", usage=True)
+        data, completed = replay(part, source=source, target="openai", usage=True)
         result = CliRunner().invoke(command, [str(file), "--from", source, "--to", "openai", "--usage"])
         assert result.stdout_bytes == data
         assert result.exit_code == (0 if completed else 3)

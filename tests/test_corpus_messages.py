@@ -81,7 +81,7 @@ def facts_of(message: dict[str, Any]) -> dict[str, Any]:
 def chat_facts(recording: Recording) -> tuple[dict[str, Any], str]:
     """Of the same recording through chat completions, and the reason of its finish."""
     out, completed = replay(
-        recording.body(), source=KINDS[recording.family], dialect="openai", usage=True, buffered=True, id="chatcmpl-1"
+        recording.body(), source=KINDS[recording.family], target="openai", usage=True, buffered=True, id="chatcmpl-1"
     )
     if not completed:
         return {"failed": True}, ""

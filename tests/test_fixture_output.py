@@ -1,10 +1,11 @@
-"""Every fixture through every dialect: the bytes that a caller would get.
+"""Every fixture through every dialect and the Messages API: the bytes that a caller would get.
 
 Where a case has a `<dialect>.sse`, these are its exact bytes (`STREAMWEIR_UPDATE_FIXTURES=1`
 writes them anew, to be read before they are kept). Every output is held to the rules of
 docs/spec/dialects.md by the tests' own reading, and the streamed one to the buffered one.
 """
 
+import json
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from support.comparison import joined
 from support.dialect_output import Output, passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Choice
+from support.messages import documents_of, read_documents
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
@@ -37,7 +39,7 @@ def source_of(case: Path) -> str:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{named(path)}/{path.stem}")
 def test_bytes_are_those_of_the_fixture(path: Path) -> None:
     case = path.parent
-    out, _ = replay(body_of(case), source=source_of(case), dialect=path.stem, model="vendor/model", usage=True)
+    out, _ = replay(body_of(case), source=source_of(case), target=path.stem, model="vendor/model", usage=True)
     if UPDATES:
         path.write_bytes(out)
     assert out == path.read_bytes()
@@ -49,19 +51,37 @@ def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     passed = passed_frames(body)
     for asked in (True, False):
-        out, completed = replay(body, source=source, dialect=rules.name, model="vendor/model", usage=asked)
+        out, completed = replay(body, source=source, target=rules.name, model="vendor/model", usage=asked)
         streamed = read_stream(out, rules, asked, passed)
         assert (streamed.error is None) is completed
         if rules.is_bitseek:
             continue
         out, also_completed = replay(
-            body, source=source, dialect=rules.name, model="vendor/model", usage=asked, buffered=True
+            body, source=source, target=rules.name, model="vendor/model", usage=asked, buffered=True
         )
         assert completed is also_completed
         buffered = read_whole(out, rules, passed)
         if completed:
             assert told(streamed) == told(buffered), "the deltas concatenate to the buffered message"
             assert streamed.usage in (None, buffered.usage)
+
+
+@pytest.mark.parametrize("path", BODIES, ids=named)
+def test_output_obeys_the_messages_api(path: Path) -> None:
+    body, source = path.read_bytes(), source_of(path.parent)
+    out, completed = replay(body, source=source, target="messages", model="claude-x", id="msg_1")
+    streamed = read_documents(documents_of(out))
+    assert ("error" in streamed) is not completed
+    out, also_completed = replay(body, source=source, target="messages", model="claude-x", id="msg_1", buffered=True)
+    assert completed is also_completed
+    buffered = json.loads(out)
+    assert (buffered["type"] == "message") is completed
+    if completed:
+        # By how long a cache holds what was written is told at the start, where this may not be known yet.
+        for usage in (streamed["usage"], buffered["usage"]):
+            usage.pop("cache_creation", None)
+        one, other = (joined(json.dumps(message, ensure_ascii=False)) for message in (streamed, buffered))
+        assert one == other
 
 
 def calls(choice: Choice) -> list[object]:

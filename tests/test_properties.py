@@ -74,7 +74,7 @@ def test_an_answer_that_stops_anywhere_keeps_the_law_and_the_dialect(
     source, body = case
     start = body[: at % (len(body) + 1)]
     assert_valid_events(events_of(source, [start]))
-    out, completed = replay(start, source=source, dialect=rules.name, model="vendor/model", usage=usage)
+    out, completed = replay(start, source=source, target=rules.name, model="vendor/model", usage=usage)
     assert (read_stream(out, rules, usage, passed_frames(start)).error is None) is completed
 
 
@@ -190,10 +190,10 @@ def test_arbitrary_bytes_never_crash_a_decoder(body: bytes, source: str, where: 
 
 @given(bodies, st.sampled_from(SOURCES), st.sampled_from(RULES), st.booleans())
 def test_arbitrary_bytes_come_out_as_the_dialect_promises(body: bytes, source: str, rules: Any, usage: bool) -> None:
-    out, completed = replay(body, source=source, dialect=rules.name, model="vendor/model", usage=usage)
+    out, completed = replay(body, source=source, target=rules.name, model="vendor/model", usage=usage)
     assert (read_stream(out, rules, usage, passed_frames(body)).error is None) is completed
     if not rules.is_bitseek:
-        replay(body, source=source, dialect=rules.name, buffered=True)
+        replay(body, source=source, target=rules.name, buffered=True)
 
 
 hostile = st.text(
@@ -248,7 +248,7 @@ def test_no_text_forges_a_frame_and_none_is_lost(source: str, pieces: list[str])
     build = {"openai": openai_body, "anthropic": anthropic_body, "gemini": gemini_body}[source]
     body = build(pieces)
     for rules in RULES:
-        out, completed = replay(body, source=source, dialect=rules.name, model="vendor/model")
+        out, completed = replay(body, source=source, target=rules.name, model="vendor/model")
         assert completed
         shown = read_stream(out, rules, False, passed_frames(body))
         assert joined(shown.choices[0].text) == joined("".join(pieces))
@@ -395,8 +395,8 @@ def test_pass_and_translate_agree_on_every_fixture(case: tuple[str, bytes], usag
 def test_deltas_concatenate_to_the_buffered_message(frames: list[dict[str, Any]]) -> None:
     body = body_of(frames)
     for rules in RULES[:3]:
-        streamed, _ = replay(body, source="openai", dialect=rules.name, model="vendor/model", usage=True)
-        whole, _ = replay(body, source="openai", dialect=rules.name, model="vendor/model", buffered=True)
+        streamed, _ = replay(body, source="openai", target=rules.name, model="vendor/model", usage=True)
+        whole, _ = replay(body, source="openai", target=rules.name, model="vendor/model", buffered=True)
         shown = [read_stream(streamed, rules, True, passed_frames(body)), read_whole(whole, rules)]
         assert shown[0].choices == shown[1].choices
         assert shown[0].usage == shown[1].usage

@@ -55,7 +55,7 @@ def openai_logprobs(count: int) -> bytes:
 
 def through(source: str, dialect: str, body: bytes, *, buffered: bool = False) -> Callable[[], None]:
     def run() -> None:
-        _, completed = replay(body, source=source, dialect=dialect, buffered=buffered, usage=True)
+        _, completed = replay(body, source=source, target=dialect, buffered=buffered, usage=True)
         assert completed
 
     return run

@@ -11,12 +11,16 @@ from click.testing import CliRunner, Result
 
 from streamweir import __version__
 from streamweir.cli.main import main
+from support.messages import documents_of, read_documents
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TEXT = FIXTURES / "openai" / "text_and_usage" / "response.sse"
 CUT = FIXTURES / "openai" / "truncated_before_finish" / "response.sse"
 CLAUDE = FIXTURES / "anthropic" / "ping_and_padding" / "response.sse"
 ARRAY = FIXTURES / "gemini" / "json_array" / "response.json"
+CLAUDE_WHOLE = FIXTURES / "anthropic" / "whole_message" / "response.json"
+CLAUDE_CUT = FIXTURES / "anthropic" / "truncated_mid_frame" / "response.sse"
+GEMINI_CUT = FIXTURES / "gemini" / "truncated_before_the_finish" / "response.sse"
 WHOLE = FIXTURES / "openai" / "whole_text" / "response.json"
 
 
@@ -65,6 +69,61 @@ def test_a_vendors_row_is_a_source() -> None:
     path = FIXTURES / "snowflake" / "no_finish_reason" / "response.sse"
     assert run(path, "--from", "snowflake", "--to", "openai").exit_code == 0
     assert run(path, "--from", "openai", "--to", "openai").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [(TEXT, "openai"), (WHOLE, "openai"), (CLAUDE, "anthropic"), (CLAUDE_WHOLE, "anthropic"), (ARRAY, "gemini")],
+)
+def test_to_messages_the_joined_stream_is_the_buffered_body(path: Path, source: str) -> None:
+    options = ("--from", source, "--to", "messages", "--model", "claude-x", "--id", "msg_1")
+    streamed, whole = run(path, *options), run(path, *options, "--buffered")
+    assert (streamed.exit_code, whole.exit_code) == (0, 0)
+    assert streamed.stdout_bytes.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    message, body = read_documents(documents_of(streamed.stdout_bytes)), json.loads(whole.output)
+    assert (body["id"], body["model"], body["type"]) == ("msg_1", "claude-x", "message")
+    assert body["content"]
+    assert body["usage"]["output_tokens"] > 0
+    assert message == body
+
+
+def test_messages_to_messages_is_passed_on_unless_an_id_is_given() -> None:
+    passed = run(CLAUDE, "--from", "anthropic", "--to", "messages")
+    assert passed.stdout_bytes == CLAUDE.read_bytes()
+    assert json.loads(run(CLAUDE_WHOLE, "--from", "anthropic", "--to", "messages", "--buffered").output) == json.loads(
+        CLAUDE_WHOLE.read_bytes()
+    )
+    written = run(CLAUDE, "--from", "anthropic", "--to", "messages", "--id", "msg_1")
+    assert read_documents(documents_of(written.stdout_bytes))["id"] == "msg_1"
+
+
+def test_the_model_of_a_message_is_that_of_the_recording_if_none_is_named() -> None:
+    message = read_documents(documents_of(run(TEXT, "--from", "openai", "--to", "messages").stdout_bytes))
+    assert message["model"] == documents(run(TEXT, "--from", "openai", "--to", "openai"))[0]["model"]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [(CUT, "openai"), (CLAUDE_CUT, "anthropic"), (GEMINI_CUT, "gemini")],
+    ids=lambda value: str(value),
+)
+def test_a_cut_recording_to_messages_ends_in_an_error_and_never_in_message_stop(path: Path, source: str) -> None:
+    streamed = run(path, "--from", source, "--to", "messages")
+    assert streamed.exit_code == 3
+    assert documents_of(streamed.stdout_bytes)[-1]["error"]["type"] == "api_error"
+    assert b"message_stop" not in streamed.stdout_bytes
+    assert b"message_delta" not in streamed.stdout_bytes
+    whole = run(path, "--from", source, "--to", "messages", "--buffered")
+    assert whole.exit_code == 3
+    assert json.loads(whole.output)["type"] == "error"
+
+
+def test_a_failure_before_the_first_output_to_messages_is_an_error_frame(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    result = run(empty, "--from", "gemini", "--to", "messages")
+    assert result.exit_code == 3
+    assert [document["type"] for document in documents_of(result.stdout_bytes)] == ["error"]
 
 
 def test_id_and_created_come_from_the_options_else_the_recording_else_its_hash_and_0() -> None:
@@ -123,7 +182,7 @@ def test_a_command_loads_no_protocol_that_it_does_not_need() -> None:
     """Start-up time is the benchmark's business; what is imported is ours."""
     code = (
         "import sys; from streamweir.cli.replay import replay;"
-        f"replay(open({str(TEXT)!r}, 'rb').read(), source='openai', dialect='openai');"
+        f"replay(open({str(TEXT)!r}, 'rb').read(), source='openai', target='openai');"
         "print([name for name in sys.modules if 'anthropic' in name or 'gemini' in name or name == 'asyncio'])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603

@@ -43,7 +43,7 @@ def build_body(case: Path) -> bytes:
 @cache
 def written(case: Path, dialect: str) -> bytes:
     """What a caller of the gateway would get."""
-    return replay(build_body(case), source=case.parent.name, dialect=dialect, model="vendor/model", usage=True)[0]
+    return replay(build_body(case), source=case.parent.name, target=dialect, model="vendor/model", usage=True)[0]
 
 
 def places(stream: bytes) -> Iterator[int]:

@@ -82,7 +82,7 @@ def broken_in(path: Path, name: str) -> set[str]:
     for usage in (True, False):
         for stream in (True, False) if dialect.whole_object else (True,):
             out, _ = replay(
-                body, source=path.parent.parent.name, dialect=name, model=MODEL, usage=usage, buffered=not stream
+                body, source=path.parent.parent.name, target=name, model=MODEL, usage=usage, buffered=not stream
             )
             found |= broken_by(out, dialect, usage=usage, stream=stream)
     return found

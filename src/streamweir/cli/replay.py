@@ -14,8 +14,8 @@ import click
 
 from streamweir.core.events import Event, StreamFailed, StreamStarted
 from streamweir.frontends.base import Frontend, Reply
-from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
@@ -39,11 +39,17 @@ class WrongUse(Exception):
     metavar="PROVIDER",
     help="Provider of the recording: openai, anthropic, gemini or a vendor.",
 )
-@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="Dialect of the output.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Choice([*sorted(DIALECTS), *(name for name in FRONTENDS.by_name if name not in DIALECTS)]),
+    help="API of the output: a dialect of chat completions, or messages.",
+)
 @click.option("--model", metavar="M", help="The model as the caller named it.")
 @click.option("--usage", is_flag=True, help="The caller requested usage (stream_options.include_usage).")
 @click.option("--buffered", is_flag=True, help="The caller requested a whole answer.")
-@click.option("--id", "completion_id", metavar="ID", help="The id in the chunks.")
+@click.option("--id", "completion_id", metavar="ID", help="The id of the answer.")
 @click.option("--created", type=int, metavar="T", help="The time in the chunks, in Unix seconds.")
 def command(
     file: Path,
@@ -61,8 +67,10 @@ def command(
     the caller gets some, the tokens of the answer are estimated; the prompt is not recorded and
     counts as 0.
 
-    Exit status: 0 complete answer, 2 wrong usage, 3 failed answer (the output ends in the dialect's
-    error).
+    A recording of the Messages API (--from anthropic) to messages is passed on as it is, unless
+    --id or --created is given. Its usage is always there.
+
+    Exit status: 0 complete answer, 2 wrong usage, 3 failed answer (the output ends in the API's error).
     """
     try:
         data = file.read_bytes()
@@ -72,7 +80,7 @@ def command(
         out, completed = replay(
             data,
             source=source,
-            dialect=target,
+            target=target,
             model=model,
             usage=usage,
             buffered=buffered,
@@ -90,22 +98,21 @@ def replay(
     data: bytes,
     *,
     source: str,
-    dialect: str,
+    target: str,
     model: str | None = None,
     usage: bool = False,
     buffered: bool = False,
     id: str | None = None,
     created: int | None = None,
 ) -> tuple[bytes, bool]:
-    """The caller's bytes, and whether the upstream's answer completed."""
+    """The caller's bytes, and whether the upstream's answer completed. `target`: a name of `FRONTENDS`."""
     try:
         provider = provider_named(source)
     except KeyError:
         raise WrongUse(f"unknown provider {source!r}; use one of {', '.join(provider_names())}") from None
-    form = DIALECTS[dialect]
-    if buffered and form.whole_object is None:
-        raise WrongUse(f"{dialect} always streams: it has no buffered answer")
-    frontend = ChatFrontend(form)
+    if buffered and target in DIALECTS and DIALECTS[target].whole_object is None:
+        raise WrongUse(f"{target} always streams: it has no buffered answer")
+    frontend = FRONTENDS.by_name[target]
     reply = _reply(data, provider, frontend, model, usage, id, created)
     mode = plan(native_wire(source), frontend, reply)
     if buffered:
@@ -129,16 +136,15 @@ def _reply(
     id: str | None,
     created: int | None,
 ) -> Reply:
-    time = created
-    if time is None:
-        started = next((event for event in _events(provider, data) if isinstance(event, StreamStarted)), None)
-        time = (started.created if started is not None else None) or 0
+    started = next((event for event in _events(provider, data) if isinstance(event, StreamStarted)), StreamStarted())
+    time = created if created is not None else started.created or 0
     return Reply(
         id=id if id is not None else frontend.make_id(hashlib.sha256(data).digest()),
         pinned=id is not None,
         created=created,
         now=lambda: time,
         model=model,
+        target_model=started.model or "",
         include_usage=usage,
     )
 
