@@ -23,7 +23,7 @@ from support.answers import (
 )
 from support.gateway import KEY, chat_request, gateway_to
 from support.messages import QUESTION, ask, documents_of, messages_request, read_stream
-from support.script import End, Fin, Head, Send, Step, Wait, stream, whole
+from support.script import End, Fin, Head, Send, Step, Wait, in_turn, stream, whole
 
 STREAMS = {"openai": openai_stream(), "anthropic": anthropic_stream(), "gemini": gemini_stream()}
 WHOLES = {"openai": openai_whole(), "anthropic": anthropic_whole(), "gemini": gemini_whole()}
@@ -325,6 +325,33 @@ async def test_usage_is_metered_in_the_buckets_of_the_cache() -> None:
 
 def test_the_question_of_these_tests_is_the_least_that_there_is() -> None:
     assert set(QUESTION) == {"model", "max_tokens", "messages"}
+
+
+SIGNED = [
+    {"role": "user", "content": "Hi"},
+    {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Yo"}],
+    },
+    {"role": "user", "content": "So?"},
+]
+REFUSED = anthropic_error_body("messages.1.content.0: Invalid `signature` in `thinking` block", "invalid_request_error")
+
+
+async def test_signatures_that_are_refused_are_left_out_once() -> None:
+    script = in_turn(whole(REFUSED, 400), stream(anthropic_stream()))
+    async with gateway_to(script, kind="anthropic") as (gate, up):
+        assert (await ask(gate, messages=SIGNED)).body == anthropic_stream()
+        assert [len(request.json["messages"][1]["content"]) for request in up.requests] == [2, 1]
+        (record,) = await gate.settled()
+        assert (record.dropped, len(record.attempts)) == (("messages[1].content[0]",), 2)
+
+
+async def test_what_is_refused_again_is_told() -> None:
+    async with gateway_to(whole(REFUSED, 400), kind="anthropic") as (gate, up):
+        assert (await ask(gate, messages=SIGNED)).status == 400
+        assert len(up.requests) == 2
+        await gate.settled()
 
 
 # Counts of tokens.

@@ -92,7 +92,9 @@ class MessagesTap:
         if self.ended:
             return None
         self.failure = error_in_dataless_block(frame.raw)
-        return None if self.failure is not None else self._pass(frame)
+        if self.failure is not None:
+            return None
+        return self._pass(frame) if frame.terminated else b""  # the rest of a frame that was cut
 
     def _feed_unreadable(self, frame: Frame, data: bytes) -> bytes | None:
         if data.strip() in (b"[DONE]", b""):

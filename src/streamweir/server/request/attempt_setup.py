@@ -29,11 +29,13 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import UsageBounds
+from streamweir.pipeline.reasoning_retry import without_reasoning
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
 from streamweir.policy.health import TargetId
 from streamweir.policy.retry import MAX_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
 from streamweir.policy.route import Route, WeightedTarget
+from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
@@ -201,6 +203,14 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
         # Every block can have a `cache_control`: one name stands for all.
         paths["cache_control" if path.endswith("cache_control") else native.own_names.get(path, path)] = None
     return structs.replace(request, dropped=tuple(paths))
+
+
+def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
+    """The request for one more attempt at the same target, without what it refused. None: the error stays."""
+    if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
+        runtime.refusals.note(target)  # further requests omit it
+        return chat
+    return without_reasoning(chat, error)
 
 
 def make_exchange(

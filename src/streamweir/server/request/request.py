@@ -22,7 +22,6 @@ from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.access import Key
 from streamweir.policy.health import TargetId
 from streamweir.policy.route import Route
-from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
@@ -44,6 +43,7 @@ from streamweir.server.request.attempt_setup import (
     make_exchange,
     max_output_tokens,
     read_idempotency,
+    repaired,
     timeouts_of,
 )
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP, read_chat
@@ -304,9 +304,8 @@ class RequestHandler:
         return await read_chat(body, headers, self._frontend, self._parser)
 
     async def _try_targets(self, candidates: Candidates) -> None:
-        refusals = self._runtime.refusals
         while True:
-            target = candidates.target
+            target, chat = candidates.target, self._chat
             relay, meter = await self._attempt(target, is_last=candidates.is_last)
             if self._allowance is not None:
                 await self._allowance.wait_extended()
@@ -317,8 +316,8 @@ class RequestHandler:
             if self._response.gone:  # between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
-            if is_refusal_of_stream_options(error) and not refusals.refuses(target):
-                refusals.note(target)  # further requests omit it
+            if chat is not None and (changed := repaired(self._runtime, chat, target, error)) is not None:
+                self._chat = changed
                 candidates.repeat()
             else:
                 await candidates.advance(error, self._request.arrived_s, self._sleep)
