@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from streamweir.frontends.carried import MARK, MOST_TEXT, Carried, carry, is_carried, open_carried
+from streamweir.frontends.carried import MARK, MAX_PACKED, MAX_UNPACKED, Carried, CarriedReader, carry, is_carried
 
 ENTRIES = [
     {"type": "reasoning.text", "text": "hm", "signature": "c2ln", "index": 0, "format": "google-gemini-v1"},
@@ -16,20 +16,20 @@ ENTRIES = [
 def test_entries_come_back_with_the_text_that_was_shown() -> None:
     value = carry("gemini-3", ENTRIES)
     assert is_carried(value)
-    assert open_carried(value, "hm") == Carried("gemini-3", ENTRIES, "")
+    assert CarriedReader().open(value, "hm") == Carried("gemini-3", ENTRIES, "")
 
 
 def test_text_that_was_not_shown_is_carried() -> None:
-    assert open_carried(carry("m", ENTRIES, "hm")) == Carried("m", ENTRIES, "hm")
+    assert CarriedReader().open(carry("m", ENTRIES, "hm")) == Carried("m", ENTRIES, "hm")
 
 
 def test_a_block_that_carries_nothing_is_known_again() -> None:
     assert is_carried(carry("m", []))
-    assert open_carried(carry("m", []), "shown") == Carried(None, [], "")
+    assert CarriedReader().open(carry("m", []), "shown") == Carried(None, [], "")
 
 
 def test_too_much_text_is_left_out_and_the_entries_are_not() -> None:
-    assert open_carried(carry("m", ENTRIES[1:], "x" * (MOST_TEXT + 1))) == Carried("m", ENTRIES[1:], "")
+    assert CarriedReader().open(carry("m", ENTRIES[1:], "x" * (MAX_PACKED + 1))) == Carried("m", ENTRIES[1:], "")
 
 
 def packed(data: bytes) -> str:
@@ -51,4 +51,12 @@ def packed(data: bytes) -> str:
     ],
 )
 def test_what_cannot_be_read_says_nothing(value: str) -> None:
-    assert open_carried(value) == Carried(None, [], "")
+    assert CarriedReader().open(value) == Carried(None, [], "")
+
+
+def test_many_that_unpack_to_much_are_bounded_together() -> None:
+    bomb, reader = packed(b'{"x": "' + b"x" * (MAX_UNPACKED // 4) + b'"}'), CarriedReader()
+    sizes = [len(reader.open(bomb).text) for _ in range(10)]
+    assert sizes[:3] == [MAX_UNPACKED // 4] * 3
+    assert sizes[4:] == [0] * 6
+    assert reader.open(carry("m", ENTRIES)) == Carried(None, [], "")

@@ -41,11 +41,11 @@ async def test_a_stream_of_every_wire(kind: str) -> None:
         assert (message["role"], message["stop_reason"], message["stop_sequence"]) == ("assistant", "end_turn", None)
         assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (7, 5)
         assert message["id"].startswith("msg_")
-        (facts,) = await gate.settled()
-        assert (facts.dialect, facts.verdict, facts.stream) == ("messages", "completed", True)
-        assert facts.completion_id == message["id"]
-        assert facts.usage is not None
-        assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == (7, 5)
+        (record,) = await gate.settled()
+        assert (record.dialect, record.verdict, record.stream) == ("messages", "completed", True)
+        assert record.completion_id == message["id"]
+        assert record.usage is not None
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (7, 5)
 
 
 @pytest.mark.parametrize("kind", WHOLES)
@@ -60,8 +60,18 @@ async def test_a_whole_answer_of_every_wire(kind: str) -> None:
             "end_turn",
             5,
         )
-        (facts,) = await gate.settled()
-        assert (facts.dialect, facts.verdict, facts.completion_id) == ("messages", "completed", message["id"])
+        (record,) = await gate.settled()
+        assert (record.dialect, record.verdict, record.completion_id) == ("messages", "completed", message["id"])
+
+
+async def test_a_large_answer_is_written_by_another_process_with_the_same_members() -> None:
+    text = "many words " * 110_000
+    async with gateway_to(whole(openai_whole(text))) as (gate, _):
+        message = json.loads((await ask(gate, stream=False)).body)
+        assert message["content"] == [{"type": "text", "text": text}]
+        assert (message["type"], message["model"], message["stop_reason"]) == ("message", "up/m", "end_turn")
+        (record,) = await gate.settled()
+        assert record.completion_id == message["id"]
 
 
 async def test_the_answer_names_the_model_that_was_asked_for_and_the_prompt_is_estimated_at_its_start() -> None:
@@ -86,8 +96,8 @@ async def test_what_is_left_out_is_in_the_record_and_in_a_header() -> None:
         mark = {"type": "ephemeral"}
         system = [{"type": "text", "text": text, "cache_control": mark} for text in ("Be brief.", "Be kind.")]
         reply = await ask(gate, system=system, context_management={"edits": [{}]}, thinking={"type": "adaptive"})
-        (facts,) = await gate.settled()
-        assert facts.dropped == ("context_management", "cache_control")
+        (record,) = await gate.settled()
+        assert record.dropped == ("context_management", "cache_control")
         assert reply.header("x-streamweir-dropped") == "context_management, cache_control"
 
 
@@ -98,6 +108,16 @@ async def test_the_models_are_listed_as_the_apis_clients_expect(path: str) -> No
         await client.send(f"GET {path} HTTP/1.1\r\nhost: g\r\nx-api-key: {KEY}\r\n{version}\r\n".encode())
         document = json.loads((await client.response()).body)
         assert document.keys() == {"data", "has_more", "first_id", "last_id"}
+        await gate.settled()
+
+
+async def test_the_header_is_short_whatever_a_caller_calls_its_members() -> None:
+    async with gateway_to(stream(openai_stream())) as (gate, _):
+        members: dict[str, Any] = {f"{number}\r\nx: y" + "n" * 5000: 1 for number in range(100)}
+        reply = await ask(gate, **members)
+        assert reply.status == 200
+        assert len(str(reply.header("x-streamweir-dropped"))) < 2000
+        assert reply.header("x") is None
         await gate.settled()
 
 
@@ -202,8 +222,8 @@ async def test_a_cut_stream_never_shows_its_end(kind: str, end: Step) -> None:
             message = read_stream((await ask(gate)).body)
             assert message["error"]["type"] == "api_error"
             assert message["stop_reason"] is None
-            (facts,) = await gate.settled()
-            assert (facts.verdict, facts.dialect) == ("truncated", "messages")
+            (record,) = await gate.settled()
+            assert (record.verdict, record.dialect) == ("truncated", "messages")
 
 
 async def test_an_error_inside_a_stream_is_the_last_frame_and_quoted() -> None:
@@ -213,8 +233,8 @@ async def test_an_error_inside_a_stream_is_the_last_frame_and_quoted() -> None:
         reply = await ask(gate)
         assert reply.body.startswith(begun)
         assert read_stream(reply.body)["error"] == {"type": "overloaded_error", "message": "Overloaded"}
-        (facts,) = await gate.settled()
-        assert facts.error == "upstream_overloaded"
+        (record,) = await gate.settled()
+        assert record.error == "upstream_overloaded"
 
 
 async def test_a_stream_that_must_begin_without_an_event_begins_with_its_start_and_then_pings() -> None:
@@ -260,17 +280,21 @@ async def test_frames_pass_byte_for_byte_and_unknown_ones_too() -> None:
     body = b"".join([frames[0], b": comment\n\n", *frames[1:4], UNKNOWN, *frames[4:-1], UNKNOWN, frames[-1]])
     async with gateway_to(stream(body), kind="anthropic") as (gate, _):
         assert (await ask(gate)).body == body
-        (facts,) = await gate.settled()
-        assert (facts.verdict, facts.completion_id, facts.usage_source) == ("completed", "msg_01Scripted", "provider")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.completion_id, record.usage_source) == (
+            "completed",
+            "msg_01Scripted",
+            "provider",
+        )
 
 
 async def test_a_whole_answer_passes_byte_for_byte() -> None:
     body = b'{"type": "message",  "new": 1,' + anthropic_whole()[1:]
     async with gateway_to(whole(body), kind="anthropic") as (gate, _):
         assert (await ask(gate, stream=False)).body == body
-        (facts,) = await gate.settled()
-        assert facts.usage is not None
-        assert (facts.usage.prompt_tokens, facts.usage.completion_tokens) == (7, 5)
+        (record,) = await gate.settled()
+        assert record.usage is not None
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (7, 5)
 
 
 async def test_the_request_goes_on_in_the_order_of_its_members_with_another_model() -> None:
@@ -298,8 +322,8 @@ async def test_the_request_goes_on_in_the_order_of_its_members_with_another_mode
         assert request.headers["anthropic-version"] == "2026-10-21"
         assert request.headers["anthropic-beta"] == "a-1,b-2"
         assert "anthropic-workspace-id" not in request.headers
-        (facts,) = await gate.settled()
-        assert facts.dropped == ("speed",)
+        (record,) = await gate.settled()
+        assert record.dropped == ("speed",)
 
 
 async def test_usage_is_metered_in_the_buckets_of_the_cache() -> None:
@@ -316,8 +340,8 @@ async def test_usage_is_metered_in_the_buckets_of_the_cache() -> None:
     frames[0] = b"event: message_start\ndata: %b\n\n" % json.dumps(start).encode()
     async with gateway_to(stream(b"".join(frames)), kind="anthropic") as (gate, _):
         await ask(gate, system="a long prompt " * 100)
-        (facts,) = await gate.settled()
-        told = facts.usage
+        (record,) = await gate.settled()
+        told = record.usage
         assert told is not None
         assert (told.input_uncached, told.cache_read, told.cache_write_5m, told.cache_write_1h) == (3, 100, 5, 15)
         assert told.completion_tokens == len(TEXTS)

@@ -18,9 +18,10 @@ from msgspec import Struct
 from streamweir.wire import jsonio
 
 MARK = "sw1."
-MOST_TEXT = 256 * 1024
-"""Bytes of an envelope before it is deflated; of one that would have more, the text is left out."""
-_MOST_READ = 4 * 1024 * 1024
+MAX_PACKED = 256 * 1024
+"""Bytes of an envelope before compression. If it would have more, the text is left out."""
+MAX_UNPACKED = 8 * 1024 * 1024
+"""Bytes of all envelopes of a request, unpacked."""
 _TEXT_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
@@ -40,7 +41,7 @@ def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") 
     if entries:
         document["e"] = [_without_text(entry) for entry in entries]
     data = jsonio.encode({**document, "x": text}) if text else jsonio.encode(document)
-    if len(data) > MOST_TEXT and text:
+    if len(data) > MAX_PACKED and text:
         data = jsonio.encode(document)
     return MARK + base64.urlsafe_b64encode(zlib.compress(data)).decode().rstrip("=")
 
@@ -49,35 +50,44 @@ def is_carried(value: object) -> bool:
     return isinstance(value, str) and value.startswith(MARK)
 
 
-def open_carried(value: str, shown: str = "") -> Carried:
-    """`shown`: the text of the block. Entries get it back where it is theirs."""
-    document = _read(value[len(MARK) :])
-    model, entries, text = document.get("m"), document.get("e"), document.get("x")
-    carried = Carried(
-        model=model if isinstance(model, str) else None,
-        entries=[entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else [],
-        text=text if isinstance(text, str) else "",
-    )
-    whole = shown or carried.text
-    for place, entry in enumerate(carried.entries):
-        member = _TEXT_MEMBERS.get(str(entry.get("type")))
-        if member is not None and whole:
-            carried.entries[place] = {**entry, member: whole}
-            break
-    return carried
+class CarriedReader:
+    """Opens the envelopes of one request. A few bytes can unpack to very many, so all together are bounded."""
+
+    def __init__(self, max_bytes: int = MAX_UNPACKED) -> None:
+        self._left = max_bytes
+
+    def open(self, value: str, shown: str = "") -> Carried:
+        """`shown`: the text of the block. An entry that had it gets it back."""
+        document = self._unpack(value[len(MARK) :])
+        model, entries, text = document.get("m"), document.get("e"), document.get("x")
+        carried = Carried(
+            model=model if isinstance(model, str) else None,
+            entries=[entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else [],
+            text=text if isinstance(text, str) else "",
+        )
+        whole = shown or carried.text
+        for place, entry in enumerate(carried.entries):
+            member = _TEXT_MEMBERS.get(str(entry.get("type")))
+            if member is not None and whole:
+                carried.entries[place] = {**entry, member: whole}
+                break
+        return carried
+
+    def _unpack(self, text: str) -> dict[str, Any]:
+        """Empty if it cannot be read, or is too large."""
+        if self._left <= 0:
+            return {}
+        try:
+            packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            unpacking = zlib.decompressobj()
+            data = unpacking.decompress(packed, self._left)
+            self._left -= len(data)
+            document = jsonio.decode(data) if unpacking.eof else None
+        except (binascii.Error, zlib.error, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
 
 
 def _without_text(entry: dict[str, Any]) -> dict[str, Any]:
     member = _TEXT_MEMBERS.get(str(entry.get("type")))
     return {name: value for name, value in entry.items() if name != member}
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        unpacking = zlib.decompressobj()
-        data = unpacking.decompress(packed, _MOST_READ)
-        document = jsonio.decode(data) if unpacking.eof else None
-    except (binascii.Error, zlib.error, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -23,7 +23,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Reply
-from streamweir.frontends.carried import open_carried
+from streamweir.frontends.carried import CarriedReader
 from streamweir.frontends.messages.errors import document_of, words_of
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.wire import jsonio
@@ -163,21 +163,22 @@ def test_a_signature_of_anthropics_stands_as_it_came_last_in_its_block() -> None
 def test_reasoning_of_others_has_an_envelope() -> None:
     plain, said = content(ReasoningDelta(0, "h"), ReasoningDelta(0, "m"), TextDelta(0, "so"))
     assert (plain["thinking"], said) == ("hm", text("so"))
-    assert open_carried(plain["signature"]).entries == []
+    assert CarriedReader().open(plain["signature"]).entries == []
     entry = {"type": "reasoning.encrypted", "data": "ZA", "format": "google-gemini-v1", "id": "call:0", "index": 0}
     thinking, call = content(ReasoningDelta(0, "hm"), ReasoningDelta(0, "", (entry,)), ToolCallStarted(0, 0, "a", "f"))
-    assert open_carried(thinking["signature"]).entries == [entry]
+    assert CarriedReader().open(thinking["signature"]).entries == [entry]
     assert call["type"] == "tool_use"
     redacted, call = content(ReasoningDelta(0, "", (entry,)), ToolCallStarted(0, 0, "a", "f"))
     assert redacted["type"] == "redacted_thinking"
-    assert (open_carried(redacted["data"]).model, open_carried(redacted["data"]).entries) == ("upstream-model", [entry])
+    carried = CarriedReader().open(redacted["data"])
+    assert (carried.model, carried.entries) == ("upstream-model", [entry])
 
 
 def test_hidden_reasoning_is_an_empty_block_that_carries_its_text() -> None:
     events = (ReasoningDelta(0, "secret "), ReasoningDelta(0, "thoughts"), TextDelta(0, "so"))
     thinking, said = content(*events, hides_reasoning=True)
     assert (thinking["thinking"], said) == ("", text("so"))
-    assert open_carried(thinking["signature"]).text == "secret thoughts"
+    assert CarriedReader().open(thinking["signature"]).text == "secret thoughts"
     signed = ReasoningDelta(0, "secret", ({**CLAUDE, "text": "secret", "signature": "c2ln", "index": 0},))
     assert content(signed, hides_reasoning=True) == [{"type": "thinking", "thinking": "", "signature": "c2ln"}]
 

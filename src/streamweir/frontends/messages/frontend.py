@@ -23,8 +23,8 @@ from streamweir.wire.native import NativeWire
 _PATH = "/v1/messages"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_KINDS = ("requests", "tokens")
-_MOST_NAMED = 16
-"""Of what was left out; the log has more."""
+_MAX_NAMED, _MAX_PATH = 16, 80
+"""Of the members that were left out, in a header; the log has more. Callers choose their names."""
 
 
 class MessagesFrontend(Frontend):
@@ -71,7 +71,7 @@ class MessagesFrontend(Frontend):
     def own_headers(self, headers: Headers, request_id: str, dropped: Sequence[str], now: float, /) -> Headers:
         made: Headers = (("request-id", request_id),) if request_id else ()
         if dropped:
-            made += (("x-streamweir-dropped", ", ".join(dropped[:_MOST_NAMED])),)
+            made += (("x-streamweir-dropped", ", ".join(path[:_MAX_PATH] for path in dropped[:_MAX_NAMED])),)
         return made + tuple(_own_limit(name, value, now) for name, value in headers)
 
 

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from streamweir.core.errors import CallerError
-from streamweir.frontends.carried import is_carried, open_carried
+from streamweir.frontends.carried import CarriedReader, is_carried
 from streamweir.frontends.messages.content import Block, Drops, Part, blocks_in, part_of, text_in, type_of
 from streamweir.frontends.messages.name import ToolNames
 from streamweir.wire import jsonio
@@ -32,6 +32,7 @@ class Conversation:
         """Tools that were found by a search, by their own names."""
         self._names = names
         self._drops = drops
+        self._carried = CarriedReader()
         self._open_calls: set[str] = set()  # of the turn before, and not answered yet
 
     def add_system(self, system: Any, path: str = "system") -> None:
@@ -111,7 +112,7 @@ class Conversation:
         return parts
 
     def _add_answer(self, blocks: list[Block], path: str) -> None:
-        answer = _Answer()
+        answer = _Answer(self._carried)
         for i, block in enumerate(blocks):
             at = f"{path}[{i}]"
             match type_of(block, at):
@@ -143,7 +144,8 @@ class Conversation:
 class _Answer:
     """A turn of the assistant's, as one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, carried: CarriedReader) -> None:
+        self._carried = carried
         self.calls: list[dict[str, Any]] = []
         self._said: list[Part] = []
         self._thoughts: list[str] = []
@@ -168,7 +170,7 @@ class _Answer:
         """Whether it is not Anthropic's own."""
         text, signature, place = text_in(block, "thinking", path), block.get("signature"), self._take_place()
         if isinstance(signature, str) and is_carried(signature):
-            carried = open_carried(signature, text)
+            carried = self._carried.open(signature, text)
             self._details += carried.entries
             self._think(text or carried.text)
             return True
@@ -182,7 +184,7 @@ class _Answer:
     def add_redacted(self, block: Block, path: str) -> bool:
         data, place = text_in(block, "data", path), self._take_place()
         if is_carried(data):
-            carried = open_carried(data)
+            carried = self._carried.open(data)
             self._details += carried.entries
             self._think(carried.text)
             return True
