@@ -27,9 +27,10 @@ T = TypeVar("T")
 MAX_MESSAGES = 4096
 MAX_TOKENS = 10_000_000
 
-_REFUSED_MEMBERS = frozenset(
+REFUSED_MEMBERS = frozenset(
     {"api_base", "base_url", "api_key", "api_version", "extra_headers", "extra_query", "extra_body", "headers", "proxy"}
 )
+"""Members by which a caller could choose the upstream's address or account."""
 
 Effort = str
 """none, minimal, low, medium, high, xhigh, max, ...: vendors add words, so any is accepted and passed on."""
@@ -292,15 +293,15 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
     )
 
 
-def refuse_members(body: dict[str, Any]) -> None:
-    """Those by which a caller could choose where we connect, or as whom. Raises `CallerError`."""
-    if not _REFUSED_MEMBERS.isdisjoint(body):
-        name = next(name for name in body if name in _REFUSED_MEMBERS)
-        raise CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
+def refused_member(body: dict[str, Any]) -> CallerError:
+    """The error for a body that has one of `REFUSED_MEMBERS`."""
+    name = next(name for name in body if name in REFUSED_MEMBERS)
+    return CallerError("unknown_parameter", f"Unrecognized request argument supplied: {name}", param=name)
 
 
 def _read_body(body: dict[str, Any], rules: RequestRules) -> _Body:
-    refuse_members(body)
+    if not REFUSED_MEMBERS.isdisjoint(body):
+        raise refused_member(body)
     sent = convert(body, _Body, "")
     if sent.model is None and rules.model_required:
         raise missing_parameter("model")

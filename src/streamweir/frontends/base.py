@@ -121,6 +121,8 @@ class Frontend(ABC):
     """Written while a stream that has begun is idle. Empty: nothing is written."""
     early_keep_alive: bytes = sse.write_comment(b"keep-alive")
     """The same before the first frame of a stream that is passed on unchanged."""
+    has_own_headers: bool = False
+    """`own_headers` must be called for every answer."""
     body_factor: int = 1
     """Its request bodies may be so many times as large as the configured limit."""
 

@@ -36,6 +36,7 @@ class MessagesFrontend(Frontend):
     native_wire = NativeWire.ANTHROPIC_MESSAGES
     always_includes_usage = True
     keep_alive = PING
+    has_own_headers = True
     body_factor = 4  # pictures and documents stand in the body: with the default limit this is Anthropic's own
 
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:

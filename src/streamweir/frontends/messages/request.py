@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from streamweir.core.errors import CallerError
-from streamweir.core.request import MAX_MESSAGES, MAX_TOKENS, ChatRequest, read_request, refuse_members
+from streamweir.core.request import MAX_MESSAGES, MAX_TOKENS, REFUSED_MEMBERS, ChatRequest, read_request, refused_member
 from streamweir.core.validation import convert, missing_parameter
 from streamweir.frontends.messages.content import Drops
 from streamweir.frontends.messages.message import Conversation
@@ -79,7 +79,8 @@ def read_messages_request(
     document: dict[str, Any], headers: Mapping[str, str], *, needs_limit: bool = True
 ) -> ChatRequest:
     """`needs_limit`: `max_tokens` is required, as it is of everything but a count of tokens."""
-    refuse_members(document)
+    if not REFUSED_MEMBERS.isdisjoint(document):
+        raise refused_member(document)
     sent = convert(document, _Body, "")
     if sent.max_tokens is None and needs_limit:
         raise missing_parameter("max_tokens")

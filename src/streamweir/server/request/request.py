@@ -380,7 +380,9 @@ class RequestHandler:
         runtime, reservation, frontend, id = self._runtime, self.reservation, self._frontend, self.record.id
         tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
-        headers = frontend.own_headers(self._headers, id, self.record.dropped, time.time())
+        headers = self._headers
+        if frontend.has_own_headers:
+            headers = frontend.own_headers(headers, id, self.record.dropped, time.time())
         exchange, meter = make_exchange(runtime, chat, target, frontend, id, sent_bytes, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
