@@ -64,6 +64,7 @@ FAULTS: dict[str, Status | Inside | None] = {
     "reasoning": WHOLE,
     "refusal": WHOLE,
     "json": WHOLE,
+    "agent": WHOLE,
     "hello?finish=length": WHOLE,
     "hello?finish=content_filter": WHOLE,
     "hello?usage=own": WHOLE,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streamweir.client.request import build_body, build_headers, completions_url, shown_url
+from streamweir.client.request import build_body, build_headers, endpoint_url, shown_url
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from streamweir.client.request import build_body, build_headers, completions_url
     ],
 )
 def test_the_address(base_url: str, url: str) -> None:
-    assert completions_url(base_url) == url
+    assert endpoint_url(base_url, "/chat/completions") == url
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_address(base_url: str, url: str) -> None:
 )
 def test_what_is_no_address(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url must be an address"):
-        completions_url(base_url)
+        endpoint_url(base_url, "/chat/completions")
 
 
 def test_an_address_is_shown_without_what_is_secret_in_it() -> None:

@@ -1,4 +1,4 @@
-"""A client for streamed chat completions, for any endpoint that speaks one of the four dialects.
+"""A client for streamed answers: chat completions in one of the four dialects, and Anthropic's Messages API.
 
     with Client("http://127.0.0.1:8080", api_key=key) as client:
         with client.stream(model="sim/hello", messages="Hi") as stream:
@@ -6,9 +6,9 @@
                 print(text, end="")
             print(stream.usage)
 
-`parse` and `aparse` read bytes from any other source. `reader` and the modules that it uses are pure.
-`Client` and `AsyncClient` need httpx2 (the extra `client`), which is imported when one of them is first used. Nothing
-here imports the gateway.
+`Client(..., api="messages")` speaks the Messages API. `parse` and `aparse` read bytes from any other source. The
+readers and the modules that they use are pure. `Client` and `AsyncClient` need httpx2 (the extra `client`), which is
+imported when one of them is first used. Nothing here imports the gateway.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ from streamweir.core.usage import Usage
 
 if TYPE_CHECKING:
     from streamweir.client.http import AsyncClient, Client
+    from streamweir.client.messages_reader import MessagesReader
 
 __all__ = [
     "Answer",
@@ -75,6 +76,7 @@ __all__ = [
     "InvalidToolArguments",
     "Limits",
     "LogprobsDelta",
+    "MessagesReader",
     "NotFound",
     "PermissionDenied",
     "RateLimited",
@@ -110,7 +112,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports httpx2 only if a client is used: it takes long to import, and `parse` does not need it."""
+    """Imports httpx2 only if a client is used: it takes long to import, and `parse` does not need it.
+
+    The same for what reads an API that is not used.
+    """
+    if name == "MessagesReader":
+        from streamweir.client import messages_reader
+
+        return messages_reader.MessagesReader
     if name not in ("Client", "AsyncClient"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

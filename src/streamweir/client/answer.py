@@ -151,6 +151,8 @@ class Completion(Struct):
     is_whole: bool
     request_id: str | None = None
     """The server's id of the request (`x-request-id`)."""
+    document: dict[str, Any] | None = None
+    """The answer in the form of the Messages API. None for chat completions."""
 
     @property
     def text(self) -> str:
@@ -170,7 +172,21 @@ class Completion(Struct):
         return self.choices[0].finish_reason if self.choices else None
 
     @property
+    def content(self) -> list[dict[str, Any]]:
+        """The blocks of the Messages API, in their order. Empty for chat completions."""
+        blocks: list[dict[str, Any]] = self.document["content"] if self.document is not None else []
+        return blocks
+
+    @property
+    def stop_sequence(self) -> str | None:
+        """The stop sequence that ended the answer, where the Messages API tells it."""
+        return (self.document or {}).get("stop_sequence")
+
+    @property
     def message(self) -> dict[str, Any]:
+        """The assistant's message, to be sent back in the next request."""
+        if self.document is not None:
+            return {"role": "assistant", "content": self.content}
         return self.choices[0].message if self.choices else {"role": "assistant", "content": ""}
 
     @property
@@ -182,7 +198,9 @@ class Completion(Struct):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """In the form of OpenAI's response body, without members that are not known."""
+        """In the form of the API's response body, without members that are not known."""
+        if self.document is not None:
+            return self.document
         document: dict[str, Any] = {
             "id": self.id,
             "object": "chat.completion",

@@ -15,9 +15,10 @@ from typing import Any, Self
 import httpx2
 
 from streamweir.client.answer import Completion
+from streamweir.client.api import CHAT, Api
 from streamweir.client.error import ClientError
 from streamweir.client.reader import DEFAULT_LIMITS, Limits
-from streamweir.client.request import Messages, build_body, requested_choices
+from streamweir.client.request import Messages, requested_choices
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.client.timeouts import DEFAULT_RETRIES, DEFAULT_TIMEOUTS, Retries, Timeouts
 from streamweir.client.transport import AsyncTransport, Settings, Tap, Transport
@@ -29,8 +30,8 @@ _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 class Client:
     """A client of one endpoint. Threads may share it; a `with` block, or `close`, closes its connections.
 
-    `retries` may be a number. `http`: your own `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and
-    is not closed by this client.
+    `api` is `chat` (completions, in a `dialect`) or `messages`. `retries` may be a number. `http`: your own
+    `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and is not closed by this client.
     """
 
     def __init__(
@@ -38,14 +39,15 @@ class Client:
         base_url: str,
         *,
         api_key: str | None = None,
-        dialect: str | Dialect = "openai",
+        api: Api = CHAT,
+        dialect: str | Dialect | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         retries: Retries | int = DEFAULT_RETRIES,
         limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
-        self._settings = Settings(base_url, api_key or "", dialect, timeouts, retries, limits, headers or {})
+        self._settings = Settings(base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {})
         self._owns_http = http is None
         self._http = http or httpx2.Client(limits=_CONNECTIONS)
 
@@ -62,9 +64,10 @@ class Client:
     ) -> Iterator[Stream]:
         """A streamed answer. The block begins after the first event has arrived; its end releases the connection.
 
-        `tap` is called with each piece of the body as it arrives; `parameters` are members of the request.
+        `include_usage` is for chat completions: messages always have it. `tap` is called with each piece of the body as
+        it arrives; `parameters` are members of the request.
         """
-        body = build_body(model, messages, parameters, stream=True, include_usage=include_usage)
+        body = self._settings.body(model, messages, parameters, stream=True, include_usage=include_usage)
         with self._open(body, headers, stream=True, tap=tap, n=requested_choices(parameters)) as stream:
             yield stream
 
@@ -77,8 +80,8 @@ class Client:
         **parameters: Any,
     ) -> Completion:
         """A whole answer. In a dialect that always streams, the stream is collected."""
-        is_streamed = self._settings.dialect.whole_object is None
-        body = build_body(model, messages, parameters, stream=is_streamed)
+        is_streamed = self._settings.always_streams
+        body = self._settings.body(model, messages, parameters, stream=is_streamed)
         with self._open(body, headers, stream=is_streamed, n=requested_choices(parameters)) as stream:
             return stream.final()
 
@@ -126,7 +129,7 @@ class Client:
 class AsyncClient:
     """`Client` for asyncio. A cancelled task closes its connection.
 
-    `retries` and `http` are as in `Client`.
+    `api`, `retries` and `http` are as in `Client`.
     """
 
     def __init__(
@@ -134,14 +137,15 @@ class AsyncClient:
         base_url: str,
         *,
         api_key: str | None = None,
-        dialect: str | Dialect = "openai",
+        api: Api = CHAT,
+        dialect: str | Dialect | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         retries: Retries | int = DEFAULT_RETRIES,
         limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        self._settings = Settings(base_url, api_key or "", dialect, timeouts, retries, limits, headers or {})
+        self._settings = Settings(base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {})
         self._owns_http = http is None
         self._http = http or httpx2.AsyncClient(limits=_CONNECTIONS)
 
@@ -157,7 +161,7 @@ class AsyncClient:
         **parameters: Any,
     ) -> AsyncIterator[AsyncStream]:
         """As `Client.stream`."""
-        body = build_body(model, messages, parameters, stream=True, include_usage=include_usage)
+        body = self._settings.body(model, messages, parameters, stream=True, include_usage=include_usage)
         async with self._open(body, headers, stream=True, tap=tap, n=requested_choices(parameters)) as stream:
             yield stream
 
@@ -170,8 +174,8 @@ class AsyncClient:
         **parameters: Any,
     ) -> Completion:
         """As `Client.create`."""
-        is_streamed = self._settings.dialect.whole_object is None
-        body = build_body(model, messages, parameters, stream=is_streamed)
+        is_streamed = self._settings.always_streams
+        body = self._settings.body(model, messages, parameters, stream=is_streamed)
         async with self._open(body, headers, stream=is_streamed, n=requested_choices(parameters)) as stream:
             return await stream.final()
 

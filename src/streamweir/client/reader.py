@@ -41,6 +41,7 @@ from streamweir.core.events import (
 )
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
+from streamweir.providers.base import Decoder
 from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder
 from streamweir.providers.openai.finish import failure_of
@@ -107,7 +108,7 @@ class Reader:
         self._received = 0
         self._body = BodySplitter(limits.event_bytes, limits.answer_bytes)
         self._choice_count = n
-        self._decoder = OpenAIDecoder(choices=n)
+        self._decoder: Decoder = OpenAIDecoder(choices=n)
         self._saw_data = False
 
     @property
@@ -141,11 +142,10 @@ class Reader:
         elif self._lacks_choices:
             self._fail(self._truncated(_ENDED))
         elif self.dialect.terminator:
-            is_finished = self._decoder.may_end_when_idle
+            is_finished = self._is_finished
             if is_finished:  # events that the decoder held back have arrived too
-                events += self._feed_answer(
-                    event for event in self._decoder.finish() if type(event) is not StreamCompleted
-                )
+                held = self._decoder.finish()
+                events += self._feed_answer([e for e in held if type(e) not in (StreamCompleted, StreamFailed)])
             self._fail(self._truncated(_ENDED, is_finished=is_finished))
         else:
             events += self._feed_answer([StreamCompleted()])
@@ -154,7 +154,7 @@ class Reader:
     def cut(self, why: str) -> Sequence[Event]:
         """The connection was lost."""
         if not self.ended:
-            self._fail(self._truncated(f"{_ENDED}: {mask_secret(why, self._secret)}", self._decoder.may_end_when_idle))
+            self._fail(self._truncated(f"{_ENDED}: {mask_secret(why, self._secret)}", self._is_finished))
         return ()
 
     def time_out(self, limit_s: float) -> StreamTimeout:
@@ -173,7 +173,7 @@ class Reader:
             self._fail(self._stream_error(reported))
             return ()
         events: list[Event] = []
-        for event in _WHOLE.decode_whole(body, self._choice_count):
+        for event in self._decode_whole(body):
             if isinstance(event, StreamFailed):
                 message = (
                     "the answer cannot be read"
@@ -185,6 +185,9 @@ class Reader:
             else:
                 events += self._feed_answer([event])
         return events
+
+    def _decode_whole(self, body: bytes) -> Sequence[Event]:
+        return _WHOLE.decode_whole(body, self._choice_count)
 
     def _read_all(self, frames: Sequence[Frame]) -> list[Event]:
         events: list[Event] = []
@@ -221,6 +224,11 @@ class Reader:
         return added
 
     @property
+    def _is_finished(self) -> bool:
+        """Only the end is missing: every choice has finished."""
+        return self._decoder.may_end_when_idle
+
+    @property
     def _lacks_choices(self) -> bool:
         return self._choice_count is not None and len(self.completion.choices) < self._choice_count
 
@@ -230,7 +238,7 @@ class Reader:
         if reported is not None:
             return self._stream_error(reported)
         if failure.code == "upstream_stream_truncated":
-            return self._truncated(_ENDED, is_finished=self._decoder.may_end_when_idle)
+            return self._truncated(_ENDED, is_finished=self._is_finished)
         if failure.code == "upstream_invalid_frame":
             return StreamInvalid("a frame of the stream cannot be read", self.completion)
         if failure.code == "upstream_bad_response" and self._choice_count is not None:

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from streamweir import __version__
 from streamweir.wire import jsonio
+from streamweir.wire.messages import VERSION
 
 Messages = str | Sequence[Mapping[str, Any]]
 """The messages of a conversation; a string is one message of the user."""
@@ -17,14 +18,14 @@ Messages = str | Sequence[Mapping[str, Any]]
 _SET_BY_METHOD = ("stream",)
 
 
-def completions_url(base_url: str) -> str:
-    """The URL of chat completions. For a host without a path, `/v1` is added."""
+def endpoint_url(base_url: str, endpoint: str) -> str:
+    """The URL of an endpoint (`/chat/completions`). For a host without a path, `/v1` is added."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not _has_valid_host(parts):
         raise ValueError("base_url must be an address such as https://example.com/v1")
     path = parts.path.rstrip("/") or "/v1"
-    if not path.endswith("/chat/completions"):
-        path += "/chat/completions"
+    if not path.endswith(endpoint):
+        path += endpoint
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
@@ -58,6 +59,11 @@ def build_headers(api_key: str, more: Mapping[str, str], *, stream: bool) -> dic
         if not is_valid_header_value(value):
             raise ValueError(f"the header {name!r} holds signs that no header can carry")
     return headers
+
+
+def messages_headers(api_key: str) -> dict[str, str]:
+    """What the Messages API wants beside the others. Some servers read the key here, some as a bearer token."""
+    return {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
 
 
 def is_valid_header_value(value: str) -> bool:

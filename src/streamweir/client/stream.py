@@ -10,6 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Self
 
 from streamweir.client.answer import Completion, ToolCall
+from streamweir.client.api import CHAT, Api, make_reader
 from streamweir.client.reader import DEFAULT_LIMITS, Limits, Reader
 from streamweir.core.events import Event, TextDelta
 from streamweir.core.usage import Usage
@@ -138,21 +139,28 @@ class AsyncStream(_StreamState):
 
 
 def parse(
-    chunks: Iterable[bytes], dialect: str | Dialect = "openai", *, limits: Limits = DEFAULT_LIMITS, n: int | None = None
+    chunks: Iterable[bytes],
+    dialect: str | Dialect | None = None,
+    *,
+    api: Api = CHAT,
+    limits: Limits = DEFAULT_LIMITS,
+    n: int | None = None,
 ) -> Stream:
     """Parses the body of a streamed or whole answer, split in any way. Exceptions of the iterable are passed on.
 
-    `n`: the requested number of choices, if it was more than one.
+    `dialect`: of chat completions (`openai` if none is given). `n`: the requested number of choices, if it was more
+    than one.
     """
-    return Stream(Reader(dialect, limits, n=n), iter(chunks))
+    return Stream(make_reader(api, dialect, limits, n=n), iter(chunks))
 
 
 def aparse(
     chunks: AsyncIterable[bytes],
-    dialect: str | Dialect = "openai",
+    dialect: str | Dialect | None = None,
     *,
+    api: Api = CHAT,
     limits: Limits = DEFAULT_LIMITS,
     n: int | None = None,
 ) -> AsyncStream:
     """`parse` for an asynchronous iterable."""
-    return AsyncStream(Reader(dialect, limits, n=n), aiter(chunks))
+    return AsyncStream(make_reader(api, dialect, limits, n=n), aiter(chunks))

@@ -12,19 +12,31 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 import httpx2
 
+from streamweir.client.api import MESSAGES, Api, check_api, make_reader
 from streamweir.client.error import ClientError, Unreachable
 from streamweir.client.failed_response import mask_secret, read_failure, request_id_of
-from streamweir.client.reader import Limits, Reader, find_dialect
-from streamweir.client.request import build_headers, completions_url, is_valid_header_value, shown_url
+from streamweir.client.reader import Limits, Reader
+from streamweir.client.request import (
+    Messages,
+    build_body,
+    build_headers,
+    endpoint_url,
+    is_valid_header_value,
+    messages_headers,
+    shown_url,
+)
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.client.timeouts import Attempts, EventDeadline, Retries, Timeouts
 from streamweir.client.watchdog import Watchdog
 from streamweir.frontends.chat.dialect import Dialect
 
 Tap = Callable[[bytes], None]
+
+_PATHS: dict[Api, str] = {"chat": "/chat/completions", "messages": "/messages"}
 
 _CLOSED_EARLY = "it was left"
 """The message of a stream that is read after its block has ended."""
@@ -42,7 +54,8 @@ class Settings:
         self,
         base_url: str,
         api_key: str,
-        dialect: str | Dialect,
+        api: Api,
+        dialect: str | Dialect | None,
         timeouts: Timeouts,
         retries: Retries | int,
         limits: Limits,
@@ -50,17 +63,36 @@ class Settings:
     ) -> None:
         if not is_valid_header_value(api_key):
             raise ValueError("api_key holds signs that no header can carry")
-        self.dialect = find_dialect(dialect)
+        self._dialect = check_api(api, dialect)
+        self._api = api
         self.timeouts = timeouts
         self.retries = Retries(most=retries) if isinstance(retries, int) else retries
         self.limits = limits
-        self._url = completions_url(base_url)
+        self._url = endpoint_url(base_url, _PATHS[api])
         self._api_key = api_key
-        self._headers = dict(headers)
+        self._headers = {**(messages_headers(api_key) if api == MESSAGES else {}), **headers}
 
     def __repr__(self) -> str:
         """Contains no secret."""
-        return f"{shown_url(self._url)!r}, dialect={self.dialect.name!r}"
+        spoken = f"api={self._api!r}" if self._api == MESSAGES else f"dialect={self._dialect.name!r}"
+        return f"{shown_url(self._url)!r}, {spoken}"
+
+    @property
+    def always_streams(self) -> bool:
+        """There are no whole answers."""
+        return self._api != MESSAGES and self._dialect.whole_object is None
+
+    def body(
+        self,
+        model: str | None,
+        messages: Messages,
+        parameters: Mapping[str, Any],
+        *,
+        stream: bool,
+        include_usage: bool = True,
+    ) -> bytes:
+        include_usage = include_usage and self._api != MESSAGES  # which always has it
+        return build_body(model, messages, parameters, stream=stream, include_usage=include_usage)
 
     def request(
         self, http: httpx2.Client | httpx2.AsyncClient, body: bytes, headers: Mapping[str, str] | None, *, stream: bool
@@ -86,7 +118,8 @@ class Settings:
         return None if connect_s is None or first_s is None else connect_s + first_s
 
     def reader(self, n: int | None) -> Reader:
-        return Reader(self.dialect, self.limits, secret=self._api_key, n=n)
+        dialect = None if self._api == MESSAGES else self._dialect
+        return make_reader(self._api, dialect, self.limits, secret=self._api_key, n=n)
 
     def attempts(self) -> Attempts:
         return Attempts(self.retries, random.random)

@@ -3,13 +3,33 @@
 The provider reads this wire and the frontend writes it. Neither knows the other, so what both need stands here.
 """
 
+from typing import Any, NamedTuple
+
 from streamweir.core.events import FinishReason
+from streamweir.wire import jsonio
 
 VERSION = "2023-06-01"
 """Sent where the caller names none."""
 
 REASONING_FORMAT = "anthropic-claude-v1"
 """The `format` of `reasoning_details` whose signatures and data are Anthropic's own."""
+
+
+class Delta(NamedTuple):
+    """A kind of `content_block_delta`: the kind of block that it belongs to, and its member."""
+
+    block: str
+    member: str
+
+
+DELTAS = {
+    "text_delta": Delta("text", "text"),
+    "citations_delta": Delta("text", "citation"),
+    "thinking_delta": Delta("thinking", "thinking"),
+    "signature_delta": Delta("thinking", "signature"),
+    "input_json_delta": Delta("tool_use", "partial_json"),
+}
+"""Those of an answer. What the server's own tools bring is not listed."""
 
 STOP_REASONS = {
     "end_turn": FinishReason.STOP,
@@ -23,3 +43,14 @@ STOP_REASONS = {
 
 UNFINISHED = ("pause_turn", "compaction")
 """Further stop reasons, of turns that are not at their end: neither a stop nor a length."""
+
+
+def read_input(text: str) -> dict[str, Any]:
+    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
+    if not text.strip():
+        return {}
+    try:
+        value = jsonio.decode(text.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        value = None
+    return value if isinstance(value, dict) else {"INVALID_JSON": text}

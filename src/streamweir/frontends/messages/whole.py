@@ -3,8 +3,6 @@
 The content is the fold of the same blocks that a stream shows, in the same order. Usage is always there.
 """
 
-from typing import Any
-
 from streamweir.core.completion import Completion, FoldedChoice, Run
 from streamweir.core.events import FinishReason
 from streamweir.frontends.base import Reply
@@ -12,6 +10,7 @@ from streamweir.frontends.messages.block import Blocks, Document
 from streamweir.frontends.messages.encoder import message_document
 from streamweir.frontends.messages.stop import stop_of
 from streamweir.wire import jsonio
+from streamweir.wire.messages import read_input
 
 _EMPTY = FoldedChoice(0, None, None, [], None, [], None, {}, None, "")
 
@@ -61,14 +60,3 @@ def _fold(documents: list[Document]) -> list[Document]:
     for index, text in arguments.items():
         content[index]["input"] = read_input(text)
     return content
-
-
-def read_input(text: str) -> dict[str, Any]:
-    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
-    if not text.strip():
-        return {}
-    try:
-        value = jsonio.decode(text.encode("utf-8", "surrogatepass"))
-    except jsonio.InvalidJson:
-        value = None
-    return value if isinstance(value, dict) else {"INVALID_JSON": text}
