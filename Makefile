@@ -36,7 +36,8 @@ PURE := $(addprefix tests/,core wire providers frontends pipeline policy test_fi
 # The others wait for databases and processes for a part of the time: two for each core, eight at most. Five were not
 # faster on two cores.
 WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
-# What else `make check` does while it waits for the types.
+# What else is done while the types are checked, which takes one core for half a minute: in `make test`, a part of the
+# tests.
 BESIDE := true
 FUZZ_COUNT ?= 1000000
 FUZZ_FLAGS ?=
@@ -55,11 +56,10 @@ run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## start the gateway on 12
 	@exec $(BIN)/streamweir serve --data-dir var $(SERVE_FLAGS)
 
 # In a fresh clone the bytecode of the tests is made here, once; else each of their processes would make all of it.
-test: BESIDE := { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true; }
-test: check $(STAMP)/local $(STAMP)/chromium ## run everything a change must pass: make check, all tests, the coverage check
-	@echo "Running the tests of the pure packages, with the coverage gate"
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE)
-	@$(BIN)/coverage report
+test: BESIDE = { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true; } && \
+	echo "Running the tests of the pure packages, with the coverage gate" && \
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE) && $(BIN)/coverage report
+test: $(STAMP)/local $(STAMP)/chromium check ## run everything a change must pass: make check, all tests, the coverage check
 	@echo "Running all other tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(foreach path,$(PURE),--ignore $(path))
 
@@ -74,7 +74,6 @@ test-agents: $(STAMP)/program $(STAMP)/test $(STAMP)/agents ## run Claude Code a
 	@[ -e $(STAMP)/agents ] || exit 1
 	@STREAMWEIR_AGENTS="$(CURDIR)/$(AGENTS)" $(BIN)/python -m scripts.loopback $(BIN)/python -m pytest -vv tests/agents
 
-# The types beside all else: they take one core for half a minute.
 check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## check style, types and import rules (ruff, mypy --strict, import-linter, tsc)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
