@@ -1,4 +1,4 @@
-"""The books against the upstream's own count, over many requests of which most go wrong in some way.
+"""The ledger against the upstream's own count, over many requests of which most go wrong in some way.
 
 Every answer is made of words of four letters, so that the rule of thumb counts them exactly: what the
 gateway counts itself can be held to the word. Each request carries its number as `x-request-id`,
@@ -20,9 +20,11 @@ from streamweir.core.usage import MAX_TOKEN_COUNT
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_frames
-from support.gateway import KEY, Gate, chat_request, gateway_to
+from support.deadlines import WAIT_TIMEOUT_S
+from support.gateway import KEY, Gate, chat_request, gateway, nothing_left, providers
 from support.raw_client import RawClient
 from support.script import End, Fin, Head, Line, Rst, Script, Seen, Send, Step, whole
+from support.scripted_upstream import ScriptedUpstream
 
 IS_SOAK = os.environ.get("STREAMWEIR_SOAK") == "1"
 REQUESTS = 10_000 if IS_SOAK else 400
@@ -37,7 +39,7 @@ TOML = f"""
 url = "sqlite:///books.db"
 
 [server.timeouts]
-idle_s = 0.2
+idle_s = {WAIT_TIMEOUT_S}
 abandoned_s = 5
 
 [[keys]]
@@ -50,13 +52,16 @@ MODELS = 50
 TOML += "".join(
     f"""
 [[models]]
-id = "m{number}"
-targets = [{{ provider = "up", model = "some-model-{number}" }}]
+id = "{provider}{number}"
+targets = [{{ provider = "{provider}", model = "some-model-{number}" }}]
 price = {{ input = 3.0, output = 15.0 }}
 """
+    for provider in ("up", "stalling")
     for number in range(MODELS)
 )
 BILLS_ON = "cancel_stops_billing = false\nmax_connections = 1000\n"
+IDLE_SOON = "timeouts = { idle_s = 0.2 }\n"
+"""For those that stall, and for no other: on a busy machine any answer may pause for as long."""
 
 KINDS = (
     "told",
@@ -157,7 +162,7 @@ class Player:
 
 async def ask(gate: Gate, number: int, account: Account) -> None:
     body: dict[str, Any] = {
-        "model": f"m{number % MODELS}",
+        "model": f"{'stalling' if account.kind == 'stall' else 'up'}{number % MODELS}",
         "stream": account.kind != "whole",
         "user": str(number),
         "max_tokens": 1000,
@@ -192,16 +197,27 @@ async def test_the_books_agree_with_the_upstream(seed: int, tmp_path: Path) -> N
         Account(kind=random.choice(KINDS), words=(words := random.randint(1, 30)), stop_after=random.randint(1, words))
         for _ in range(REQUESTS)
     ]
-    async with gateway_to(script_of(accounts), TOML, provider=BILLS_ON, data_dir=tmp_path) as (gate, _):
+    async with (
+        nothing_left(),
+        ScriptedUpstream(script_of(accounts)) as upstream,
+        gateway(configuration(upstream.base_url), data_dir=tmp_path) as gate,
+    ):
         for first in range(0, REQUESTS, STEP):
             numbers = range(first, min(first + STEP, REQUESTS))
             await play(gate, accounts, numbers)
             await gate.settled(numbers.stop)
             await assert_sums(gate)
         rows = await rows_of(gate)
+        await gate.vacated()
+        await upstream.idle()
     assert len(rows) == REQUESTS
     for number, account in enumerate(accounts):
         assert_agrees(rows[f"n{number}"], account)
+
+
+def configuration(base_url: str) -> str:
+    up, stalling = providers(up=base_url), providers(stalling=base_url)
+    return f"{up}{BILLS_ON}{stalling}{BILLS_ON}{IDLE_SOON}{TOML}"
 
 
 async def play(gate: Gate, accounts: Sequence[Account], numbers: range) -> None:
@@ -218,7 +234,7 @@ async def assert_sums(gate: Gate) -> None:
     storage = gate.gateway.storage
     assert storage is not None
     assert storage.accounting.writer is not None
-    assert await storage.accounting.writer.flush(10)
+    assert await storage.accounting.writer.flush(WAIT_TIMEOUT_S)
     assert (await storage.store.read(check_sums)).faults == []
 
 
