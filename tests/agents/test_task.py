@@ -1,11 +1,12 @@
 """Claude Code and opencode complete a task through the gateway, on every wire, as they do without it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from support.agent_model import FINAL_TEXT, TURN_TOKENS, context_exceeded, cut_after, error_response
-from support.agent_process import AGENTS, CLAUDE_CODE, OPENCODE, Agent, network_interfaces
+from support.agent_process import AGENTS, CLAUDE_CODE, MODEL, OPENCODE, Agent, network_interfaces
 from support.agent_session import (
     PROMPT,
     ROUTES,
@@ -15,7 +16,7 @@ from support.agent_session import (
     assert_operators_settings,
     assert_received,
 )
-from support.gateway import KEY
+from support.gateway import KEY, chat_request
 
 each_agent = pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 each_route = pytest.mark.parametrize("route", ROUTES)
@@ -103,3 +104,8 @@ async def test_claude_code_counts_the_tokens_of_its_context(route: str, tmp_path
         assert (run.status, run.error) == (0, "")
         assert "Estimated usage by category" in run.texts[0]
         assert session.model.task_requests == []
+        if session.gateway is not None:  # without an answer Claude Code estimates, and says nothing
+            reply = await session.gateway.answer(chat_request(path="/v1/messages/count_tokens?beta=true", model=MODEL))
+            assert (reply.status, json.loads(reply.body)["input_tokens"] > 0) == (200, True)
+        asked = [each for each in session.model.other_requests if "count_tokens" in each.path]
+        assert (len(asked) > 1) == (session.model.wire.name == "anthropic")  # the others have no such count
