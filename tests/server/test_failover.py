@@ -13,6 +13,7 @@ import pytest
 
 from support.answers import error_body, error_frame, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, gateway, providers
+from support.messages import documents_of
 from support.outcome import (
     ALIAS,
     CANARY,
@@ -21,6 +22,7 @@ from support.outcome import (
     assert_broken,
     assert_completed,
     assert_error_frame,
+    assert_messages_error,
     assert_record,
     assert_refused,
     assert_whole,
@@ -183,9 +185,14 @@ async def test_u40_a_failure_after_the_status_is_final(
             body = b""
             while chunk := await client.chunk():
                 body += chunk
-            frame, _, terminator = body.partition(b"\n\n")
-            assert terminator == (b"" if dialect == "bitseek" else b"data: [DONE]\n\n")
-            assert_error_frame(json.loads(frame.removeprefix(b"data: ")), "upstream_server_error", dialect)
+            if dialect == "messages":
+                start, last = documents_of(body)
+                assert (start["type"], last["type"]) == ("message_start", "error")
+                assert_messages_error(last["error"], code)
+            else:
+                frame, _, terminator = body.partition(b"\n\n")
+                assert terminator == (b"" if dialect == "bitseek" else b"data: [DONE]\n\n")
+                assert_error_frame(json.loads(frame.removeprefix(b"data: ")), "upstream_server_error", dialect)
             record = await assert_record(gate, verdict, error=code, source="estimate")
             was_refused = code in ("upstream_server_error", "upstream_auth_failed")
             assert (record.usage is None) is was_refused  # who refused has done nothing that could be billed

@@ -30,6 +30,7 @@ from streamweir.wire.sse import Frame
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of
 from support.gateway_faults import BUFFERING, DIALECTS, assert_ended_by_us, assert_refused_by_us
+from support.outcome import path_of
 from support.raw_client import CutShort
 from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, whole
 from support.scripted_upstream import ScriptedUpstream
@@ -219,10 +220,6 @@ async def broken(
 async def assert_record(gate: Gate, status: int) -> None:
     (record,) = await gate.settled()
     assert (record.status, record.verdict, record.error) == (status, "gateway_fault", "internal_error")
-
-
-def path_of(dialect: str) -> str:
-    return f"/{dialect}/v1/chat/completions"
 
 
 STREAM: Sequence[Step] = [Head(), *(Send(frame) for frame in FRAMES), End()]
@@ -425,7 +422,7 @@ async def test_g5_a_bug_in_the_policy(monkeypatch: pytest.MonkeyPatch, piece: st
 
 async def test_g5_a_bug_in_the_list_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with broken([]) as (gate, _), await gate.connect() as client:
-        monkeypatch.setattr("streamweir.server.process.gateway.list_models", bug)
+        monkeypatch.setattr("streamweir.server.process.gateway.answer_models", bug)
         await client.send(get("/v1/models", KEY))
         assert_refused_by_us(await client.response(), "internal_error")
         await assert_record(gate, 500)

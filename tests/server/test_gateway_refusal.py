@@ -10,6 +10,7 @@ import pytest
 
 from support.gateway import KEY, gateway
 from support.gateway_faults import DIALECTS
+from support.outcome import path_of
 from support.raw_client import Reply
 
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
@@ -20,14 +21,18 @@ MEMBERS = {
     "opentoken": ["message", "type", "code"],
     "aivene": ["message", "type"],
     "bitseek": ["message", "type", "code"],
+    "messages": ["type", "message"],
 }
+
+
+PREFIXES = {"messages": "anthropic"}
 
 
 def error_in(reply: Reply, dialect: str = "openai") -> dict[str, str | None]:
     assert reply.header("content-type") == "application/json"
     assert reply.header("x-request-id")
     document = json.loads(reply.body)
-    assert list(document) == ["error"]
+    assert list(document) == (["type", "error", "request_id"] if dialect == "messages" else ["error"])
     assert list(document["error"]) == MEMBERS[dialect]
     assert document["error"]["message"]
     error: dict[str, str | None] = document["error"]
@@ -60,7 +65,7 @@ async def test_g32_what_cannot_be_read(request_bytes: bytes, status: int, code: 
 
 
 REFUSED = {
-    "too large a body": ("POST", "/v1/chat/completions", f"{HEAD}content-length: 9000000\r\n", b"", 413),
+    "too large a body": ("POST", "/v1/chat/completions", f"{HEAD}content-length: 40000000\r\n", b"", 413),
     "a chunk without a size": (
         "POST",
         "/v1/chat/completions",
@@ -83,7 +88,8 @@ async def test_g32_what_is_refused_is_refused_in_the_dialect(
 ) -> None:
     async with gateway(SIM + SHORT) as gate, await gate.connect() as client:
         head = head.replace("{KEY}", KEY)
-        await client.send(f"{method} /{dialect}{path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        url = path_of(dialect) if path == "/v1/chat/completions" else f"/{PREFIXES.get(dialect, dialect)}{path}"
+        await client.send(f"{method} {url} HTTP/1.1\r\n{head}\r\n".encode() + body)
         reply = await client.response()
         assert reply.status == status
         error_in(reply, dialect)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.relay.relay import Relay
 from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.attempt import Run, attempt, texts_of
+from support.messages import read_stream, said_in
 from support.outcome import BUFFERING, DIALECTS
 from support.script import End, Flood, Hang, Head, Send, Step, Wait
 from support.wire_samples import VOICES, Voice
@@ -40,7 +40,13 @@ async def cut(run: Run) -> bytes:
     return run.body
 
 
-def assert_told(documents: list[Any], dialect: str = "openai") -> None:
+def assert_told(run: Run, dialect: str = "openai") -> None:
+    if dialect == "messages":
+        message = read_stream(run.body)
+        assert (message["error"]["type"], message["stop_reason"]) == ("billing_error", None)
+        assert said_in(message) == "".join(TEXTS[:2])
+        return
+    documents = run.documents
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
     error = documents.pop()["error"]
@@ -68,7 +74,7 @@ async def test_the_caller_is_told_now_and_the_usage_is_that_of_the_end(voice: Vo
         go_on.set()
         await run.over()
         assert run.body == body
-        assert_told(run.documents, dialect)
+        assert_told(run, dialect)
         assert_booked(run, USAGE, UsageSource.PROVIDER)
         assert run.relay.failure is None
         assert run.relay.bytes_out == len(body)
@@ -82,7 +88,7 @@ async def test_an_upstream_that_ends_its_bill_is_aborted(voice: Voice, dialect: 
         await cut(run)
         await run.over()
         await up.aborted(1)
-        assert_told(run.documents, dialect)
+        assert_told(run, dialect)
         settled = run.meter.settle()
         assert (settled.verdict, settled.error, settled.usage_source) == (
             Verdict.STOPPED,
@@ -116,7 +122,7 @@ async def test_in_the_midst_of_an_event() -> None:
         await cut(run)
         go_on.set()
         await run.over()
-        assert_told(run.documents)
+        assert_told(run)
         assert_booked(run, USAGE, UsageSource.PROVIDER)
 
 
@@ -147,7 +153,7 @@ async def test_a_drain_ends_with_its_size() -> None:
         go_on.set()
         await run.over()
         await up.aborted(1)
-        assert_told(run.documents)
+        assert_told(run)
         assert_booked(run, (3, 3), UsageSource.ESTIMATE)
         assert run.relay.memory_bytes < 65536 + 8192, "counted, and not kept"
 

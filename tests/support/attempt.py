@@ -221,7 +221,9 @@ def prepared(
 
 def chat_of(dialect: str, stream: bool) -> ChatRequest:
     members = {"model": "m", "messages": MESSAGES, "stream": stream}
-    options = {"stream_options": {"include_usage": True}} if stream else {}
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if stream else {}
+    if dialect == "messages":
+        options = {"max_tokens": 4096}
     return FRONTENDS.by_name[dialect].parse(members | options, {})
 
 

@@ -125,7 +125,8 @@ def chat_request(
 ) -> bytes:
     """The bytes of a request. `members` are those of its body, over a short conversation."""
     if body is None:
-        body = json.dumps({"messages": MESSAGES, **members}).encode()
+        needed = {"max_tokens": 4096} if path.endswith("/messages") else {}
+        body = json.dumps({"messages": MESSAGES, **needed, **members}).encode()
     lines = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", f"content-length: {len(body)}"]
     if key is not None:
         lines.append(f"authorization: Bearer {key}")

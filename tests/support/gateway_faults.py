@@ -1,4 +1,5 @@
-"""The gateway's own faults in each dialect's words, written down a second time from docs/spec/dialects.md.
+"""The gateway's own faults in the words of each dialect and of the Messages API, written down a second time from
+docs/spec/dialects.md and frontends.md.
 
 `internal_error` carries the request's id as `event_id`; no other does.
 """
@@ -7,10 +8,11 @@ import json
 from typing import Any, NamedTuple
 
 from support.gateway import frames_of, text_of
+from support.messages import read_stream, said_in
 from support.raw_client import Reply
 
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
-BUFFERING = ("openai", "opentoken", "aivene")
+DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages")
+BUFFERING = ("openai", "opentoken", "aivene", "messages")
 
 
 class Words(NamedTuple):
@@ -38,7 +40,10 @@ def error_of(code: str, dialect: str, message: str, event_id: str | None, *, in_
         "opentoken": {"message": message, "type": words.opentoken[0], "code": words.opentoken[1]},
         "aivene": {"message": message, "type": "stream_error" if in_stream else words.aivene},
         "bitseek": {"message": message, "type": words.type, "code": code},
+        "messages": {"type": "api_error" if words.status == 500 else "overloaded_error", "message": message},
     }
+    if dialect == "messages":  # it has the request's id in every error, beside it
+        event_id = None
     return {**members[dialect], **({"event_id": event_id} if event_id is not None else {})}
 
 
@@ -47,7 +52,7 @@ def assert_refused_by_us(reply: Reply, code: str, dialect: str = "openai") -> No
     assert reply.status == WORDS[code].status
     assert reply.header("content-type") == "application/json"
     document = json.loads(reply.body)
-    assert list(document) == ["error"]
+    assert list(document) == (["type", "error", "request_id"] if dialect == "messages" else ["error"])
     event_id = reply.header("x-request-id") if code == "internal_error" else None
     expected = error_of(code, dialect, document["error"]["message"], event_id, in_stream=False)
     assert list(document["error"].items()) == list(expected.items())
@@ -60,6 +65,13 @@ def assert_refused_by_us(reply: Reply, code: str, dialect: str = "openai") -> No
 def assert_ended_by_us(reply: Reply, code: str, dialect: str = "openai", *, text: str) -> None:
     """A stream that began: so much text, no finish, one error frame, the terminator."""
     assert reply.status == 200
+    if dialect == "messages":
+        message = read_stream(reply.body)
+        expected = error_of(code, dialect, message["error"]["message"], None, in_stream=True)
+        assert list(message["error"].items()) == list(expected.items())
+        assert (message.get("stop_reason"), said_in(message)) == (None, text)
+        assert_discreet(reply)
+        return
     documents = frames_of(reply.body)
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"

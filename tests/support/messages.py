@@ -91,6 +91,11 @@ def read_documents(documents: list[Any]) -> dict[str, Any]:
     return message
 
 
+def said_in(message: dict[str, Any]) -> str:
+    """The text of its blocks."""
+    return "".join(block["text"] for block in message.get("content", ()) if block["type"] == "text")
+
+
 def _input_in(text: str) -> Any:
     """An SDK would raise where it is none; the whole body says it so."""
     try:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
+from support.messages import read_stream, said_in
 from support.raw_client import Reply
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
@@ -29,8 +30,9 @@ id = "either"
 targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
 """
 """TOML: a model with a second choice."""
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek")
-BUFFERING = ("openai", "opentoken", "aivene")
+DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages")
+"""Of chat completions four, and the Messages API, which is another frontend."""
+BUFFERING = ("openai", "opentoken", "aivene", "messages")
 TEXT = "".join(TEXTS)
 CANARY = "Denied for sk-canary-4f9a8b7c6d5e4f9a8b7c6d5e at https://canary.example.com/v1 on host canary.internal"
 
@@ -69,6 +71,14 @@ WORDS = {
     "upstream_timeout": Words(504, "upstream_error"),
     "stream_idle_timeout": Words(504, "upstream_error"),
     "stream_deadline_exceeded": Words(504, "upstream_error"),
+}
+_MESSAGES_TYPES = {
+    400: "invalid_request_error",
+    429: "rate_limit_error",
+    502: "api_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
 }
 _OPENTOKEN_CODES = {"no_available_deployment": "no_supplier", "upstream_timeout": "upstream_timeout"}
 _MEMBERS = {
@@ -114,7 +124,11 @@ async def ask_and_signal(gate: Gate, mark: bytes, seen: asyncio.Event, **members
 
 
 def path_of(dialect: str) -> str:
-    return f"/{dialect}/v1/chat/completions"
+    return "/anthropic/v1/messages" if dialect == "messages" else f"/{dialect}/v1/chat/completions"
+
+
+def status_of(code: str, dialect: str) -> int:
+    return 529 if dialect == "messages" and code == "upstream_overloaded" else WORDS[code].status
 
 
 def assert_refused(
@@ -122,14 +136,20 @@ def assert_refused(
 ) -> str:
     """A failure with a status, and nothing but that. Gives its message."""
     words = WORDS[code]
-    assert reply.status == words.status
+    assert reply.status == status_of(code, dialect)
     assert reply.header("content-type") == "application/json"
     document = json.loads(reply.body)
-    assert list(document) == ["error"]
     error = document["error"]
-    assert list(error) == _MEMBERS[dialect]
-    expected = _refusal_words(code, words, dialect, param)
-    assert {name: error[name] for name in error if name != "message"} == expected
+    if dialect == "messages":
+        assert list(document) == ["type", "error", "request_id"]
+        assert document["type"] == "error"
+        assert_messages_error(error, code)
+        assert document["request_id"] == reply.header("request-id") == reply.header("x-request-id")
+    else:
+        assert list(document) == ["error"]
+        assert list(error) == _MEMBERS[dialect]
+        expected = _refusal_words(code, words, dialect, param)
+        assert {name: error[name] for name in error if name != "message"} == expected
     if words.status == 429:
         assert reply.header("x-should-retry") is None
     else:
@@ -144,8 +164,22 @@ def assert_refused(
     return message
 
 
+def assert_quoted(reply: Reply, status: int, kind: str) -> None:
+    """A failure of an upstream that speaks the caller's API: its own status and word, and its text without secrets."""
+    assert reply.status == status
+    document = json.loads(reply.body)
+    assert (document["type"], document["error"]["type"]) == ("error", kind)
+    _assert_discreet(reply)
+
+
 def assert_broken(reply: Reply, code: str, dialect: str = "openai", *, text: str) -> None:
     """A stream that began and failed: so much text, no finish, one error frame, the terminator."""
+    if dialect == "messages":
+        _assert_stream(reply, dialect)
+        message = read_stream(reply.body)
+        assert_messages_error(message["error"], code)
+        assert (message.get("stop_reason"), said_in(message)) == (None, text)
+        return
     documents = _stream_of(reply)
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
@@ -177,6 +211,13 @@ def assert_completed(
     reply: Reply, dialect: str = "openai", *, text: str = TEXT, usage: tuple[int, int] | None = None
 ) -> None:
     """A stream that is whole: the text, one finish, the usage where it is due, one terminator, nothing behind it."""
+    if dialect == "messages":
+        _assert_stream(reply, dialect)
+        message = read_stream(reply.body)
+        assert ("error" in message, message["stop_reason"], said_in(message)) == (False, "end_turn", text)
+        told = message["usage"]
+        assert usage in (None, (told["input_tokens"], told["output_tokens"]))
+        return
     documents = _stream_of(reply)
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
@@ -197,6 +238,10 @@ def assert_whole(reply: Reply, *, text: str = TEXT, usage: tuple[int, int] | Non
     assert reply.status == 200
     _assert_discreet(reply)
     document = json.loads(reply.body)
+    if document.get("type") == "message":
+        assert (document["stop_reason"], said_in(document)) == ("end_turn", text)
+        assert usage in (None, (document["usage"]["input_tokens"], document["usage"]["output_tokens"]))
+        return
     assert [choice["message"]["content"] for choice in document["choices"]] == [text]
     if usage is not None:
         assert (document["usage"]["prompt_tokens"], document["usage"]["completion_tokens"]) == usage
@@ -233,13 +278,24 @@ def is_chunk_without_finish(document: Any) -> bool:
 
 
 def _stream_of(reply: Reply) -> list[Any]:
+    _assert_stream(reply, "openai")
+    return frames_of(reply.body)
+
+
+def _assert_stream(reply: Reply, dialect: str) -> None:
     assert reply.status == 200
     headers = dict(reply.headers)
     assert len(headers) == len(reply.headers)
-    assert headers.keys() == {*_STREAM_HEADERS, "date", "x-request-id"}
+    own = {"request-id"} if dialect == "messages" else set()
+    assert headers.keys() == {*_STREAM_HEADERS, "date", "x-request-id", *own}
     assert _STREAM_HEADERS.items() <= headers.items()
     _assert_discreet(reply)
-    return frames_of(reply.body)
+
+
+def assert_messages_error(error: Any, code: str) -> None:
+    assert list(error) == ["type", "message"]
+    assert error["type"] == _MESSAGES_TYPES[status_of(code, "messages")]
+    assert error["message"]
 
 
 def _assert_discreet(reply: Reply) -> None:

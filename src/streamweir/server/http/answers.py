@@ -14,7 +14,7 @@ from streamweir.wire import jsonio
 
 MAX_RETRY_AFTER_S = 120
 """The openai SDKs do not wait for longer."""
-_DEFAULT_RETRY_AFTER_S = {409: 1.0, 503: 2.0}
+_DEFAULT_RETRY_AFTER_S = {409: 1.0, 503: 2.0, 529: 2.0}
 
 
 class Refusal(Exception):
