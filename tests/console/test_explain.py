@@ -4,7 +4,7 @@ import re
 
 from streamweir.core.errors import CODES
 from streamweir.core.verdict import Verdict
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.settlement import UsageSource
 from support.web import WEB
 
@@ -31,8 +31,11 @@ def test_every_source_of_usage_is_explained() -> None:
     assert names_in("SOURCES") == {source.value for source in UsageSource}
 
 
-def test_every_dialect_can_be_filtered_by() -> None:
-    text = (WEB / "src" / "lib" / "filters.ts").read_text(encoding="utf-8")
+def test_every_api_can_be_filtered_by() -> None:
+    text = (WEB / "src" / "lib" / "apis.ts").read_text(encoding="utf-8")
     listed = re.search(r"^export const DIALECTS = \[(.*)\]", text, re.MULTILINE)
+    others = re.search(r"^export const APIS = \[\.\.\.DIALECTS, (.*)\]", text, re.MULTILINE)
     assert listed is not None
-    assert set(re.findall(r'"(\w+)"', listed[1])) == set(DIALECTS)
+    assert others is not None
+    assert re.findall(r'"(\w+)"', listed[1]) == FRONTENDS.dialects
+    assert [*FRONTENDS.dialects, *others[1].lower().split(", ")] == list(FRONTENDS.by_name)

@@ -133,7 +133,7 @@ def test_the_answer_of_each_dialect_is_read(page: Page, console: Console) -> Non
     console.sign_in(page, path="/playground?model=smart")
     answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
     for dialect in EACH_DIALECT:
-        page.get_by_label("Dialect", exact=True).select_option(dialect)
+        page.get_by_label("API", exact=True).select_option(dialect)
         send(page, dialect)
         expect(answer.get_by_text(f"In {dialect}", exact=True)).to_be_visible()
         expect(answer.get_by_role("status")).to_have_text("Donefinish: stop")
@@ -144,6 +144,56 @@ def test_the_answer_of_each_dialect_is_read(page: Page, console: Console) -> Non
         else:
             expect(frames).not_to_contain_text("[DONE]")
     assert [each.path for each in console.upstream.requests] == ["/v1/chat/completions"] * len(EACH_DIALECT)
+
+
+def test_the_messages_api_shows_thinking_calls_and_its_own_frames(page: Page, console: Console) -> None:
+    go_on = asyncio.Event()
+    calling = [
+        chunk(reasoning_content="They want the weather, "),
+        chunk(reasoning_content="so I look."),
+        chunk(tool_calls=[CALL]),
+        chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
+        chunk(tool_calls=[{"index": 0, "function": {"arguments": ' "Bern"}'}}]),
+        *openai_frames((), finish="tool_calls")[1:],
+    ]
+
+    def script(seen: Seen) -> Sequence[Step]:
+        is_answered = seen.json["messages"][-1]["role"] == "tool"
+        return token_steps(openai_frames(("It ", "rains."))) if is_answered else halves(go_on, calling, 4)
+
+    console.play(script)
+    console.sign_in(page, path="/playground?model=smart")
+    page.get_by_label("API", exact=True).select_option("Messages")
+    page.get_by_text("Tools", exact=True).click()
+    page.get_by_role("button", name="Insert an example").click()
+    page.get_by_text("Parameters", exact=True).click()
+    page.get_by_label("Reasoning effort").select_option("low")
+    expect(page.get_by_label("Seed")).to_have_count(0)
+    send(page, "call")
+    answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
+    expect(answer.get_by_text('{"city":', exact=True)).to_be_visible()
+    expect(answer.get_by_role("group").filter(has_text="Reasoning 33 characters")).to_be_visible()
+    console.soon(go_on.set)
+    expect(answer.get_by_role("status")).to_have_text("Donefinish: tool use")
+    expect(answer.get_by_text('{ "city": "Bern" }')).to_be_visible()
+    for event in ("message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_stop"):
+        expect(frames).to_contain_text(f"event: {event}")
+    expect(frames).to_contain_text('"type":"thinking_delta"')
+    expect(frames).not_to_contain_text("[DONE]")
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("Tool result for call_1").fill("Rain")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(answer.get_by_text("It rains.", exact=True)).to_be_visible()
+    expect(answer.get_by_role("status")).to_have_text("Donefinish: end turn")
+    first, second = (request.json for request in console.upstream.requests)
+    assert first["tools"][0]["function"]["name"] == "get_weather"
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+    assert second["messages"][-1]["content"] == "Rain"
+    assert second["max_completion_tokens"] == 4096, "the API demands a limit"
+
+    figure(answer, "Request").get_by_role("link").click()
+    expect(panel(page, "Details")).to_contain_text("APIMessages")
+    expect(page.get_by_role("region", name="Code")).to_contain_text("/v1/messages")
 
 
 def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:

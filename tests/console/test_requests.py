@@ -39,7 +39,7 @@ NAMES = list(ODD)
 """By number, and from the newest on."""
 FEW, MANY = 3, 2 * PAGE_ROWS + 20
 
-CHOSEN = frozenset({"Time", "Result", "Dialect", "Status", "Streamed"})
+CHOSEN = frozenset({"Time", "Result", "API", "Status", "Streamed"})
 """The others are typed."""
 NARROWED = [
     ("Time", "Last hour", ["quick"]),
@@ -51,7 +51,7 @@ NARROWED = [
     ("Result", "upstream error", ["broken"]),
     ("Provider", "anthropic", ["dear"]),
     ("Workspace", "default", ["whole"]),
-    ("Dialect", "opentoken", ["dear"]),
+    ("API", "Chat completions (opentoken)", ["dear"]),
     ("Status", "5xx", ["broken"]),
     ("Target", "anthropic/claude", ["dear"]),
     ("Streamed", "No", ["whole"]),

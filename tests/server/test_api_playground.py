@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError
-from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.table import FRONTENDS
 from streamweir.server.control.api.operation import Nothing, Operation, read_body
 from streamweir.server.control.api.playground import MAX_KEYS, PlayedChat, read_played
 from streamweir.server.control.routing import Access
@@ -56,7 +56,7 @@ async def test_what_can_be_tried(tmp_path: Path) -> None:
         }
         assert found["models"][:2] == ["smart", "own"]
         assert all(model.startswith("sim/") for model in found["models"][2:])
-        assert (found["default_model"], found["dialects"]) == (None, list(DIALECTS))
+        assert (found["default_model"], found["dialects"]) == (None, list(FRONTENDS.by_name))
         ids = {key["id"] for key in (await look(api, api.operator))["keys"]}
         assert ids == {"file:test", one.chat.key.id, one.admin.key.id, more.key.id, two.chat.key.id, two.admin.key.id}
 
@@ -121,6 +121,7 @@ async def test_the_dialect_is_the_chosen_or_the_keys_or_the_gateways(tmp_path: P
             (own, {}, "bitseek"),
             (own, {"dialect": None}, "bitseek"),
             (own, {"dialect": "aivene"}, "aivene"),
+            (own, {"dialect": "messages"}, "messages"),
             (api.one.chat.key.id, {}, "openai"),
         ):
             reply = await chat(api, api.operator, key=key_id, **more)

@@ -68,3 +68,44 @@ test("arguments are indented where they are JSON", () => {
   assert.equal(readable('{"a":1}'), '{\n  "a": 1\n}');
   for (const text of ["", "{", "12", '"x"', "plain"]) assert.equal(readable(text), text);
 });
+
+test("Messages: the system prompt, thinking, calls and their results", () => {
+  const found = read({
+    model: "m",
+    max_tokens: 10,
+    system: [{ type: "text", text: "terse" }],
+    messages: [
+      { role: "user", content: "Weather?" },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "hm", signature: "s" },
+          { type: "text", text: "I look." },
+          { type: "tool_use", id: "t1", name: "f", input: { a: 1 } },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "t1", is_error: true, content: [{ type: "text", text: "no network" }] },
+          { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+          { type: "document", title: "plan", source: { type: "url", url: "https://example.com/a.pdf" } },
+        ],
+      },
+    ],
+    tools: [{ name: "f", input_schema: {} }],
+  });
+  assert.deepEqual(
+    found?.messages.map((message) => [message.role, message.parts.map((part) => part.text).join("; ")]),
+    [
+      ["system", "terse"],
+      ["user", "Weather?"],
+      ["assistant", "I look."],
+      ["tool", "The tool failed.; no network"],
+      ["user", "Image: image/png, 3 bytes; Document: plan, https://example.com/a.pdf"],
+    ],
+  );
+  assert.deepEqual([found?.messages[2]?.reasoning, found?.messages[3]?.answers], ["hm", "t1"]);
+  assert.deepEqual(found?.messages[2]?.calls, [{ id: "t1", name: "f", arguments: '{"a":1}' }]);
+  assert.deepEqual([found?.tools[0]?.name, found?.others.map(([name]) => name)], ["f", ["model", "max_tokens"]]);
+});

@@ -96,3 +96,17 @@ test("what stands in for a body, and what cannot be one", () => {
   assert.deepEqual(Object.keys(JSON.parse(skeleton(null, false)) as object), ["messages"]);
   for (const text of ["", "[]", "1", '{"a":', "null"]) assert.equal(readBody(text), null);
 });
+
+test("Messages: its own path, and Anthropic's SDK", () => {
+  const body = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }], context_management: {}, stream: true };
+  assert.match(snippet("curl", asking(body, "messages")), /^curl -N 'http:\/\/127\.0\.0\.1:8080\/v1\/messages' \\\n/);
+  assert.match(snippet("fetch", asking(body, "messages")), /fetch\("http:\/\/127\.0\.0\.1:8080\/v1\/messages"/);
+  const python = snippet("python", asking(body, "messages"));
+  assert.ok(python.includes('client = Anthropic(base_url="http://127.0.0.1:8080", api_key=os.environ["STREAMWEIR_API_KEY"])'));
+  assert.ok(python.includes("extra_body={\"context_management\": {}}"));
+  assert.ok(python.includes("for event in stream:"));
+  const javascript = snippet("javascript", asking({ ...body, stream: false }, "messages"));
+  assert.ok(javascript.includes('new Anthropic({ baseURL: "http://127.0.0.1:8080"'));
+  assert.ok(javascript.includes("const message = await client.messages.create({"));
+  assert.deepEqual(JSON.parse(skeleton("m", true, "messages")), { model: "m", max_tokens: 1024, messages: [{ role: "user", content: "Hello!" }], stream: true });
+});

@@ -51,12 +51,19 @@ class PlaygroundView(Struct, kw_only=True):
     models: list[str]
     default_model: str | None
     dialects: list[str]
+    """What `dialect` may be: every API that callers speak, by its name in the log."""
 
 
 class PlayedChat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: Annotated[str, Meta(max_length=256, description="The id of the key to chat as.")]
-    dialect: str | None = None
-    body: Annotated[Raw, Meta(extra_json_schema={"type": "object"}, description="As for `/v1/chat/completions`.")]
+    dialect: Annotated[
+        str | None,
+        Meta(description="The API: a dialect of chat completions, or `messages`. Default: the key's dialect."),
+    ] = None
+    body: Annotated[
+        Raw,
+        Meta(extra_json_schema={"type": "object"}, description="As for `/v1/chat/completions`, or for `/v1/messages`."),
+    ]
 
 
 class _ModelMember(Struct):
@@ -83,7 +90,7 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
         ],
         models=model_ids(runtime),
         default_model=runtime.default_model,
-        dialects=FRONTENDS.dialects,
+        dialects=list(FRONTENDS.by_name),
     )
 
 
@@ -122,7 +129,7 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
 
 
 def read_played(body: bytes, _: type[Struct]) -> PlayedChat:
-    """Looks at what is around the inner body alone: that is read as the chosen dialect reads it, by whoever gets it."""
+    """Looks at what is around the inner body alone: that is read as the chosen API reads it, by whoever gets it."""
     try:
         members = decode_members(body, PlayedChat)
     except RecursionError:
@@ -147,8 +154,8 @@ def _find_key(call: Call[Nothing, PlayedChat]) -> Key:
 def _frontend(name: str | None) -> Frontend | None:
     if name is None:
         return None
-    if name not in (names := FRONTENDS.dialects):
-        raise CallerError("invalid_value", f"Expected one of {', '.join(names)}.", param="dialect")
+    if name not in FRONTENDS.by_name:
+        raise CallerError("invalid_value", f"Expected one of {', '.join(FRONTENDS.by_name)}.", param="dialect")
     return FRONTENDS.by_name[name]
 
 
@@ -173,7 +180,7 @@ OPERATIONS = (
         method="POST",
         path="/api/playground/chat",
         access=Access.ADMIN,
-        about="Chat with a key, answered and billed as on `/v1/chat/completions`; recorded in the audit log",
+        about="Chat with a key, answered and billed as on `/v1`; recorded in the audit log",
         handler=chat_as_key,
         body=PlayedChat,
         answer=dict[str, Any],

@@ -1,13 +1,20 @@
-// What a streamed answer says so far: frames of any of the four dialects in, what is shown out. Pure. All dialects are
-// chunks of the same shape; where they differ (docs/spec/dialects.md) the frames tell, so the dialect need not be known.
+// What a streamed answer says so far: frames of any API in, what is shown out. Pure. All dialects of chat completions are
+// chunks of the same shape; where they differ (docs/spec/dialects.md) the frames tell, and so do those of the Messages API
+// (`messages.ts`): which API it is need not be known.
 // The end of the bytes is not the end of the answer: one that was cut says so.
+import { numberOf, objectOf, objects, readObject, textOf, type Json } from "./json";
+import { foldEvent, foldMessage, isEvent, isMessage } from "./messages";
 import type { SseFrame } from "./sse";
 
 export interface Call {
   id: string | null;
   name: string;
   arguments: string;
+  block?: number; // of the Messages API
 }
+
+// A block of thinking, as it has to be sent back: of the Messages API.
+export type Thought = { block: number; text: string; signature: string } | { block: number; data: string };
 
 export interface Choice {
   index: number;
@@ -15,6 +22,7 @@ export interface Choice {
   reasoning: string;
   refusal: string;
   calls: Call[];
+  thoughts?: Thought[];
   finish: string | null;
 }
 
@@ -23,6 +31,7 @@ export interface TokenUse {
   completion: number;
   cached: number | null;
   reasoning: number | null;
+  written?: number; // to a cache
 }
 
 export interface Fault {
@@ -37,7 +46,8 @@ export interface Answer {
   choices: Choice[]; // in the order of their index
   use: TokenUse | null;
   fault: Fault | null;
-  isDone: boolean; // `[DONE]` was there
+  counts?: Json; // usage of the Messages API, which comes in pieces
+  isDone: boolean; // `[DONE]` was there, or `message_stop`
   endsBare: boolean; // the dialect has no `[DONE]`: the last finish is the end
   pieces: number; // frames that brought something to read
   unread: number; // frames that made no sense
@@ -55,19 +65,19 @@ export const NOTHING: Answer = {
   unread: 0,
 };
 
-type Json = Record<string, unknown>;
-
 export function fold(answer: Answer, frame: Pick<SseFrame, "data">): Answer {
   if (frame.data === null) return answer;
   if (frame.data.trim() === "[DONE]") return { ...answer, isDone: true };
   const chunk = readObject(frame.data);
-  return chunk ? foldChunk(answer, chunk, "delta") : { ...answer, unread: answer.unread + 1 };
+  if (!chunk) return { ...answer, unread: answer.unread + 1 };
+  return isEvent(chunk) ? foldEvent(answer, chunk) : foldChunk(answer, chunk, "delta");
 }
 
 // An answer that did not stream. It is whole when it is there.
 export function readWhole(text: string): Answer {
   const body = readObject(text);
-  return body ? { ...foldChunk(NOTHING, body, "message"), isDone: true } : { ...NOTHING, unread: 1 };
+  if (!body) return { ...NOTHING, unread: 1 };
+  return { ...(isMessage(body) ? foldMessage(NOTHING, body) : foldChunk(NOTHING, body, "message")), isDone: true };
 }
 
 export function readFault(text: string): Fault | null {
@@ -157,29 +167,4 @@ function useOf(usage: unknown): TokenUse | null {
     cached: numberOf(objectOf(prompt_tokens_details).cached_tokens),
     reasoning: numberOf(objectOf(completion_tokens_details).reasoning_tokens),
   };
-}
-
-function readObject(text: string): Json | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
-  } catch {
-    return null;
-  }
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" ? value : null;
-}
-
-function numberOf(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
-function objectOf(value: unknown): Json {
-  return typeof value === "object" && value !== null ? (value as Json) : {};
-}
-
-function objects(value: unknown): Json[] {
-  return Array.isArray(value) ? value.filter((each): each is Json => typeof each === "object" && each !== null) : [];
 }

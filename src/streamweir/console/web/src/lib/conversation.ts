@@ -1,5 +1,6 @@
-// The body of a chat request as a conversation to read. Pure. Callers wrote it: whatever is not as it should be is shown
-// as the JSON it is, nothing is left out, and what lies elsewhere (an image) is named and never fetched.
+// The body of a request as a conversation to read: of chat completions or of the Messages API, by what stands in it.
+// Pure. Callers wrote it: whatever is not as it should be is shown as the JSON it is, nothing is left out, and what lies
+// elsewhere (an image) is named and never fetched.
 
 export interface Part {
   kind: "text" | "other";
@@ -38,9 +39,10 @@ export function readConversation(prompt: string): Conversation | null {
     return null;
   }
   if (!isObject(body) || !Array.isArray(body.messages)) return null;
-  const { messages, tools, functions, ...rest } = body;
+  const { messages, tools, functions, system, ...rest } = body;
+  const first = system === undefined || system === null ? [] : [{ role: "system", content: system }];
   return {
-    messages: messages.map(readMessage),
+    messages: [...first, ...messages].flatMap(readMessage),
     tools: [...listOf(tools), ...listOf(functions)].map(readTool),
     others: Object.entries(rest).map(([name, value]) => [name, pretty(value)]),
   };
@@ -48,22 +50,50 @@ export function readConversation(prompt: string): Conversation | null {
 
 const READ = new Set(["role", "name", "tool_call_id", "content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call"]);
 
-function readMessage(message: unknown): Message {
-  if (!isObject(message)) return { role: "?", name: null, answers: null, parts: [other(message)], reasoning: null, calls: [] };
+// A message of the Messages API may hold results of calls, and is then several to read.
+function readMessage(message: unknown): Message[] {
+  if (!isObject(message)) return [{ role: "?", name: null, answers: null, parts: [other(message)], reasoning: null, calls: [] }];
   const { role, name, tool_call_id, content, refusal, reasoning_content, reasoning, tool_calls, function_call } = message;
-  const parts = [...readParts(content), ...readParts(refusal)];
+  const blocks = listOf(content).filter(isObject);
+  const calls = [...listOf(tool_calls), ...blocks.filter(isCall)].map(readCall);
+  const thoughts = blocks.filter(isThought).map((block) => block.thinking);
+  const results = blocks.filter(isResult);
+  const isApart = (part: unknown) => isObject(part) && (isCall(part) || isThought(part) || isResult(part));
+  const parts = [...readParts(Array.isArray(content) ? content.filter((part) => !isApart(part)) : content), ...readParts(refusal)];
   const unread = Object.entries(message).filter(([member]) => !READ.has(member));
   if (unread.length) parts.push(other(Object.fromEntries(unread)));
-  const calls = listOf(tool_calls).map(readCall);
   if (isObject(function_call)) calls.push(readCall({ function: function_call }));
-  return {
+  const read: Message = {
     role: typeof role === "string" ? role : "?",
     name: typeof name === "string" ? name : null,
     answers: typeof tool_call_id === "string" ? tool_call_id : null,
     parts,
-    reasoning: firstText(reasoning_content, reasoning),
+    reasoning: firstText(reasoning_content, reasoning, thoughts.join("\n\n")),
     calls,
   };
+  if (!results.length) return [read];
+  const isEmpty = !parts.length && !calls.length && read.reasoning === null;
+  return [...results.map(readResult), ...(isEmpty ? [] : [read])];
+}
+
+function readResult(block: Json): Message {
+  const { type: _, tool_use_id, content, is_error, ...rest } = block;
+  const parts = readParts(content);
+  if (is_error === true) parts.unshift(other("The tool failed."));
+  if (Object.keys(rest).length) parts.push(other(rest));
+  return { role: "tool", name: null, answers: firstText(tool_use_id), parts, reasoning: null, calls: [] };
+}
+
+function isCall(block: Json): boolean {
+  return block.type === "tool_use" && typeof block.name === "string";
+}
+
+function isThought(block: Json): boolean {
+  return block.type === "thinking" && typeof block.thinking === "string" && block.thinking !== "";
+}
+
+function isResult(block: Json): boolean {
+  return block.type === "tool_result";
 }
 
 function readParts(content: unknown): Part[] {
@@ -83,6 +113,11 @@ function readPart(part: unknown): Part {
   if (part.type === "file" && isObject(part.file)) {
     const { filename, file_id, file_data } = part.file;
     return { kind: "other", text: `File: ${firstText(filename, file_id) ?? "without a name"}${file_data ? `, ${sizeOf(file_data)}` : ""}` };
+  }
+  if ((part.type === "image" || part.type === "document") && isObject(part.source)) {
+    const { url, media_type, data } = part.source;
+    const named = [firstText(part.title), url === undefined ? firstText(media_type) : nameOf(url), data === undefined ? null : sizeOf(data)];
+    if (part.source.type !== "text") return { kind: "other", text: `${part.type === "image" ? "Image" : "Document"}: ${named.filter(Boolean).join(", ")}` };
   }
   return other(part);
 }
@@ -104,6 +139,7 @@ function sizeOf(base64: unknown): string {
 
 function readCall(call: unknown): Call {
   const found = isObject(call) ? call : {};
+  if (isCall(found)) return { id: firstText(found.id), name: String(found.name), arguments: JSON.stringify(found.input ?? {}) };
   const asked = isObject(found.function) ? found.function : isObject(found.custom) ? found.custom : {};
   return {
     id: firstText(found.id),

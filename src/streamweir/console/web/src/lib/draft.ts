@@ -1,12 +1,15 @@
-// What is about to be asked in the playground, and the request body it makes. Pure. A field that is left empty is left
-// out of the body; one that cannot be read is named, and nothing is sent.
-import type { Choice } from "./chat";
+// What is about to be asked in the playground, and the request body it makes in either API. Pure. A field that is left
+// empty is left out of the body; one that cannot be read is named, and nothing is sent.
+import { MESSAGES } from "./apis";
+import type { Choice, Thought } from "./chat";
+import { functionOf, messagesBody } from "./messages";
 
 export interface Turn {
   role: "user" | "assistant" | "tool";
   text: string;
   calls?: { id: string; name: string; arguments: string }[]; // of an assistant
   callId?: string; // of a tool: which call this answers
+  thoughts?: Thought[]; // of an assistant, in the Messages API
 }
 
 export interface Draft {
@@ -61,9 +64,10 @@ export const EXAMPLE_TOOLS = JSON.stringify(
 export type Body = Record<string, unknown>;
 export type Problems = Partial<Record<keyof Draft, string>>;
 
-export function bodyOf(draft: Draft, model: string): { body: Body; problems: Problems } {
+// `api` is a name of `apis.ts`; empty is chat completions.
+export function bodyOf(draft: Draft, model: string, api = ""): { body: Body; problems: Problems } {
   const problems: Problems = {};
-  const body: Body = model ? { model, messages: messagesOf(draft) } : { messages: messagesOf(draft) };
+  const given: Body = {};
   const numbers: readonly [keyof Draft, string, string, boolean][] = [
     ["temperature", "temperature", draft.temperature, false],
     ["maxTokens", "max_tokens", draft.maxTokens, true],
@@ -71,21 +75,28 @@ export function bodyOf(draft: Draft, model: string): { body: Body; problems: Pro
     ["seed", "seed", draft.seed, true],
   ];
   for (const [field, member, text, isWhole] of numbers) {
-    if (!text.trim()) continue;
+    if (!text.trim() || (api === MESSAGES && field === "seed")) continue; // it has none
     const value = Number(text);
     if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) problems[field] = isWhole ? "A whole number." : "A number.";
-    else body[member] = value;
+    else given[member] = value;
   }
+  const tools = readTools(draft.tools);
+  if (typeof tools === "string") problems.tools = tools;
+  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "Enter a prompt first.";
+  const listed = typeof tools === "string" ? [] : tools;
+  const body = api === MESSAGES ? messagesBody(draft, model, given, listed) : chatBody(draft, model, given, listed);
+  return { body, problems };
+}
+
+function chatBody(draft: Draft, model: string, numbers: Body, tools: unknown[]): Body {
+  const body: Body = { ...(model ? { model } : {}), messages: messagesOf(draft), ...numbers };
   const stop = draft.stop.split("\n").filter((line) => line !== "");
   if (stop.length) body.stop = stop;
   if (draft.effort) body.reasoning_effort = draft.effort;
-  const tools = readTools(draft.tools);
-  if (typeof tools === "string") problems.tools = tools;
-  else if (tools.length) body.tools = tools;
+  if (tools.length) body.tools = tools.map(functionOf);
   body.stream = draft.isStreamed;
   if (draft.isStreamed && draft.hasUsage) body.stream_options = { include_usage: true };
-  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "Enter a prompt first.";
-  return { body, problems };
+  return body;
 }
 
 function messagesOf(draft: Draft): Body[] {
@@ -118,8 +129,8 @@ export function readTools(text: string): unknown[] | string {
   }
   if (!Array.isArray(tools)) return "A list of tools: [ ... ].";
   for (const [place, tool] of tools.entries()) {
-    const isTool = typeof tool === "object" && tool !== null && "type" in tool;
-    if (!isTool) return `Tool ${place + 1} has no "type".`;
+    const isTool = typeof tool === "object" && tool !== null && ("type" in tool || "input_schema" in tool);
+    if (!isTool) return `Tool ${place + 1} has no "type" and no "input_schema".`;
     const { type, function: made } = tool as { type: unknown; function?: { name?: unknown } };
     if (type === "function" && typeof made?.name !== "string") return `Tool ${place + 1} has no "function" with a "name".`;
   }
@@ -131,7 +142,7 @@ export function continued(draft: Draft, choice: Choice): Draft {
   const turns = draft.turns.slice();
   if (draft.prompt.trim()) turns.push({ role: "user", text: draft.prompt });
   const calls = choice.calls.map((call, place) => ({ id: call.id ?? `call_${place}`, name: call.name, arguments: call.arguments }));
-  const said: Turn = { role: "assistant", text: choice.text || choice.refusal };
+  const said: Turn = { role: "assistant", text: choice.text || choice.refusal, ...(choice.thoughts ? { thoughts: choice.thoughts } : {}) };
   turns.push(calls.length ? { ...said, calls } : said);
   for (const call of calls) turns.push({ role: "tool", text: "", callId: call.id });
   return { ...draft, turns, prompt: "" };

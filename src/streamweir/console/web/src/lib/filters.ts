@@ -1,6 +1,7 @@
 // The filters of the log as they stand in the address of the page, and as the server is asked. Pure: the same address
 // gives the same question, but for `last`, which counts back from the moment of asking.
 import type { Query } from "./api";
+import { nameOfApi } from "./apis";
 import { dollars, moment, words } from "./format";
 
 export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error"] as const;
@@ -39,8 +40,6 @@ export const VERDICTS = [
   "gateway_fault",
   "orphaned",
 ] as const;
-
-export const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"] as const;
 
 // What the server would refuse is left out: an address that somebody has mangled still shows a page. A name is taken as
 // it stands, for one may end with a blank: what a person types is cleaned where it is typed.
@@ -111,6 +110,8 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
     case "key":
     case "workspace":
       return `${name}: ${nameOf(value) ?? value}`;
+    case "dialect":
+      return `API: ${nameOfApi(value)}`;
     case "verdict":
       return `result: ${words(value)}`;
     case "status_class":

@@ -1,5 +1,7 @@
-// A request as a command or a few lines of code that ask the same again. Pure. Whatever a body holds, it is data in what
-// is copied: quoted for the shell, literals for Python and JavaScript, and no character in it that cannot be seen.
+// A request as a command or a few lines of code that ask the same again, of either API. Pure. Whatever a body holds, it
+// is data in what is copied: quoted for the shell, literals for Python and JavaScript, and no character in it that cannot
+// be seen.
+import { MESSAGES } from "./apis";
 
 export type Language = "curl" | "python" | "javascript" | "fetch";
 
@@ -13,15 +15,17 @@ export const KEY_VARIABLE = "STREAMWEIR_API_KEY";
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 type Body = Record<string, Json>;
 
-// `/v1` speaks the default dialect, every other has a prefix of its own.
+// `/v1` speaks the default dialect and the Messages API, every other dialect has a prefix of its own.
 export function baseUrl(origin: string, dialect: string | null): string {
-  return dialect === null || dialect === "openai" ? `${origin}/v1` : `${origin}/${encodeURIComponent(dialect)}/v1`;
+  const isPlain = dialect === null || dialect === "openai" || dialect === MESSAGES;
+  return isPlain ? `${origin}/v1` : `${origin}/${encodeURIComponent(dialect)}/v1`;
 }
 
 // Where nothing is known of what was said.
-export function skeleton(model: string | null, isStream: boolean): string {
+export function skeleton(model: string | null, isStream: boolean, dialect: string | null = null): string {
   return JSON.stringify({
     ...(model === null ? {} : { model }),
+    ...(dialect === MESSAGES ? { max_tokens: 1024 } : {}),
     messages: [{ role: "user", content: "Hello!" }],
     ...(isStream ? { stream: true } : {}),
   });
@@ -41,15 +45,17 @@ export function snippet(language: Language, asking: Asking): string {
   const body = readBody(asking.body) ?? {};
   if (asking.dialect === "bitseek") body.stream = true; // it always streams, which an SDK has to know
   const url = baseUrl(asking.origin, asking.dialect);
+  const isMessages = asking.dialect === MESSAGES;
+  const address = `${url}/${isMessages ? "messages" : "chat/completions"}`;
   switch (language) {
     case "curl":
-      return curl(url, asking.body, body.stream === true);
+      return curl(address, asking.body, body.stream === true);
     case "python":
-      return python(url, body);
+      return isMessages ? anthropicPython(asking.origin, body) : python(url, body);
     case "javascript":
-      return javascript(url, body);
+      return isMessages ? anthropicJavascript(asking.origin, body) : javascript(url, body);
     case "fetch":
-      return fetching(url, body);
+      return fetching(address, body);
   }
 }
 
@@ -71,7 +77,7 @@ const LONGEST_ARGUMENT = 100_000; // bytes; Linux takes 128 KiB
 function curl(url: string, body: string, isStream: boolean): string {
   const text = seen(body.trim());
   const lines = [
-    `curl ${isStream ? "-N " : ""}${quoteForShell(`${url}/chat/completions`)}`,
+    `curl ${isStream ? "-N " : ""}${quoteForShell(url)}`,
     `  -H "Authorization: Bearer $${KEY_VARIABLE}"`,
     `  -H 'Content-Type: application/json'`,
   ];
@@ -123,9 +129,49 @@ function javascript(url: string, body: Body): string {
   ].join("\n");
 }
 
+// What `create` of the anthropic SDK takes by name.
+const BY_NAME_OF_MESSAGES = new Set(
+  `cache_control container max_tokens messages metadata model output_config service_tier stop_sequences stream system
+   temperature thinking tool_choice tools top_k top_p`.split(/\s+/),
+);
+
+// Its base address is without `/v1`.
+function anthropicPython(origin: string, body: Body): string {
+  const isStream = body.stream === true;
+  const given = Object.entries(body).filter(([name]) => BY_NAME_OF_MESSAGES.has(name));
+  const others = Object.entries(body).filter(([name]) => !BY_NAME_OF_MESSAGES.has(name));
+  if (others.length) given.push(["extra_body", Object.fromEntries(others)]);
+  return [
+    "import os",
+    "",
+    "from anthropic import Anthropic",
+    "",
+    `client = Anthropic(base_url=${literal(origin, PYTHON)}, api_key=os.environ["${KEY_VARIABLE}"])`,
+    `${isStream ? "stream" : "message"} = client.messages.create(`,
+    ...given.map(([name, value]) => `    ${name}=${literal(value, PYTHON, 1)},`),
+    ")",
+    ...(isStream
+      ? ["for event in stream:", '    if event.type == "content_block_delta" and event.delta.type == "text_delta":', '        print(event.delta.text, end="", flush=True)']
+      : ['print("".join(block.text for block in message.content if block.type == "text"))']),
+  ].join("\n");
+}
+
+function anthropicJavascript(origin: string, body: Body): string {
+  const isStream = body.stream === true;
+  return [
+    'import Anthropic from "@anthropic-ai/sdk";',
+    "",
+    `const client = new Anthropic({ baseURL: ${literal(origin, JAVASCRIPT)}, apiKey: process.env.${KEY_VARIABLE} });`,
+    `const ${isStream ? "stream" : "message"} = await client.messages.create(${literal(body, JAVASCRIPT)});`,
+    ...(isStream
+      ? ["for await (const event of stream) {", '  if (event.type === "content_block_delta" && event.delta.type === "text_delta") process.stdout.write(event.delta.text);', "}"]
+      : ['for (const block of message.content) if (block.type === "text") process.stdout.write(block.text);']),
+  ].join("\n");
+}
+
 function fetching(url: string, body: Body): string {
   return [
-    `const response = await fetch(${literal(`${url}/chat/completions`, JAVASCRIPT)}, {`,
+    `const response = await fetch(${literal(url, JAVASCRIPT)}, {`,
     '  method: "POST",',
     "  headers: {",
     `    authorization: \`Bearer \${process.env.${KEY_VARIABLE}}\`,`,

@@ -155,7 +155,7 @@ export interface RequestView {
   key_id: string | null;
   /** The name of that key. */
   key_name: string | null;
-  /** The dialect that it was answered in. */
+  /** The API that was spoken: a dialect of chat completions, or `messages`. */
   dialect: string | null;
   /** The model that was asked for. */
   model: string | null;
@@ -380,8 +380,9 @@ export interface PlayKeyView {
 export interface PlayedChat {
   /** The id of the key to chat as. */
   key: string;
+  /** The API: a dialect of chat completions, or `messages`. Default: the key's dialect. */
   dialect?: string | null;
-  /** As for `/v1/chat/completions`. */
+  /** As for `/v1/chat/completions`, or for `/v1/messages`. */
   body: unknown;
 }
 

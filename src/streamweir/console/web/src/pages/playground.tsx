@@ -1,7 +1,8 @@
 // A model tried by hand: the same way through the gateway as for every caller, billed to the key that is chosen. Key,
-// models and dialects are in the address; what is typed is kept while the console is open, and nowhere else.
+// models and APIs are in the address; what is typed is kept while the console is open, and nowhere else.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, session } from "../lib/api";
+import { MESSAGES, nameOfApi } from "../lib/apis";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
@@ -89,7 +90,9 @@ function Bench(props: { choices: PlaygroundView }) {
   const runs: [Running, Running] = [useRun(), useRun()];
   const shown = isComparing ? ([0, 1] as const) : ([0] as const);
   const isBusy = shown.some((place) => isRunning(runs[place]));
-  const { problems } = useMemo(() => bodyOf(draft, sides[0].model), [draft, sides[0].model]);
+  const apis = shown.map((place) => sides[place].dialect);
+  const strictest = apis.every((api) => api === MESSAGES) ? MESSAGES : ""; // has every field
+  const { problems } = useMemo(() => bodyOf(draft, "", strictest), [draft, strictest]);
   const form = useRef<HTMLFormElement>(null);
 
   const choose = (more: Record<string, string | null>) => {
@@ -98,11 +101,11 @@ function Bench(props: { choices: PlaygroundView }) {
   };
   const send = (what: Draft) => {
     setHasTried(true);
-    if (!key || isBusy || Object.keys(bodyOf(what, "").problems).length) return;
+    if (!key || isBusy || Object.keys(bodyOf(what, "", strictest).problems).length) return;
     const now = sidesOf(query.value, choices); // a model may have been typed since this was drawn
     for (const place of shown) {
       const { model, dialect } = now[place];
-      runs[place].start({ key: key.id, ...(dialect ? { dialect } : {}), body: bodyOf(what, model).body });
+      runs[place].start({ key: key.id, ...(dialect ? { dialect } : {}), body: bodyOf(what, model, dialect).body });
     }
     setHasTried(false);
   };
@@ -212,7 +215,7 @@ function Bench(props: { choices: PlaygroundView }) {
               </Button>
             </div>
           </div>
-          <Folds draft={draft} problems={problems} onChange={change} />
+          <Folds draft={draft} problems={problems} apis={apis} onChange={change} />
         </div>
       </form>
       <div class="bench">
@@ -257,7 +260,8 @@ function SideFields(props: {
   const [typed, setTyped] = useState(side.model);
   useEffect(() => setTyped(side.model), [side.model]);
   const isOut = side.model !== "" && !mayUse(props.models, side.model);
-  const dialects = [["", props.usualDialect === null ? "default" : `${props.usualDialect} (from the key)`] as const, ...choices.dialects.map((each) => [each, each] as const)];
+  const usual = props.usualDialect === null ? "Chat completions" : `Chat completions (${props.usualDialect}, from the key)`;
+  const apis = [["", usual] as const, ...choices.dialects.map((each) => [each, nameOfApi(each)] as const)];
   return (
     <>
       <Field label={`Model${suffix}`} hint={isOut ? "This key may not use it." : ""}>
@@ -283,8 +287,8 @@ function SideFields(props: {
           </>
         )}
       </Field>
-      <Field label={`Dialect${suffix}`}>
-        {(id) => <Select<string> id={id} value={side.dialect} options={dialects} onChange={(dialect) => props.onChange({ ...side, dialect })} />}
+      <Field label={`API${suffix}`}>
+        {(id) => <Select<string> id={id} value={side.dialect} options={apis} onChange={(dialect) => props.onChange({ ...side, dialect })} />}
       </Field>
     </>
   );

@@ -157,7 +157,7 @@ function RequestTable(props: { rows: readonly RequestView[]; filters: Filters })
           </a>
         ),
     },
-    { name: "Dialect", show: (row) => <span class="muted small">{row.dialect ?? "–"}</span> },
+    { name: "API", show: (row) => <span class="muted small">{row.dialect ?? "–"}</span> },
     { name: "Tokens in", head: "In", isNumber: true, show: (row) => tokens(row, row.prompt_tokens) },
     { name: "Tokens out", head: "Out", isNumber: true, show: (row) => tokens(row, row.completion_tokens) },
     { name: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },

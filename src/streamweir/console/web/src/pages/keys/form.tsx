@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { patch, post, session, type ApiError } from "../../lib/api";
 import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
-import { DIALECTS } from "../../lib/filters";
+import { DIALECTS } from "../../lib/apis";
 import { asError } from "../../lib/load";
 import { LIMITS, type LimitName } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
@@ -121,7 +121,7 @@ function FormDialog(props: {
               {(id) => <WorkspaceSelect id={id} value={form.workspace} workspaces={props.workspaces as Workspaces} onChange={(workspace) => change({ workspace })} />}
             </Field>
           )}
-          <Field label="Dialect" hint="Format of the answers if the path names none." error={wrong("dialect")}>
+          <Field label="Dialect" hint="Of chat completions, if the path names none." error={wrong("dialect")}>
             {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
           </Field>
         </div>

@@ -26,6 +26,11 @@ export function AnswerView(props: { run: Run; onContinue: (choice: Choice) => vo
       {run.phase !== "over" && !run.answer.pieces && <p class="muted pulse">{run.phase === "sending" ? "Sending …" : "Waiting for the first token …"}</p>}
       <Fate run={run} />
       {run.phase !== "sending" && <Figures run={run} row={row} />}
+      {row !== null && row.dropped.length > 0 && (
+        <p class="muted small">
+          Dropped from the request (not supported by the target): <code class="break">{row.dropped.join(", ")}</code>
+        </p>
+      )}
       {run.phase === "over" && first && (
         <div class="row">
           {isContinuable && (
@@ -137,13 +142,14 @@ function Figures(props: { run: Run; row: RequestDetail | null }) {
   const { use } = run.answer;
   const completion = use?.completion ?? row?.completion_tokens ?? null;
   const perSecond = tokensPerSecond(completion, run.firstMs, run.lastMs);
-  const more = [use?.cached ? `${count(use.cached)} cached` : "", use?.reasoning ? `${count(use.reasoning)} reasoning` : ""].filter(Boolean).join(", ");
+  const cache = [use?.cached ? `${count(use.cached)} read from a cache` : "", use?.written ? `${count(use.written)} written to a cache` : ""].filter(Boolean).join(", ");
+  const more = use?.reasoning ? `${count(use.reasoning)} reasoning` : "";
   return (
     <dl class="figures">
       <Figure name="First token" value={duration(run.firstMs)} />
       <Figure name="Tokens/s" value={rate(perSecond)} />
       <Figure name="Total" value={duration(run.endMs)} />
-      <Figure name="Tokens in" value={count(use?.prompt ?? row?.prompt_tokens)} />
+      <Figure name="Tokens in" value={count(use?.prompt ?? row?.prompt_tokens)} {...(cache ? { title: cache } : {})} />
       <Figure name="Tokens out" value={count(completion)} {...(more ? { title: more } : {})} />
       <Figure name="Cost" value={row ? dollars(row.cost_usd) : NONE} title={row?.cost_usd ? exactDollars(row.cost_usd) : "Known when the request is settled, if its model has a price"} />
       {run.requestId && (

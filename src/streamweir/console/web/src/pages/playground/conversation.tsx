@@ -1,11 +1,14 @@
 // What is asked: the turns so far, the prompt, and folded below it the system message, parameters and tools.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { MESSAGES } from "../../lib/apis";
 import { EXAMPLE_TOOLS, type Draft, type Problems, type Turn } from "../../lib/draft";
+import { USUAL_MAX_TOKENS } from "../../lib/messages";
 import { Button, Field, Select } from "../../ui/parts";
 
 interface Props {
   draft: Draft;
+  apis?: string[]; // that are asked
   problems: Problems;
   onChange: (change: Partial<Draft>) => void;
 }
@@ -78,7 +81,7 @@ export function Folds(props: Props) {
         <Parameters {...props} />
       </Fold>
       <Fold summary="Tools" more={draft.tools.trim() ? (problems.tools ? "invalid" : "set") : ""} opens={Boolean(problems.tools)}>
-        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="The functions that the model can call. A call is shown but not executed; with Continue you can enter its result.">
+        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="The functions that the model can call, in the format of either API. A call is shown but not executed; with Continue you can enter its result.">
           {(id, hintId) => (
             <textarea
               id={id}
@@ -132,7 +135,10 @@ const EFFORTS = [
   ["high", "high"],
 ] as const;
 
-function Parameters({ draft, problems, onChange }: Props) {
+function Parameters({ draft, problems, apis = [""], onChange }: Props) {
+  const isMessages = apis.includes(MESSAGES);
+  const isChat = apis.some((api) => api !== MESSAGES);
+  const each = (chat: string, messages: string) => [isChat && chat, isMessages && messages].filter(Boolean).join(", ");
   const number = (name: "temperature" | "maxTokens" | "topP" | "seed", label: string, hint: string) => (
     <Field label={label} hint={hint} error={problems[name] ?? null}>
       {(id, hintId) => (
@@ -152,11 +158,11 @@ function Parameters({ draft, problems, onChange }: Props) {
   return (
     <div class="form">
       <div class="form-grid">
-        {number("temperature", "Temperature", "0 to 2")}
-        {number("maxTokens", "Max tokens", "max_tokens")}
+        {number("temperature", "Temperature", isMessages ? "0 to 1" : "0 to 2")}
+        {number("maxTokens", "Max tokens", isMessages ? `max_tokens; ${USUAL_MAX_TOKENS}${isChat ? " in Messages" : ""} if empty` : "max_tokens")}
         {number("topP", "Top p", "0 to 1")}
-        {number("seed", "Seed", "a whole number")}
-        <Field label="Reasoning effort" hint="reasoning_effort">
+        {isChat && number("seed", "Seed", isMessages ? "a whole number, not in Messages" : "a whole number")}
+        <Field label="Reasoning effort" hint={each("reasoning_effort", "thinking and output_config.effort")}>
           {(id) => <Select<string> id={id} value={draft.effort} options={EFFORTS} onChange={(effort) => onChange({ effort })} />}
         </Field>
         <Field label="Stop sequences" hint="one sequence per line">
@@ -170,10 +176,12 @@ function Parameters({ draft, problems, onChange }: Props) {
           <input type="checkbox" checked={draft.isStreamed} onChange={(event) => onChange({ isStreamed: event.currentTarget.checked })} />
           Stream the answer
         </label>
-        <label class="check">
-          <input type="checkbox" checked={draft.hasUsage} disabled={!draft.isStreamed} onChange={(event) => onChange({ hasUsage: event.currentTarget.checked })} />
-          Request usage in the stream
-        </label>
+        {isChat && (
+          <label class="check">
+            <input type="checkbox" checked={draft.hasUsage} disabled={!draft.isStreamed} onChange={(event) => onChange({ hasUsage: event.currentTarget.checked })} />
+            Request usage in the stream
+          </label>
+        )}
       </div>
     </div>
   );

@@ -1,4 +1,5 @@
 // What became of a request, in words, and all that the log knows of it.
+import { nameOfApi } from "../../lib/apis";
 import { bytes, count, duration, preciseMoment } from "../../lib/format";
 import { explain, explainFlag, WHOSE } from "../../lib/explain";
 import { href } from "../../lib/route";
@@ -56,7 +57,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           ["Target", named(row.target, row.target && { target: row.target })],
           ["Key", named(row.key_name ?? row.key_id, row.key_id && { key: row.key_id })],
           ["Workspace", named(row.workspace && nameOf(row.workspace), row.workspace && { workspace: row.workspace })],
-          ["Dialect", row.dialect ?? "–"],
+          ["API", row.dialect === null ? "–" : nameOfApi(row.dialect)],
           ["Finish reason", row.finish ?? "–"],
           row.service_tier === null ? null : ["Service tier", <bdi>{row.service_tier}</bdi>],
           row.chunks === null ? null : ["Chunks from the provider", count(row.chunks)],
@@ -68,7 +69,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
           row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
-          row.dropped.length === 0 ? null : ["Dropped parameters (not supported by the target)", <code>{row.dropped.join(", ")}</code>],
+          row.dropped.length === 0 ? null : ["Dropped from the request (not supported by the target)", <code>{row.dropped.join(", ")}</code>],
         ]}
       />
     </Panel>

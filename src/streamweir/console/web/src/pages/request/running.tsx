@@ -1,6 +1,7 @@
 // A request that runs: what is known of it so far, and the button that ends it.
 import { useState } from "preact/hooks";
 import { post, type ApiError } from "../../lib/api";
+import { nameOfApi } from "../../lib/apis";
 import { count, dollars, duration, exactDollars } from "../../lib/format";
 import { asError, useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
@@ -70,7 +71,7 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
               </a>,
             ],
             ["Workspace", nameOf(live.workspace)],
-            ["Dialect", live.dialect],
+            ["API", nameOfApi(live.dialect)],
             ["Streamed", live.stream ? "yes" : "no"],
           ]}
         />

@@ -17,7 +17,7 @@ export function Snippets(props: { row: RequestDetail; content: Content | null })
   const { row, content } = props;
   const [language, setLanguage] = useState<Language>("curl");
   const kept = content && readBody(content.prompt) ? content.prompt : null;
-  const text = snippet(language, { origin: location.origin, dialect: row.dialect, body: kept ?? skeleton(row.model, row.stream) });
+  const text = snippet(language, { origin: location.origin, dialect: row.dialect, body: kept ?? skeleton(row.model, row.stream, row.dialect) });
   return (
     <Panel
       title="Send it again"

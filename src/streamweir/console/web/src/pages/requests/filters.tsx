@@ -2,9 +2,9 @@
 // asked while somebody types: a text counts with Enter or when its box is left.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
+import { APIS, nameOfApi } from "../../lib/apis";
 import {
   chipsOf,
-  DIALECTS,
   isAmount,
   localTime,
   readId,
@@ -132,7 +132,7 @@ export function FilterBar(props: FilterProps) {
           })}
         {text("provider", "Provider", { list: providersOf(props.seen).map((each) => [each, ""]) })}
         {text("target", "Target", { list: [...props.seen.targets].map((each) => [each, ""]), placeholder: "provider/model" })}
-        <Chosen name="dialect" label="Dialect" options={withOwn(DIALECTS, filters.dialect).map((each) => [each, each])} {...props} />
+        <Chosen name="dialect" label="API" options={withOwn(APIS, filters.dialect).map((each) => [each, nameOfApi(each)])} {...props} />
         <Chosen name="status_class" label="Status" options={["2", "4", "5"].map((each) => [each, `${each}xx`])} {...props} />
         {text("error", "Error code", { list: [...props.seen.errors].map((each) => [each, ""]) })}
         <Chosen
