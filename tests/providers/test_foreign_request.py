@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import ChatRequest, NativeRequest, read_request
+from streamweir.frontends.carried import carry
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.providers.base import Target, UpstreamRequest
@@ -106,3 +108,54 @@ def test_a_lower_limit_holds_in_the_callers_own_body_too() -> None:
 def test_a_version_is_always_named() -> None:
     headers = dict(built("anthropic", read())[0].headers)
     assert (headers["anthropic-version"], headers["x-api-key"]) == ("2023-06-01", "k")
+
+
+GEMINI_ENTRY = {"type": "reasoning.encrypted", "data": "ZA", "format": "google-gemini-v1", "id": "a", "index": 0}
+
+
+@pytest.mark.parametrize(
+    ("wrote", "model", "signature", "dropped"),
+    [
+        ("gemini-3-pro", "gemini-3-pro", "ZA", False),
+        ("google/gemini-3-pro", "gemini-3-pro", "ZA", False),
+        (None, "gemini-3-pro", "ZA", False),
+        ("gemini-3-flash", "gemini-3-pro", "skip_thought_signature_validator", True),
+        ("gemini-3-pro", "gemini-2.5-flash", None, True),
+    ],
+)
+def test_gemini_gets_the_signatures_of_the_same_model_alone(
+    wrote: str | None, model: str, signature: str | None, dropped: bool
+) -> None:
+    call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    answer = [{"type": "redacted_thinking", "data": carry(wrote, [GEMINI_ENTRY])}, call]
+    result = [{"type": "tool_result", "tool_use_id": "a", "content": "done"}]
+    request = read(
+        system="Be brief.",
+        messages=[
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": result},
+        ],
+    )
+    made = provider_named("gemini").build_request(request, Target(model=model, api_key="k"))
+    (part,) = jsonio.decode(made.body)["contents"][1]["parts"]
+    assert part.get("thoughtSignature") == signature
+    assert ("messages[2].reasoning_details[0]" in made.dropped) is dropped
+    assert built("openrouter", request)[1]["messages"][2]["reasoning_details"] == [GEMINI_ENTRY], (
+        "it is not ours to say"
+    )
+
+
+@pytest.mark.parametrize("wrote", ["claude-opus", "claude-haiku"])
+def test_anthropic_gets_the_thinking_of_the_same_model_alone(wrote: str) -> None:
+    entry = {"type": "reasoning.text", "text": "hm", "signature": "c2ln", "format": "anthropic-claude-v1", "index": 0}
+    said = {"role": "assistant", "content": "Yes.", "reasoning_content": "hm", "reasoning_details": [entry]}
+    messages = [{"role": "user", "content": "Hi"}, said, {"role": "user", "content": "So?"}]
+    models = {"messages[1].reasoning_details[0]": wrote}
+    native = NativeRequest(wire="another-api", body={}, reasoning_models=models)
+    request = structs.replace(read_request({"model": "m", "messages": messages}), native=native)
+    made = provider_named("anthropic").build_request(request, Target(model="claude-opus", api_key="k"))
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    is_own = wrote == "claude-opus"
+    assert jsonio.decode(made.body)["messages"][1]["content"] == ([thinking, text("Yes.")] if is_own else "Yes.")
+    assert ("messages[1].reasoning_details[0]" in made.dropped) is not is_own

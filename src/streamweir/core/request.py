@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from streamweir.core.errors import CallerError
 from streamweir.core.events import MAX_CHOICES
@@ -31,6 +31,9 @@ REFUSED_MEMBERS = frozenset(
     {"api_base", "base_url", "api_key", "api_version", "extra_headers", "extra_query", "extra_body", "headers", "proxy"}
 )
 """Members by which a caller could choose the upstream's address or account."""
+
+OF_ANOTHER_MODEL = "another-model"
+"""A `format` of entries of `reasoning_details` that no provider knows: see `ChatRequest.messages_for`."""
 
 Effort = str
 """none, minimal, low, medium, high, xhigh, max, ...: vendors add words, so any is accepted and passed on."""
@@ -186,6 +189,9 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     server_tools: tuple[ServerTool, ...] = ()
     hides_reasoning: bool = False
     """The caller wants no reasoning text, but the data that sends the reasoning back."""
+    reasoning_models: Mapping[str, str] = {}
+    """Which model wrote an entry of `reasoning_details`, by its path in the body of chat completions, where that is
+    known."""
 
 
 class ChatRequest(Prompt, frozen=True, kw_only=True):
@@ -231,6 +237,17 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
     def prompt(self) -> Prompt:
         """A copy without the other members, so that `body` can be freed."""
         return Prompt(messages=self.messages, tools=self.tools)
+
+    def messages_for(self, model: str) -> tuple[Message, ...]:
+        """The messages for a model that takes back no reasoning entries but its own.
+
+        An entry of another model has a `format` that no provider knows: it is left out and named, as a foreign one.
+        """
+        models = self.native.reasoning_models if self.native is not None else {}
+        others = {path for path, name in models.items() if name.rpartition("/")[2] != model.rpartition("/")[2]}
+        if not others:
+            return self.messages
+        return tuple([_without_entries(message, i, others) for i, message in enumerate(self.messages)])
 
     @property
     def server_tools(self) -> tuple[ServerTool, ...]:
@@ -291,6 +308,14 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
         safety_identifier=sent.safety_identifier,
         body=body,
     )
+
+
+def _without_entries(message: Message, i: int, others: set[str]) -> Message:
+    details = tuple(
+        {**entry, "format": OF_ANOTHER_MODEL} if f"messages[{i}].reasoning_details[{j}]" in others else entry
+        for j, entry in enumerate(message.reasoning_details)
+    )
+    return structs.replace(message, reasoning_details=details) if details else message
 
 
 def refused_member(body: dict[str, Any]) -> CallerError:

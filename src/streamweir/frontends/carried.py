@@ -27,7 +27,7 @@ _TEXT_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 class Carried(Struct):
     model: str | None
-    """That wrote it, as the upstream calls itself."""
+    """That wrote it, by the name under which the upstream was asked for it."""
     entries: list[dict[str, Any]]
     """Of `reasoning_details`."""
     text: str

@@ -29,14 +29,15 @@ from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.wire import jsonio
 from support.messages import documents_of, read_stream
 
-STARTED = StreamStarted(id="x", model="upstream-model")
+STARTED = StreamStarted(id="x", model="upstream-model-v2")
 STOP = ChoiceFinished(0, FinishReason.STOP, "stop")
 USAGE = UsageReported(Usage(input_uncached=7, output=5))
 CLAUDE: dict[str, Any] = {"format": "anthropic-claude-v1", "type": "reasoning.text"}
 
 
 def reply(**members: Any) -> Reply:
-    return Reply(id="msg_1", now=lambda: 0, model="asked", request_id="req_1", prompt_tokens=11, **members)
+    names: dict[str, Any] = {"model": "asked", "target_model": "upstream-model"}
+    return Reply(id="msg_1", now=lambda: 0, request_id="req_1", prompt_tokens=11, **names, **members)
 
 
 def written(*events: Event, **members: Any) -> dict[str, Any]:

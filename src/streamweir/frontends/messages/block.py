@@ -38,12 +38,11 @@ class _Call(Struct):
 
 class Blocks:
     def __init__(self, reply: Reply) -> None:
-        self.model: str | None = None
-        """That answers, as it calls itself."""
         self.text_index = NO_INDEX
         """Of the text that is open."""
         self.has_calls = False
         self._answer_id = reply.id
+        self._model = reply.target_model
         self._own_names = reply.tool_names or {}
         self._hides_reasoning = reply.hides_reasoning
         self._next = 0
@@ -136,7 +135,7 @@ class Blocks:
         entries = merge_details(thinking.details)
         signature = next((_signature_in(entry) for entry in entries if _signature_in(entry)), None)
         if signature is None:
-            signature = carry(self.model, entries, join_text(thinking.pieces))
+            signature = carry(self._model, entries, join_text(thinking.pieces))
         documents: list[Document] = []
         if thinking.index == NO_INDEX:
             thinking.index = self._take_index()
@@ -153,7 +152,7 @@ class Blocks:
             self._thinking.details += others
             return []
         documents = self._leave()
-        for data in [*own, *([carry(self.model, others)] if others else [])]:
+        for data in [*own, *([carry(self._model, others)] if others else [])]:
             index = self._take_index()
             documents += [_start(index, {"type": "redacted_thinking", "data": data}), _stop(index)]
         return documents

@@ -19,7 +19,6 @@ from streamweir.core.events import (
     RefusalDelta,
     StreamCompleted,
     StreamFailed,
-    StreamStarted,
     TextDelta,
     ToolCallDelta,
     ToolCallStarted,
@@ -85,10 +84,6 @@ class MessagesEncoder:
         frames = write(self, event)
         self._text_index = self._frame.index = self._blocks.text_index
         return frames
-
-    def _note_start(self, event: StreamStarted) -> list[bytes]:
-        self._blocks.model = event.model
-        return []
 
     def _note_usage(self, event: UsageReported) -> list[bytes]:
         self._usage = event.usage
@@ -169,7 +164,6 @@ def _frame(document: Document) -> bytes:
 
 
 _WRITE: dict[type[Event], Callable[[MessagesEncoder, Any], list[bytes]]] = {
-    StreamStarted: MessagesEncoder._note_start,
     TextDelta: MessagesEncoder._write_text,
     RefusalDelta: MessagesEncoder._write_refusal,
     ReasoningDelta: MessagesEncoder._write_reasoning,

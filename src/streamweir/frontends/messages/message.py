@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from streamweir.core.errors import CallerError
-from streamweir.frontends.carried import CarriedReader, is_carried
+from streamweir.frontends.carried import Carried, CarriedReader, is_carried
 from streamweir.frontends.messages.content import Block, Drops, Part, blocks_in, part_of, text_in, type_of
 from streamweir.frontends.messages.name import ToolNames
 from streamweir.wire import jsonio
@@ -30,6 +30,8 @@ class Conversation:
         """Something stands in it that Anthropic would refuse: reasoning that is not its own, or an id."""
         self.loaded: set[str] = set()
         """Tools that were found by a search, by their own names."""
+        self.reasoning_models: dict[str, str] = {}
+        """Which model wrote an entry of `reasoning_details`, by its path in `messages`, where that is known."""
         self._names = names
         self._drops = drops
         self._carried = CarriedReader()
@@ -129,6 +131,8 @@ class Conversation:
         self._open_calls = {call["id"] for call in answer.calls}
         message = answer.message()
         if message is not None:
+            at = f"messages[{len(self.messages)}].reasoning_details"
+            self.reasoning_models |= {f"{at}[{j}]": model for j, model in answer.models.items()}
             self.messages.append(message)
 
     def _add_call(self, answer: "_Answer", block: Block, path: str) -> None:
@@ -147,6 +151,8 @@ class _Answer:
     def __init__(self, carried: CarriedReader) -> None:
         self._carried = carried
         self.calls: list[dict[str, Any]] = []
+        self.models: dict[int, str] = {}
+        """Which model wrote an entry of its reasoning, where that is known."""
         self._said: list[Part] = []
         self._thoughts: list[str] = []
         self._details: list[dict[str, Any]] = []
@@ -170,9 +176,7 @@ class _Answer:
         """Whether it is not Anthropic's own."""
         text, signature, place = text_in(block, "thinking", path), block.get("signature"), self._take_place()
         if isinstance(signature, str) and is_carried(signature):
-            carried = self._carried.open(signature, text)
-            self._details += carried.entries
-            self._think(text or carried.text)
+            self._add_carried(self._carried.open(signature, text), text)
             return True
         entry: dict[str, Any] = {"type": "reasoning.text", "text": text}
         if isinstance(signature, str) and signature:
@@ -184,9 +188,7 @@ class _Answer:
     def add_redacted(self, block: Block, path: str) -> bool:
         data, place = text_in(block, "data", path), self._take_place()
         if is_carried(data):
-            carried = self._carried.open(data)
-            self._details += carried.entries
-            self._think(carried.text)
+            self._add_carried(self._carried.open(data))
             return True
         entry = {"type": "reasoning.encrypted", "data": data, "format": REASONING_FORMAT, "index": place}
         self._details.append(entry)
@@ -206,6 +208,13 @@ class _Answer:
         if self._mark is not None:
             message["cache_control"] = self._mark
         return message
+
+    def _add_carried(self, carried: Carried, shown: str = "") -> None:
+        if carried.model is not None:
+            first = len(self._details)
+            self.models |= dict.fromkeys(range(first, first + len(carried.entries)), carried.model)
+        self._details += carried.entries
+        self._think(shown or carried.text)
 
     def _think(self, text: str) -> None:
         if text:

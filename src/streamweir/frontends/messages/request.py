@@ -124,6 +124,7 @@ def read_messages_request(
             tool_names=names.own,
             server_tools=tools.server_tools,
             hides_reasoning=hides_reasoning,
+            reasoning_models=conversation.reasoning_models,
         ),
     )
 

@@ -18,7 +18,6 @@ _EMPTY = FoldedChoice(0, None, None, [], None, [], None, {}, None, "")
 def encode_whole(completion: Completion, reply: Reply) -> bytes:
     choice = next((each for each in completion.choices if each.index == 0), _EMPTY)
     blocks = Blocks(reply)
-    blocks.model = completion.started.model
     content = _fold(_documents(blocks, choice, reply))
     stop = stop_of(
         choice.reason or FinishReason.OTHER,

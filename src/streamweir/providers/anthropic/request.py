@@ -57,7 +57,8 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     traits = traits_of(target.model)
     drops = DroppedMembers()
     body: dict[str, Any] = {"model": target.model}
-    conversation = read_messages(request.messages, drops)
+    messages = request.messages if native is None else request.messages_for(target.model)
+    conversation = read_messages(messages, drops)
     tools = plan_tools(request, traits, drops)
     choice = plan_tool_choice(request, traits, bool(tools), drops)
     is_forced = choice is not None and choice["type"] in ("any", "tool")

@@ -18,14 +18,14 @@ from streamweir.providers.gemini.media import media_part
 class Conversation:
     """The messages of a request, translated. `dropped` names what was left out."""
 
-    def __init__(self, request: ChatRequest, *, is_vertex: bool, demands_signatures: bool) -> None:
+    def __init__(self, request: ChatRequest, *, model: str, is_vertex: bool, demands_signatures: bool) -> None:
         self.contents: list[dict[str, Any]] = []
         self.system: list[dict[str, Any]] = []
         self.dropped: list[str] = []
         self._is_vertex = is_vertex
         self._demands_signatures = demands_signatures
         self._names: dict[str, str] = {}
-        for number, message in enumerate(request.messages):
+        for number, message in enumerate(request.messages if request.native is None else request.messages_for(model)):
             self._take(message, f"messages[{number}]")
         if not self.contents and self.system:
             # Gemini refuses a request without contents: instructions alone are what the user says.

@@ -49,7 +49,7 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     is_vertex = target.project is not None
     model = Model(target.model)
     dropped: list[str] = []
-    conversation = Conversation(request, is_vertex=is_vertex, demands_signatures=model.has_levels)
+    conversation = Conversation(request, model=target.model, is_vertex=is_vertex, demands_signatures=model.has_levels)
     dropped += conversation.dropped
     body: dict[str, Any] = {"contents": conversation.contents}
     if conversation.system:
