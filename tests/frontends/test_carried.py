@@ -60,3 +60,11 @@ def test_many_that_unpack_to_much_are_bounded_together() -> None:
     assert sizes[:3] == [MAX_UNPACKED // 4] * 3
     assert sizes[4:] == [0] * 6
     assert reader.open(carry("m", ENTRIES)) == Carried(None, [], "")
+
+
+def test_megabytes_are_not_compressed_and_what_nobody_could_open_is_left_out() -> None:
+    large = [{**ENTRIES[1], "data": "ab" * MAX_PACKED}]
+    value = carry("m", large)
+    assert len(value) > len(str(large[0]["data"])), "which would not block the event loop"
+    assert CarriedReader().open(value) == Carried("m", large, "")
+    assert CarriedReader().open(carry("m", [{**ENTRIES[1], "data": "ab" * MAX_UNPACKED}])) == Carried(None, [], "")

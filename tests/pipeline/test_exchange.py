@@ -10,7 +10,7 @@ from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
-from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.exchange import MAX_CALLS, Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.pipeline.settlement import UsageSource
@@ -550,3 +550,33 @@ def test_it_tells_whether_an_event_was_read_and_whether_one_is_under_way() -> No
         run.exchange.has_progressed = False
         run.feed(part)
         assert (run.exchange.has_progressed, run.exchange.is_mid_event) == (has_progressed, is_mid_event), part
+
+
+@pytest.mark.parametrize("dialect", ["openai", "aivene", "messages"])
+def test_an_answer_with_too_many_calls_is_a_failure(dialect: str) -> None:
+    run = Run(usage=True, mode=Mode.TRANSLATE, dialect=dialect)
+    run.feed(ROLE, HELLO)
+    sent, calls = 0, [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}]
+    while not run.exchange.ended:
+        run.feed(chunk({"tool_calls": [{**calls[0], "index": sent + i, "id": f"c{sent + i}"} for i in range(500)]}))
+        sent += 500
+        assert sent <= MAX_CALLS + 500
+    assert sent == MAX_CALLS + 500
+    settled = run.meter.settle()
+    assert (settled.verdict, settled.error.code if settled.error else None) == (
+        Verdict.UPSTREAM_ERROR,
+        "response_too_large",
+    )
+    assert b"tool_calls" not in run.out.splitlines()[-2]
+    assert b"message_stop" not in run.out
+
+
+def test_so_is_one_that_came_whole_in_the_place_of_a_stream() -> None:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": f"c{i}", "type": "function", "function": function} for i in range(MAX_CALLS + 1)]
+    message = {"role": "assistant", "content": "Hello", "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    run = Run(usage=True, mode=Mode.TRANSLATE, dialect="messages")
+    run.feed(json.dumps({**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE}).encode()).finish()
+    assert run.exchange.ended
+    assert b"message_stop" not in run.out

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
+from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
@@ -16,7 +17,8 @@ from streamweir.pipeline.plan import Mode, plan
 from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.registry import native_wire, provider_named
-from support.answers import TEXTS, USAGE, openai_frames, openai_whole
+from support.answers import TEXTS, USAGE, anthropic_frames, openai_frames, openai_whole
+from support.messages import documents_of
 from support.outcome import BUFFERING
 from support.outcome import DIALECTS as NAMES
 from support.wire_samples import OPENAI, VOICES, Voice
@@ -70,6 +72,11 @@ def halves(voice: Voice) -> tuple[bytes, bytes]:
 
 def reported(run: Run, dialect: str) -> list[Any]:
     """The documents before the error, when the error and the terminator are off."""
+    if dialect == "messages":
+        documents = documents_of(run.out)
+        assert documents.pop()["type"] == "error"
+        assert not {"message_delta", "message_stop"} & {each["type"] for each in documents}
+        return documents
     documents = run.documents
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
@@ -123,6 +130,23 @@ def test_in_every_mode_and_at_every_byte(mode: Mode) -> None:
         assert run.out == before
         assert all(choice["finish_reason"] is None for each in reported(run, "openai") for choice in each["choices"])
         assert run.counted == (*USAGE, UsageSource.PROVIDER)
+        assert run.meter.settle().verdict is Verdict.STOPPED
+
+
+@pytest.mark.parametrize("mode", [Mode.PASS, Mode.TRANSLATE])
+def test_so_it_is_in_the_messages_api(mode: Mode) -> None:
+    frames = anthropic_frames()
+    body, start = b"".join(frames), len(b"".join(frames[:3]))
+    for at in range(start, len(body) - len(frames[-1]) + 1, 7):
+        run = Run("anthropic", "messages", mode=mode).feed([body[:at]])
+        run.out += run.exchange.detach(BUDGET)
+        before = run.out
+        run.feed([body[at:]])
+        run.out += run.exchange.finish()
+        assert run.out == before
+        reported(run, "messages")
+        assert run.counted == (*USAGE, UsageSource.PROVIDER)
+        assert run.meter.record.finishes == {0: FinishReason.STOP}
         assert run.meter.settle().verdict is Verdict.STOPPED
 
 

@@ -169,3 +169,63 @@ def test_a_whole_body_that_is_no_message_is_a_failure(body: bytes) -> None:
     made = WholeExchange(provider_named("anthropic"), MESSAGES, reply, Mode.PASS, Meter())
     assert made.feed(body) + made.finish() == b""
     assert made.failure is not None
+
+
+# A provider that breaks the rules of its own wire.
+
+AGAIN = block(4, {"type": "text", "text": ""}, {"type": "text_delta", "text": "again"})
+
+
+def test_what_follows_a_stop_reason_is_not_shown_if_the_end_is_missing() -> None:
+    made, meter = exchange()
+    body = b"".join(made.feed(each) for each in [*FRAMES[:-1], *AGAIN])
+    end = made.finish()
+    assert [document["type"] for document in documents_of(end)] == ["error"]
+    assert "stop_reason" not in str(documents_of(body)[1:])
+    assert meter.record.delivered.getvalue().count("again") == 1
+
+
+def test_what_follows_a_stop_reason_is_bounded() -> None:
+    made, _ = exchange()
+    for each in FRAMES[:-1]:
+        made.feed(each)
+    piece = block(4, {"type": "text", "text": ""}, {"type": "text_delta", "text": "x" * 10_000})[1]
+    fed, out = 0, b""
+    while not out:
+        out = made.feed(piece)
+        fed += 1
+        assert fed < 200
+    assert [document["type"] for document in documents_of(out)] == ["error"]
+    assert made.ended
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b': \xff\nevent: content_block_delta\ndata: {"type":"content_block_delta","index":1,"delta":'
+        b'{"type":"text_delta","text":"a"}}\n\n',
+        b": \xff\n\n",
+        b'event: \xff\ndata: {"type":"ping"}\n\n',
+        b'event: message_stop\ndata: {"type":"ping"}\n\n',
+        b"event: message_stop\ndata: {}\n\n",
+        b'event: message_stop\ndata: {"type":"content_block_delta","index":1,"delta":'
+        b'{"type":"text_delta","text":"a"}}\n\n',
+    ],
+    ids=["comment", "comment alone", "name", "ping as the end", "nothing as the end", "text as the end"],
+)
+def test_a_frame_that_a_client_could_not_read_or_takes_for_the_end_is_not_passed(bad: bytes) -> None:
+    made, _ = exchange()
+    for each in FRAMES[:9]:
+        made.feed(each)
+    assert [document["type"] for document in documents_of(made.feed(bad))] == ["error"]
+
+
+def test_an_end_is_the_end_and_a_stop_reason_waits_whatever_else_is_in_the_frame() -> None:
+    made, meter = exchange()
+    for each in FRAMES[:9]:
+        made.feed(each)
+    text = {"type": "text_delta", "text": "a"}
+    assert made.feed(frame({"type": "message_delta", "delta": {**text, "stop_reason": "end_turn"}})) == b""
+    assert made.feed(frame({"type": "message_stop", "delta": text})).count(b"event: ") == 2
+    assert made.ended
+    assert meter.record.completed

@@ -43,7 +43,11 @@ def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") 
     data = jsonio.encode({**document, "x": text}) if text else jsonio.encode(document)
     if len(data) > MAX_PACKED and text:
         data = jsonio.encode(document)
-    return MARK + base64.urlsafe_b64encode(zlib.compress(data)).decode().rstrip("=")
+    if len(data) > MAX_UNPACKED:
+        data = b"{}"  # nobody could open it
+    # Entries are encrypted, and hardly get smaller. Compressing megabytes of them would block the event loop.
+    level = 0 if len(data) > MAX_PACKED else -1
+    return MARK + base64.urlsafe_b64encode(zlib.compress(data, level)).decode().rstrip("=")
 
 
 def is_carried(value: object) -> bool:

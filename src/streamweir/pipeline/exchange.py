@@ -16,7 +16,15 @@ from msgspec import structs
 
 from streamweir.core.completion import Accumulator
 from streamweir.core.errors import StreamweirError, UpstreamError
-from streamweir.core.events import Event, StreamCompleted, StreamFailed, StreamStarted, TextDelta, UsageReported
+from streamweir.core.events import (
+    Event,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    TextDelta,
+    ToolCallStarted,
+    UsageReported,
+)
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply, StreamEncoder, WholeBody
 from streamweir.pipeline.commit import MAX_HELD, CommitGate
@@ -31,6 +39,8 @@ from streamweir.wire.sse import EventTooLarge, Frame
 MAX_STREAMED_CHARACTERS = 4 * 1024 * 1024
 """Characters of a stream that is written as one body: joining and encoding more would block the event loop. No model
 writes as much."""
+MAX_CALLS = 10_000
+"""Tool calls of a stream that is translated. All that are open are ended in one step."""
 
 
 class Exchange:
@@ -249,6 +259,9 @@ class Exchange:
     def _send(self, events: Sequence[Event]) -> bytes:
         out: list[bytes] = []
         for event in events:
+            if type(event) is ToolCallStarted and event.call >= MAX_CALLS:
+                error = UpstreamError("response_too_large", "The answer has too many tool calls.")
+                return b"".join([*out, self._send(self._intake.fail(error) or (StreamFailed(error),))])
             passed = self._meter.feed(event)
             out += self._encoder.feed(passed[0])
             kind = type(event)

@@ -8,7 +8,7 @@ midst: what cannot be passed (`failure`) is its end. What accounting needs goes 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import FinishReason, StreamFailed
 from streamweir.core.usage import has_invalid_count
 from streamweir.pipeline.meter import Record, note
@@ -22,20 +22,27 @@ from streamweir.wire import jsonio
 from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame
 
+_STOP = b"message_stop"
+MAX_END_BYTES = 1024 * 1024
+"""Of the frames from the stop reason on, which wait for `message_stop`. Real ones have a few hundred bytes."""
+
 
 class MessagesTap:
     """See `pipeline.native.Tap`."""
 
     has_finished = False  # message_stop is demanded
 
+    held: list[tuple[Frame, bytes]] = []  # noqa: RUF012 (never filled: what was not sent is never sent)
+
     def __init__(self, record: Record, _include_usage: bool = True, _choices: int | None = None) -> None:
         self.record = record
-        self.held: list[tuple[Frame, bytes]] = []
         self.ended = False
         self.has_reasoned = False
         self.failure: StreamweirError | None = None
         self._usage = UsageFold()
         self._start: Frame | None = None
+        self._end_frames: list[Frame] = []  # from the stop reason on; sent with message_stop
+        self._end_bytes = 0
         self._reason = ""
         self._foreign: set[int] = set()  # blocks that are not the model's own words
         self._has_blocks = False
@@ -44,7 +51,9 @@ class MessagesTap:
         self._deliver = record.delivered.write
 
     def feed(self, frame: Frame, /) -> bytes | None:
-        data = frame.data
+        data, raw = frame.data, frame.raw
+        if not raw.isascii() and not _is_utf8(raw):  # no line of it, or a client fails
+            return None if self.ended else self._fail(invalid_frame())
         if data is None or self.ended:
             return self._feed_dataless(frame)
         try:
@@ -52,15 +61,23 @@ class MessagesTap:
         except jsonio.InvalidJson:
             return self._feed_unreadable(frame, data)
         delta = event.delta
-        if delta is not None and delta.text and delta.type == "text_delta" and not self.held:  # nearly every frame
+        if (
+            delta is not None
+            and delta.text
+            and delta.type == "text_delta"
+            and event.type == "content_block_delta"
+            and frame.event != _STOP
+            and not self._end_frames
+        ):  # nearly every frame
             self._has_blocks, self._wants_last = True, self._has_first
             self._deliver(delta.text)
-            return frame.raw if frame.terminated else self._fail(truncated())
+            return raw if frame.terminated else self._fail(truncated())
         return self._feed_any(event, frame, data)
 
     def replay_frames(self) -> Iterator[Frame]:
         if self._start is not None:
             yield self._start
+        yield from self._end_frames
 
     def _feed_any(self, event: StreamEvent, frame: Frame, data: bytes) -> bytes | None:
         kind = event.type
@@ -70,6 +87,8 @@ class MessagesTap:
             return None
         if kind == "message_stop":
             return self._end(frame)
+        if frame.event == _STOP:  # a client that reads the line alone would take it for the end
+            return self._fail(invalid_frame())
         if not frame.terminated:
             return self._fail(truncated())
         if kind == "content_block_delta":
@@ -84,8 +103,7 @@ class MessagesTap:
             self._report(event.usage)
             if event.delta is not None and event.delta.stop_reason:
                 self._reason = event.delta.stop_reason
-                self.held.append((frame, frame.raw))
-                return b""
+                return self._hold(frame)
         return self._pass(frame)
 
     def _feed_dataless(self, frame: Frame) -> bytes | None:
@@ -105,12 +123,17 @@ class MessagesTap:
         self.failure = reason.error
         return None
 
-    def _pass(self, frame: Frame) -> bytes:
+    def _pass(self, frame: Frame) -> bytes | None:
         """At once; behind a stop reason, with the end."""
-        if self.held:
-            self.held.append((frame, frame.raw))
-            return b""
-        return frame.raw
+        return self._hold(frame) if self._end_frames else frame.raw
+
+    def _hold(self, frame: Frame) -> bytes | None:
+        self._end_frames.append(frame)
+        self._end_bytes += len(frame.raw)
+        if self._end_bytes > MAX_END_BYTES:
+            self.failure = UpstreamError("response_too_large", "The upstream sent too much after its stop reason.")
+            return None
+        return b""
 
     def _take_start(self, message: Mapping[str, Any], frame: Frame) -> bool:
         """False: it is another message, in the midst of this one."""
@@ -174,9 +197,17 @@ class MessagesTap:
         if self._wants_last:
             record.anomaly = record.is_interim = True
         self.ended = record.completed = True
-        held = b"".join([passed for _, passed in self.held])
-        self.held.clear()
+        held = b"".join([each.raw for each in self._end_frames])
+        self._end_frames.clear()
         return held + (frame.raw if frame.terminated else frame.raw.rstrip(b"\r\n") + b"\n\n")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def take_message(body: bytes, record: Record, _choices: int | None = None) -> bytes | None:

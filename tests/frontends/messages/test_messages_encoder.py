@@ -303,3 +303,25 @@ def test_a_prompt_that_is_too_long_is_told_in_the_words_that_clients_know(messag
     told = document_of(CallerError("context_length_exceeded", message), "")
     assert told["error"]["message"].startswith(begins)
     assert told["error"]["type"] == "invalid_request_error"
+
+
+def test_arguments_too_large_to_be_read_on_the_event_loop_stay_open_to_the_end() -> None:
+    arguments = '{"a":"' + "x" * jsonio.FAST_BYTES + '"}'
+    encoder = MESSAGES.encoder(reply())
+    for event in (STARTED, ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, arguments)):
+        encoder.feed(event)
+    kinds = [each["type"] for each in documents_of(b"".join(encoder.feed(TextDelta(0, "more"))))]
+    assert kinds == ["content_block_start", "content_block_delta"]
+    calls = (ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, arguments), TextDelta(0, "more"))
+    assert content(*calls)[0]["input"] == {"a": "x" * jsonio.FAST_BYTES}
+
+
+def test_the_pieces_of_an_entry_are_joined_as_they_come_and_carried_as_one() -> None:
+    first = {"type": "reasoning.text", "text": "a", "format": "x", "index": 0, "signature": None}
+    pieces = [ReasoningDelta(0, "a", ({**first, "signature": "s" if i == 999 else None},)) for i in range(1000)]
+    other = ReasoningDelta(0, "b", ({"type": "reasoning.summary", "summary": "b", "index": 0},))
+    (block,) = content(*pieces, other)
+    assert CarriedReader().open(block["signature"], "t").entries == [
+        {**first, "signature": "s", "text": "t"},
+        {"type": "reasoning.summary", "index": 0},
+    ]

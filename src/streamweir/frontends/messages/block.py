@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamweir.core.completion import join_text, merge_details, place_of
+from streamweir.core.completion import join_text, place_of
 from streamweir.frontends.base import Reply
 from streamweir.frontends.carried import carry
 from streamweir.frontends.identifier import ALNUM, digest_text
 from streamweir.wire import jsonio
+from streamweir.wire.jsonio import FAST_BYTES
 from streamweir.wire.messages import REASONING_FORMAT
 
 Document = dict[str, Any]
@@ -34,6 +35,8 @@ class _Thinking(Struct):
 class _Call(Struct):
     index: int
     arguments: list[str] = field(default_factory=list)
+    size: int = 0
+    """Of the arguments, in characters."""
 
 
 class Blocks:
@@ -78,7 +81,8 @@ class Blocks:
                 documents.append(_start(thinking.index, _empty_thinking()))
         if place is not None:
             thinking.place = place
-        thinking.details += details
+        for entry in details:
+            _note(entry, thinking.details)
         if text:
             if self._hides_reasoning:
                 thinking.pieces.append(text)
@@ -104,12 +108,13 @@ class Blocks:
         if call is None or not arguments:  # what follows whole arguments is white space, or makes them none
             return []
         call.arguments.append(arguments)
+        call.size += len(arguments)
         return [_delta(call.index, {"type": "input_json_delta", "partial_json": arguments})]
 
     def close(self) -> list[Document]:
         """The answer is at its end. One without any block gets an empty text: clients read the first block."""
         documents = self._leave()
-        documents += [_stop(call.index) for call in sorted(self._calls.values(), key=lambda call: call.index)]
+        documents += [_stop(call.index) for call in self._calls.values()]  # as they began: in the order of indices
         self._calls.clear()
         if not self._next:
             index = self._take_index()
@@ -126,13 +131,13 @@ class Blocks:
             return self._end_thinking(thinking)
         newest, self._newest = self._newest, NO_INDEX
         call = self._calls.get(newest)
-        if call is None or not _is_whole(join_text(call.arguments)):
-            return []
+        if call is None or call.size > FAST_BYTES or not _is_whole(join_text(call.arguments)):
+            return []  # very large ones are not parsed here: they stay open to the end
         del self._calls[newest]
         return [_stop(call.index)]
 
     def _end_thinking(self, thinking: _Thinking) -> list[Document]:
-        entries = merge_details(thinking.details)
+        entries = thinking.details
         signature = next((_signature_in(entry) for entry in entries if _signature_in(entry)), None)
         if signature is None:
             signature = carry(self._model, entries, join_text(thinking.pieces))
@@ -149,7 +154,8 @@ class Blocks:
         own = [entry["data"] for entry in details if _is_own(entry) and isinstance(entry.get("data"), str)]
         others = [entry for entry in details if not _is_own(entry)]
         if not own and self._thinking is not None:
-            self._thinking.details += others
+            for entry in others:
+                _note(entry, self._thinking.details)
             return []
         documents = self._leave()
         for data in [*own, *([carry(self._model, others)] if others else [])]:
@@ -177,6 +183,20 @@ def _stop(index: int) -> Document:
 
 def _empty_thinking() -> Document:
     return {"type": "thinking", "thinking": "", "signature": ""}
+
+
+def _note(entry: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    """Joins a piece of an entry to the one before, as `core.completion.merge_details` does, at once and without text.
+
+    Some upstreams send a piece with every token, and a long thought ends in one step.
+    """
+    piece = {name: value for name, value in entry.items() if name not in ("text", "summary")}
+    last = entries[-1] if entries else {}
+    is_piece = piece.get("type") in ("reasoning.text", "reasoning.summary") and piece.get("index") is not None
+    if is_piece and (last.get("type"), last.get("index")) == (piece["type"], piece["index"]):
+        last.update((name, value) for name, value in piece.items() if value is not None or name not in last)
+    else:
+        entries.append(piece)
 
 
 def _is_own(entry: dict[str, Any]) -> bool:

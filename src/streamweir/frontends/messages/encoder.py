@@ -36,6 +36,11 @@ PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _DELTA_FRAME: Callable[[bytes], bytes] = b"event: content_block_delta\ndata: %b\n\n".__mod__
 
 
+_STOP_FRAME: Callable[[int], bytes] = (
+    b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'.__mod__
+)
+
+
 class _TextPiece(Struct, gc=False):
     type: str
     text: str
@@ -160,6 +165,8 @@ def message_document(reply: Reply, content: list[Document], stop: Stop, usage: U
 
 
 def _frame(document: Document) -> bytes:
+    if document["type"] == "content_block_stop":  # an answer can end with very many of them
+        return _STOP_FRAME(document["index"])
     return sse.write_event(document["type"].encode(), jsonio.encode(document))
 
 
