@@ -15,16 +15,20 @@ from streamweir.core.errors import GatewayFault as Fault
 from streamweir.core.errors import UpstreamError as Upstream
 from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict, verdict_of_error
+from streamweir.frontends.carried import MAX_PACKED, MAX_UNPACKED
 from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule, UsageRule
 from streamweir.frontends.chat.errors import STREAM_CODES, error_fields, stream_error_fields
 from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.messages.errors import WORDS
+from streamweir.frontends.messages.frontend import MESSAGES
+from streamweir.frontends.messages.stop import stop_of
 from streamweir.server.http.security_headers import SECURITY_HEADERS
 
 ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "docs" / "spec"
 EXAMPLES = SPEC / "examples"
 PAGES = {path.name: path.read_text() for path in sorted(SPEC.glob("*.md"))}
-LETTERS = {"dialects.md": "DAE", "failures.md": "FUCGKI", "quirks.md": "WRQ", "security.md": "S"}
+LETTERS = {"dialects.md": "DAE", "failures.md": "FUCGKI", "messages.md": "M", "quirks.md": "WRQ", "security.md": "S"}
 """With which letters the ids of a page begin."""
 COLUMNS = ("openai", "opentoken", "aivene", "bitseek")
 
@@ -262,6 +266,31 @@ def test_every_fixture_that_is_named_exists() -> None:
     named = set(re.findall(r"`([a-z-]+/[a-z0-9_]+)`", PAGES["quirks.md"])) - {"application/json"}
     assert [name for name in sorted(named) if not (ROOT / "tests" / "fixtures" / name).is_dir()] == []
     assert len(named) > 50
+
+
+# Messages.
+
+
+def test_the_errors_of_messages_are_those_that_are_sent() -> None:
+    rows = [row for row in rows_of("messages.md") if re.fullmatch(r"\d{3}", row[0])]
+    shown = {(int(status), kind.strip("`"), code) for status, kind, codes in rows for code in re.findall(r"\w+", codes)}
+    assert shown == {(words.status, words.type, code) for code, words in WORDS.items()}
+    sent = {code: MESSAGES.write_error(error_of(code), "req_1") for code in WORDS}
+    for status, kind, code in shown:
+        document = json.loads(sent[code].body)
+        assert (sent[code].status, document["error"]["type"], document["type"]) == (status, kind, "error")
+
+
+def test_the_stop_reasons_of_messages_are_those_that_are_sent() -> None:
+    rows = {row[0].strip("`"): row[1] for row in rows_of("messages.md") if len(row) == 2}
+    for reason in FinishReason:
+        assert rows[reason.value].startswith(f"`{stop_of(reason, '', None).reason}`"), reason
+    assert "`stop_sequence`" in rows["stop"]
+    assert stop_of(FinishReason.STOP, "", "END") == ("stop_sequence", "END")
+
+
+def test_the_sizes_of_envelopes_are_those_in_the_code() -> None:
+    assert re.findall(r"\d{4,}", row_of("messages.md", "M20")[1]) == [str(MAX_PACKED), str(MAX_UNPACKED)]
 
 
 # What is cited.

@@ -1,5 +1,5 @@
 """The gateway's own faults in the words of each dialect and of the Messages API, written down a second time from
-docs/spec/dialects.md and frontends.md.
+docs/spec/dialects.md and docs/spec/messages.md.
 
 `internal_error` carries the request's id as `event_id`; no other does.
 """
