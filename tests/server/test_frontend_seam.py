@@ -187,6 +187,21 @@ async def test_silence_is_filled_with_its_own_bytes() -> None:
         await gate.settled()
 
 
+async def test_silence_is_filled_as_often_as_its_clients_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lines, "max_quiet_s", 0.02)
+    more, begun = asyncio.Event(), openai_stream(TEXTS[:1], usage=None, finish=None, done=False)
+    script: list[Step] = [Head(), Send(begun), Wait(more), Send(openai_stream(TEXTS[1:])), End()]
+    async with gateway_to(script, "[server.timeouts]\nkeepalive_s = 600\n") as (gate, _):
+        async with await gate.connect() as client:
+            await client.send(question())
+            await client.head()
+            assert [await client.chunk(), await client.chunk()] == [b'{"text":"Hello"}\n', b"\n"]
+            more.set()
+            while await client.chunk():
+                pass
+        await gate.settled()
+
+
 async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path) as desk:
         secret = await desk.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share

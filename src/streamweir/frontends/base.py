@@ -11,6 +11,7 @@ entropy of ids are arguments (`Reply`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -119,6 +120,8 @@ class Frontend(ABC):
     stream_headers: Headers = EVENT_STREAM
     keep_alive: bytes = sse.write_comment(b"keep-alive")
     """Written while a stream that has begun is idle. Empty: nothing is written."""
+    max_quiet_s: float = inf
+    """`keep_alive` is written after so many seconds without data, unless the configured time is shorter."""
     early_keep_alive: bytes = sse.write_comment(b"keep-alive")
     """The same before the first frame of a stream that is passed on unchanged."""
     has_own_headers: bool = False

@@ -251,6 +251,10 @@ def test_the_start_comes_once_with_an_estimate_of_the_prompt() -> None:
     assert b"message_start" not in b"".join(encoder.feed(TextDelta(0, "a")))
 
 
+def test_an_agent_sees_a_sign_of_life_long_before_it_reports_a_stall() -> None:
+    assert MESSAGES.max_quiet_s == 10
+
+
 def test_nothing_follows_an_error_and_no_block_is_stopped() -> None:
     encoder = MESSAGES.encoder(reply())
     frames = [frame for event in (STARTED, TextDelta(0, "a")) for frame in encoder.feed(event)]

@@ -36,6 +36,7 @@ class MessagesFrontend(Frontend):
     native_wire = NativeWire.ANTHROPIC_MESSAGES
     always_includes_usage = True
     keep_alive = PING
+    max_quiet_s = 10.0  # an agent reports a stall after twice that time
     has_own_headers = True
     body_factor = 4  # pictures and documents stand in the body: with the default limit this is Anthropic's own
 

@@ -259,7 +259,7 @@ def make_exchange(
 
 
 def timeouts_of(
-    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, arrived_s: float, *, is_last: bool
+    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, frontend: Frontend, arrived_s: float, *, is_last: bool
 ) -> AttemptTimeouts:
     """`is_last`: nobody can be asked after this one."""
     server, own = runtime.timeouts, runtime.providers[target.provider].timeouts
@@ -274,7 +274,7 @@ def timeouts_of(
         first_event_s=first_event_s,
         idle_s=own.idle_s,
         assembly_s=own.assembly_s,
-        keepalive_s=own.keepalive_s,
+        keepalive_s=own.keepalive_s if own.keepalive_s < frontend.max_quiet_s else frontend.max_quiet_s,
         silence_s=own.silence_s,
         abandoned_s=own.abandoned_s,
         max_bytes=runtime.max_response_bytes,

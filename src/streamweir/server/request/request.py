@@ -389,7 +389,7 @@ class RequestHandler:
             meter,
             runtime.providers[target.provider].provider,
             self._response,
-            timeouts_of(runtime, chat, target, self._request.arrived_s, is_last=is_last),
+            timeouts_of(runtime, chat, target, frontend, self._request.arrived_s, is_last=is_last),
             self._observer,
             id,
             (frontend.stream_headers if chat.stream else ()) + headers,
