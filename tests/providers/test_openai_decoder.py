@@ -20,6 +20,7 @@ from streamweir.core.events import (
 )
 from streamweir.providers.openai.decoder import OpenAIDecoder
 from streamweir.providers.openai.finish import failure_of, read_finish
+from streamweir.providers.registry import provider_named
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 from support.event_lines import format_events
@@ -54,6 +55,26 @@ class TestFinish:
         assert decoder.feed(chunk({}, index=1)) == []
         assert decoder.feed(chunk({}, "stop", index=1)) == []
         assert decoder.feed(frame(b"[DONE]")) == [ChoiceFinished(1, stop, "stop"), StreamCompleted()]
+
+    @pytest.mark.parametrize(
+        ("vendor", "stop_reason", "expected"),
+        [
+            ("vllm", "END", "END"),
+            ("vllm", 128001, None),
+            ("vllm", "", None),
+            ("vllm", None, None),
+            ("venice", "x", None),
+        ],
+    )
+    def test_vllm_names_the_stop_sequence(self, vendor: str, stop_reason: Any, expected: str | None) -> None:
+        provider = provider_named(vendor)
+        ended = {"index": 0, "finish_reason": "stop", "stop_reason": stop_reason}
+        finished = ChoiceFinished(0, FinishReason.STOP, "stop", expected)
+        decoder = provider.decoder(1)
+        decoder.feed(frame({"id": "c", "choices": [{**ended, "delta": {"content": "a"}}]}))
+        assert decoder.feed(frame(b"[DONE]")) == [finished, StreamCompleted()]
+        message = {"role": "assistant", "content": "a"}
+        assert finished in provider.decode_whole(jsonio.encode({"id": "c", "choices": [{**ended, "message": message}]}))
 
     def test_a_finish_waits_as_long_as_its_choice_goes_on(self) -> None:
         decoder = OpenAIDecoder()

@@ -217,6 +217,7 @@ _ROWS = (
     Vendor(
         name="vllm",
         base_url="http://localhost:8000/v1",
+        names_stop_sequence=True,
         abort_stops_billing=True,
         system_first=True,
         reasoning_text="reasoning_content",

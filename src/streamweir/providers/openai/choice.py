@@ -21,6 +21,7 @@ class ChoiceState:
         "_extras",
         "_may_replace",
         "_raw",
+        "_stop_sequence",
         "closed",
         "finish",
         "has_new_content",
@@ -39,14 +40,15 @@ class ChoiceState:
         """Content came in this frame, while a finish was held."""
         self._may_replace = True  # the held finish, with a newer one
         self._raw = ""
+        self._stop_sequence: str | None = None
         self._calls: CallTable | None = None
         self._extras: dict[str, Any] = {}
 
-    def hold(self, reason: FinishReason, raw: str) -> None:
+    def hold(self, reason: FinishReason, raw: str, stop_sequence: str | None = None) -> None:
         """The first finish counts, unless content came after it."""
         if self._may_replace:
             self.finish = reason
-            self._raw = raw
+            self._raw, self._stop_sequence = raw, stop_sequence
             self._may_replace = False
 
     def hold_default_finish(self) -> None:
@@ -57,7 +59,7 @@ class ChoiceState:
         """Gives the held finish out: nothing of this choice follows it."""
         if self._calls is not None:
             self._calls.close(events)
-        events.append(ChoiceFinished(self.index, self.finish or FinishReason.OTHER, self._raw))
+        events.append(ChoiceFinished(self.index, self.finish or FinishReason.OTHER, self._raw, self._stop_sequence))
         self.closed = True
 
     def read_delta(self, delta: Delta, events: list[Event]) -> bool:

@@ -58,6 +58,8 @@ class Choice(Struct, gc=False):
     message: Delta | None = None
     """The whole of it so far, beside the delta (Perplexity, Writer) or instead of it."""
     finish_reason: str | None = None
+    stop_reason: Any = None
+    """vLLM: the stop sequence that was hit, or a token's number. Of others nothing is known."""
     logprobs: dict[str, Any] | None | UnsetType = UNSET
     content_filter_results: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None

@@ -49,10 +49,13 @@ _STREAM_EXTRAS = ("citations", "search_results", "prompt_filter_results", "moder
 class OpenAIDecoder:
     """See `providers.base.Decoder`."""
 
-    def __init__(self, sends_finish: bool = True, choices: int | None = None) -> None:
+    def __init__(
+        self, sends_finish: bool = True, choices: int | None = None, names_stop_sequence: bool = False
+    ) -> None:
         self.lacks_terminator = False
         self._requested = choices
         self._sends_finish = sends_finish
+        self._names_stop_sequence = names_stop_sequence
         self._ended = False
         self._saw_data = False
         self._identity: StreamStarted | None = StreamStarted()  # None once it was given out
@@ -195,7 +198,9 @@ class OpenAIDecoder:
                 return StreamFailed(error)
             if state.finish is None:
                 self._held = [*self._held, state]
-            state.hold(read_finish(finish_reason), finish_reason)
+            stop_reason = choice.stop_reason if self._names_stop_sequence else None
+            stop_sequence = stop_reason if stop_reason.__class__ is str and stop_reason else None
+            state.hold(read_finish(finish_reason), finish_reason, stop_sequence)
         return None
 
     def _read_early(self, chunk: Chunk, known: StreamStarted) -> list[Event]:

@@ -47,7 +47,7 @@ class OpenAIProvider:
         )
 
     def decoder(self, choices: int | None = None, /) -> Decoder:
-        return OpenAIDecoder(self.vendor.sends_finish, choices)
+        return OpenAIDecoder(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
 
     def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
         if not body.strip():
@@ -56,7 +56,7 @@ class OpenAIProvider:
             chunk = decode_chunk(body)
         except jsonio.InvalidJson:
             return _failed("upstream_bad_response", "The upstream's answer cannot be read.")
-        decoder = OpenAIDecoder(self.vendor.sends_finish, choices)
+        decoder = OpenAIDecoder(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
         error = error_in(chunk)
         if error is None and not chunk.choices:
             return _failed("upstream_bad_response", "The upstream's answer holds no choices.")

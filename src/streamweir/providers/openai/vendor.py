@@ -41,6 +41,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
 
     sends_finish: bool = True
     """False: no finish reason ever comes; `[DONE]` alone ends the answer."""
+    names_stop_sequence: bool = False
+    """True: the `stop_reason` beside a finish reason is the stop sequence that ended the answer."""
     abort_stops_billing: bool = False
     """Closing the connection ends the work and the bill. False: both are known to go on, or nothing is known."""
     takes_stream_options: bool = True
