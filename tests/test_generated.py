@@ -16,7 +16,7 @@ from streamweir.store.db.tables import requests
 
 ROOT = Path(__file__).parents[1]
 OF_EVERY_LINE = {"time", "level", "event", "node", "worker"}
-OF_NO_COLUMN = {"method", "path"}
+OF_NO_COLUMN = {"method", "path", "client_ids"}
 
 
 @pytest.mark.parametrize("path", generate.files())

@@ -19,6 +19,7 @@ from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 FACTS = RequestRecord(
     id="req_0123456789abcdef0123456789abcdef",
     client_id="mine-1",
+    client_ids={"x-some-session-id": "0c6a7f0e-3d2b-4a51-9f3e-7f2a8d1c6b90"},
     method="POST",
     path="/v1/chat/completions",
     peer="192.0.2.7",
@@ -97,6 +98,7 @@ def test_a_request_is_one_json_line_with_all_that_is_known() -> None:
         "path": "/v1/chat/completions",
         "peer": "192.0.2.7",
         "client_id": "mine-1",
+        "client_ids": {"x-some-session-id": "0c6a7f0e-3d2b-4a51-9f3e-7f2a8d1c6b90"},
         "completion_id": "chatcmpl-1",
     }
 
@@ -107,7 +109,7 @@ def test_a_line_is_written_in_the_order_in_which_it_is_read() -> None:
     log_request(FACTS)
     assert " ".join(event_of(stream)) == (
         "time level event worker id status verdict key dialect model target attempts stream finish ttft_s duration_s"
-        " bytes_out usage usage_source dropped method path peer client_id completion_id"
+        " bytes_out usage usage_source dropped method path peer client_id client_ids completion_id"
     )
 
 
@@ -268,6 +270,7 @@ def test_what_a_caller_chose_is_cleaned_and_cut() -> None:
             path=HOSTILE,
             model=HOSTILE,
             client_id=HOSTILE,
+            client_ids={"x-some-id": HOSTILE},
             completion_id=HOSTILE,
             dropped=(HOSTILE,),
             attempts=[AttemptRecord(target=HOSTILE)],
@@ -276,7 +279,7 @@ def test_what_a_caller_chose_is_cleaned_and_cut() -> None:
     )
     line = event_of(stream)
     named = [line[name] for name in ("method", "path", "model", "client_id", "completion_id", "target")]
-    for text in [*named, line["dropped"][0], line["attempts"][0]["target"]]:
+    for text in [*named, line["dropped"][0], line["client_ids"]["x-some-id"], line["attempts"][0]["target"]]:
         assert text.startswith("gpt{}xxx")
         assert len(text) == 200
 

@@ -270,6 +270,19 @@ async def test_before_the_first_frame_of_a_passed_stream_only_comments_are_writt
         await gate.settled()
 
 
+IDS = tuple((f"x-claude-code-{name}-id", f"{name}@0c6a7f0e-3d2b-4a51") for name in ("session", "agent", "parent-agent"))
+
+
+async def test_the_ids_of_an_agent_are_logged_and_not_sent_on() -> None:
+    async with gateway_to(stream(anthropic_stream()), kind="anthropic") as (gate, up):
+        await ask(gate, headers=(*IDS, ("x-claude-code-other-id", "1")))
+        (record,) = await gate.settled()
+        assert record.client_ids == dict(IDS)
+        assert not [name for name in up.requests[0].headers if name.lower().startswith("x-claude")]
+        await ask(gate, headers=(("x-claude-code-agent-id", f"a{KEY}"),))
+        assert (await gate.settled(2))[-1].client_ids == {"x-claude-code-agent-id": "a***"}
+
+
 # Passed on.
 
 UNKNOWN = b'event: something_new\ndata: {"type": "something_new", "who": "knows"}\n\n'

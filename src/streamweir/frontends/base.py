@@ -113,6 +113,8 @@ class Frontend(ABC):
     """The first segment of paths whose errors have this API's format, including unknown URLs."""
     client_header: str = ""
     """A header that only clients of this API send. It selects this API on paths that do not (`/v1/models`)."""
+    logged_headers: tuple[str, ...] = ()
+    """Headers in which its clients name a session or an agent: they are logged, and not sent on."""
     native_wire: NativeWire | None = None
     """The wire format whose frames can be passed on unchanged, because they are this frontend's own."""
     always_includes_usage: bool = False

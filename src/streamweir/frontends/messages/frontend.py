@@ -33,6 +33,7 @@ class MessagesFrontend(Frontend):
     paths = (_PATH, f"/anthropic{_PATH}")
     count_paths = (f"{_PATH}/count_tokens", f"/anthropic{_PATH}/count_tokens")
     client_header = "anthropic-version"
+    logged_headers = tuple(f"x-claude-code-{name}-id" for name in ("session", "agent", "parent-agent"))
     native_wire = NativeWire.ANTHROPIC_MESSAGES
     always_includes_usage = True
     keep_alive = PING

@@ -25,6 +25,7 @@ from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 
+_MAX_ID = 200
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -233,7 +234,7 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
     """The record of a new request."""
     age_s = time.monotonic() - request.arrived_s
     client = request.headers.get("user-agent")
-    return RequestRecord(
+    record = RequestRecord(
         id=request.id,
         client_id=client_id_of(request),
         method=request.method,
@@ -249,6 +250,14 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
         duration_s=age_s,
         bytes_in=len(request.body),
     )
+    if frontend.logged_headers:
+        record.client_ids = _client_ids_of(request, frontend.logged_headers)
+    return record
+
+
+def _client_ids_of(request: Request, names: tuple[str, ...]) -> dict[str, str]:
+    sent = {name: request.headers.get(name, "") for name in names}
+    return {name: _without_key(value[:_MAX_ID], request) for name, value in sent.items() if value}
 
 
 def _check_body_format(headers: Mapping[str, str]) -> None:

@@ -68,6 +68,7 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     path: str | None = None
     peer: str | None = None
     client_id: str | None = None
+    client_ids: dict[str, str] | None = None
     completion_id: str | None = None
 
 
@@ -127,6 +128,8 @@ def _add_caller(line: RequestLine, record: RequestRecord) -> None:
         line.peer = clean(record.peer)
     if record.client_id:
         line.client_id = clean(record.client_id)
+    if record.client_ids:
+        line.client_ids = {name: clean_id(id) for name, id in record.client_ids.items()}
     if record.completion_id:
         line.completion_id = clean_id(record.completion_id)
 

@@ -34,6 +34,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     id: str
     client_id: str | None = None
     """What the caller sent as `x-request-id`, where it is harmless."""
+    client_ids: dict[str, str] | None = None
+    """Other ids that it sent, of a session or an agent, by their headers. They are in the log line alone."""
     method: str
     path: str
     peer: str = ""
