@@ -278,7 +278,8 @@ class WholeExchange:
     """A whole answer: nothing is sent before the end, then one body, or a `failure`.
 
     For an answer that is too large for the event loop, `finish` is not called: `large_body` is processed elsewhere
-    (`pipeline.large_answer`), `take_large` gets its events, and `finish_large` the body that was written.
+    (`pipeline.large_answer`), `take_large` gets its events, and `finish_large` the body that was written; or
+    `pass_large` gives the body itself.
     """
 
     def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
@@ -293,6 +294,7 @@ class WholeExchange:
         self._native = NATIVE[wire] if wire is not None else None
         self._is_detached = False
         self._large_usage: Usage | None = None
+        self._large_id: str | None = None
         self.provider = provider
         self.choices = reply.choices
 
@@ -310,6 +312,14 @@ class WholeExchange:
                     self._large_usage = passed.usage
             if type(event) is StreamFailed:
                 self.ended, self.failure = True, self.failure or event.error
+            elif type(event) is StreamStarted:
+                self._large_id = event.id
+
+    def pass_large(self, body: bytes) -> bytes | None:
+        """The body as it came, after its last event. None: it is written anew, or not at all."""
+        if self.ended or self._native is None or not self._native.passes_large or self._large_id is None:
+            return None
+        return self.finish_large(WholeBody(self._large_id, body))
 
     def reply_data(self) -> ReplyData | None:
         """The parameters for writing the large answer, after its last event. None: it is not written."""

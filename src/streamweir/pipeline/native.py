@@ -48,6 +48,8 @@ class NativePath(NamedTuple):
     """Arguments: the record, whether usage is sent, and the number of requested choices (None: unknown)."""
     take_whole: Callable[[bytes, Record, int | None], bytes | None]
     """The body of a whole answer as the caller gets it; its data is written to the record. None: it is decoded."""
+    passes_large: bool = False
+    """A body that is too large for the event loop is passed on as it came, if it could be read elsewhere."""
 
 
 def _messages_tap(record: Record, includes_usage: bool, choices: int | None, /) -> Tap:
@@ -65,5 +67,5 @@ _MESSAGES = "streamweir.pipeline.messages_tap"
 
 NATIVE: dict[NativeWire, NativePath] = {
     NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical),
-    NativeWire.ANTHROPIC_MESSAGES: NativePath(_messages_tap, _take_message),
+    NativeWire.ANTHROPIC_MESSAGES: NativePath(_messages_tap, _take_message, passes_large=True),
 }

@@ -48,6 +48,9 @@ async def read_large(exchange: WholeExchange, body: bytes) -> bytes:
         async for events in reader.events():
             exchange.take_large(events)
             await asyncio.sleep(0)  # other callbacks may run
+        passed = exchange.pass_large(body)
+        if passed is not None:
+            return passed
         reply_data = exchange.reply_data()
         if reply_data is None:
             return b""
