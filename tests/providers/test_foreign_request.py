@@ -81,6 +81,18 @@ def test_a_web_search_is_googles_own_and_nobody_elses() -> None:
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini"])
+def test_a_tool_that_anthropic_alone_has_is_refused_by_the_others_where_it_is_the_only_one(name: str) -> None:
+    tool = {"type": "code_execution_20250825", "name": "code_execution"}
+    request = read(tools=[tool])
+    refusal = provider_named(name).refusal_of(request, "m")
+    assert refusal is not None
+    assert (refusal.code, refusal.param) == ("invalid_value", "tools[0]")
+    assert provider_named("anthropic").refusal_of(request, "m") is None
+    assert built("anthropic", request)[1]["tools"] == [tool]
+    assert provider_named(name).refusal_of(read(), "m") is None
+
+
+@pytest.mark.parametrize("name", ["openai", "gemini"])
 def test_beside_other_tools_it_is_left_out_and_named(name: str) -> None:
     request = read(tools=[{"name": "f"}, SEARCH])
     assert provider_named(name).refusal_of(request, "m") is None

@@ -164,7 +164,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
 class ServerTool(NamedTuple):
     """A tool that a provider must run itself, if it has one of this kind."""
 
-    kind: Literal["web_search"]
+    kind: str
+    """`web_search`, or a type that only the caller's API knows."""
     path: str
     """Where the caller asked for it."""
 

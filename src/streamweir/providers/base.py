@@ -166,7 +166,7 @@ def no_server_tool(request: ChatRequest) -> CallerError | None:
     if not request.server_tools or request.tools:
         return None
     kind, path = request.server_tools[0]
-    return CallerError("invalid_value", f"This model has no tool of the kind {kind}.", param=path)
+    return CallerError("invalid_value", f"This model has no tool of the kind {kind[:64]}.", param=path)
 
 
 def one_choice_only(request: ChatRequest) -> CallerError | None:

@@ -59,7 +59,6 @@ BLOCKS: dict[str, tuple[str, dict[str, Any]]] = {
     "server_tool_use": ("assistant", {"id": "s", "name": "web_search", "input": {}}),
     "web_search_tool_result": ("assistant", {"tool_use_id": "s", "content": []}),
     "mcp_tool_use": ("assistant", {"id": "s", "name": "x", "input": {}}),
-    "container_upload": ("user", {"file_id": "f"}),
     "any other": ("user", {}),
 }
 

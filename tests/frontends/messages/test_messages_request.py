@@ -200,11 +200,15 @@ def test_pictures_and_documents() -> None:
 def test_uploaded_files_are_refused(kind: str) -> None:
     block = {"type": kind, "source": {"type": "file", "file_id": "file_1"}}
     assert refused(user(block)) == ("invalid_value", "messages[0].content[0].source")
+    assert refused(user(text("Hi")), assistant(block)) == ("invalid_value", "messages[1].content[0].source")
+    upload = {"type": "container_upload", "file_id": "file_1"}
+    assert refused(user(text("Hi"), upload)) == ("invalid_value", "messages[0].content[1]")
+    assert refused(user(text("Hi")), assistant(use()), user(result(content=[upload])))[0] == "invalid_value"
 
 
 def test_what_has_no_part_is_named() -> None:
     request = read(
-        user(text("Hi"), {"type": "container_upload", "file_id": "f"}),
+        user(text("Hi"), {"type": "something_new"}),
         assistant({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, text("Yo")),
     )
     assert own(request).untranslated == ("messages[0].content[1]", "messages[1].content[0]")
@@ -344,7 +348,8 @@ def test_the_choice_among_them(choice: dict[str, Any], expected: Any, parallel: 
 def test_tools_that_anthropic_runs_are_left_out_and_named() -> None:
     request = read(tools=[{"name": "f"}, {"type": "bash_20250124", "name": "bash"}, {"type": "mcp_toolset"}])
     assert (len(request.tools), own(request).untranslated) == (1, ("tools[1]", "tools[2]"))
-    assert refused(tools=[{"type": "bash_20250124", "name": "bash"}]) == ("invalid_value", "tools[0]")
+    alone = read(tools=[{"type": "bash_20250124", "name": "bash"}])
+    assert (alone.server_tools, own(alone).untranslated) == ((ServerTool("bash_20250124", "tools[0]"),), ())
 
 
 def test_a_web_search_is_the_providers_to_take() -> None:

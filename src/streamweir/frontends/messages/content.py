@@ -48,6 +48,7 @@ def part_of(block: Block, path: str, drops: Drops) -> list[Part]:
     elif kind == "search_result":
         parts = _search_result(block, path, drops)
     else:
+        refuse_uploads(block, path)
         drops.add(path)
         parts = []
     mark = block.get("cache_control")
@@ -132,13 +133,26 @@ def _search_result(block: Block, path: str, drops: Drops) -> list[Part]:
     return [{"type": "text", "text": text}] if text else []
 
 
+def refuse_uploads(block: Block, path: str) -> None:
+    """Of a block that is left out of a translation, and would be passed on to a provider of this API."""
+    source = block.get("source")
+    if isinstance(source, dict) and source.get("type") == "file":
+        raise _no_uploads(f"{path}.source")
+    if block.get("type") == "container_upload":
+        raise _no_uploads(path)
+
+
+def _no_uploads(path: str) -> CallerError:
+    message = "Files that were uploaded to a provider cannot be used here: send the content itself."
+    return CallerError("invalid_value", message, param=path)
+
+
 def _source(block: Block, path: str) -> dict[str, Any]:
     source = block.get("source")
     if not isinstance(source, dict):
         raise missing_parameter(f"{path}.source")
     if type_of(source, f"{path}.source") == "file":
-        message = "Files that were uploaded to a provider cannot be used here: send the content itself."
-        raise CallerError("invalid_value", message, param=f"{path}.source")
+        raise _no_uploads(f"{path}.source")
     return source
 
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.frontends.carried import Carried, CarriedReader, is_carried
-from streamweir.frontends.messages.content import Block, Drops, Part, blocks_in, part_of, text_in, type_of
+from streamweir.frontends.messages.content import (
+    Block,
+    Drops,
+    Part,
+    blocks_in,
+    part_of,
+    refuse_uploads,
+    text_in,
+    type_of,
+)
 from streamweir.frontends.messages.name import ToolNames
 from streamweir.wire import jsonio
 from streamweir.wire.messages import REASONING_FORMAT
@@ -127,6 +136,7 @@ class Conversation:
                 case "tool_use":
                     self._add_call(answer, block, at)
                 case _:
+                    refuse_uploads(block, at)
                     self._drops.add(at)
         self._open_calls = {call["id"] for call in answer.calls}
         message = answer.message()

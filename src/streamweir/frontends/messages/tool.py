@@ -1,9 +1,9 @@
 """Tools and the choice among them.
 
 Tools of the caller's are functions. A tool that is loaded on demand is sent once a search has found it, and not
-before. Tools that Anthropic runs itself are left out and named, except the web search, which others have too: whether
-a provider does is its own to say (`ChatRequest.server_tools`). A request that is left without any tool is refused: its
-answer would be taken for what the tool has found.
+before. Tools that Anthropic runs itself are left out and named, except the web search, which others have too, and
+except where the request has no others: whether a provider has them is its own to say (`ChatRequest.server_tools`). One
+that has none refuses the request: its answer would be taken for what the tool has found.
 """
 
 import re
@@ -32,7 +32,7 @@ def plan_tools(
     sent: list[dict[str, Any]], choice: dict[str, Any] | None, loaded: set[str], names: ToolNames, drops: Drops
 ) -> ToolPlan:
     plan = ToolPlan()
-    left_out: list[str] = []
+    left_out: list[ServerTool] = []
     for i, tool in enumerate(sent):
         path, kind = f"tools[{i}]", tool.get("type")
         if kind in (None, "custom"):
@@ -42,12 +42,12 @@ def plan_tools(
         elif isinstance(kind, str) and _WEB_SEARCH.fullmatch(kind):
             plan.server_tools += (ServerTool("web_search", path),)
         else:
-            left_out.append(path)
-    for path in left_out:
-        drops.add(path)
-    if left_out and not plan.tools and not plan.server_tools:
-        message = f"The tool {left_out[0]} is run by Anthropic alone, and the request has no other."
-        raise CallerError("invalid_value", message, param=left_out[0])
+            left_out.append(ServerTool(str(kind), path))
+    if plan.tools or plan.server_tools:
+        for tool_left_out in left_out:
+            drops.add(tool_left_out.path)
+    else:
+        plan.server_tools = tuple(left_out)
     if choice is not None:
         _plan_choice(plan, choice, names, drops)
     return plan

@@ -13,6 +13,7 @@ from streamweir.providers import base
 from streamweir.providers.gemini.decode import Decoder
 from streamweir.providers.gemini.error import read_error
 from streamweir.providers.gemini.request import build_request
+from streamweir.providers.gemini.tool import WEB_SEARCH
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import BOM, Frame
 
@@ -20,8 +21,10 @@ from streamweir.wire.sse import BOM, Frame
 class Gemini:
     name = "gemini"
 
-    def refusal_of(self, _request: ChatRequest, _model: str, /) -> CallerError | None:
-        return None
+    def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
+        if request.native is None or any(kind == WEB_SEARCH for kind, _ in request.server_tools):
+            return None
+        return base.no_server_tool(request)
 
     def build_request(self, request: ChatRequest, target: base.Target, /) -> base.UpstreamRequest:
         return build_request(request, target)

@@ -19,6 +19,8 @@ _OWN_TOOLS = {
     "google_maps": "googleMaps",
     "googleMaps": "googleMaps",
 }
+WEB_SEARCH = "web_search"
+"""The kind of server tool (`core.request.ServerTool`) that Google has."""
 _MODES = {"none": "NONE", "auto": "AUTO", "required": "ANY", "function": "ANY"}
 
 
@@ -48,8 +50,8 @@ def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
         # Gemini can only limit a call that must be made; for one that may be made, the others are not shown.
         if choice is None or choice.mode != "auto" or not choice.allowed or function.name in choice.allowed:
             declarations.append(_declaration(function))
-    for _, where in request.server_tools:
-        if declarations:  # together with functions it is refused
+    for kind, where in request.server_tools:
+        if declarations or kind != WEB_SEARCH:  # together with functions it is refused
             dropped.append(where)
         else:
             own.append({"googleSearch": {}})
