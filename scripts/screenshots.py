@@ -99,6 +99,7 @@ def shots(told: str, refused: str) -> list[Shot]:
         Shot("request-frames", f"/requests/{told}", show_frames),
         Shot("request-refused", f"/requests/{refused}"),
         Shot("playground", "/playground?model=assistant", send_prompt, on_phone=True),
+        Shot("playground-messages", "/playground?model=assistant&dialect=messages", send_prompt, on_phone=True),
         Shot("playground-compare", "/playground?model=assistant&compare=1&model2=claude-sonnet-4-5", send_prompt),
         Shot("keys", "/keys", on_phone=True),
         Shot("key", "/keys", open_key),

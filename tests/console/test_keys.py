@@ -22,6 +22,8 @@ def make_key(page: Page, name: str, **fields: str) -> str:
 def take_secret(page: Page, name: str) -> str:
     dialog = page.get_by_role("dialog", name=f"The secret of {name}")
     secret = dialog.get_by_label("Secret", exact=True).input_value()
+    dialog.get_by_role("button", name="Claude Code").click()
+    expect(dialog).to_contain_text(f"ANTHROPIC_AUTH_TOKEN='{secret}'")
     dialog.get_by_role("button", name="I have it").click()
     expect(dialog).to_have_count(0)
     assert secret not in page.content()

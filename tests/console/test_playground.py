@@ -214,6 +214,8 @@ def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:
     console.soon(go_on["gpt-4o-mini"].set)
     expect(first.get_by_text("gpt-4o-mini says hi.", exact=True)).to_be_visible()
     expect(first.get_by_role("status")).to_have_text("Donefinish: stop")
+    page.get_by_label("API 2", exact=True).select_option("Messages")
+    expect(panel(page, "up/second, Messages")).to_be_visible()
 
 
 def test_what_goes_wrong_is_told_as_the_caller_would_be(page: Page, console: Console, watch: PageWatch) -> None:

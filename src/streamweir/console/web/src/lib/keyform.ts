@@ -128,6 +128,16 @@ export function stateOf(key: Key, now: number): KeyState {
 }
 
 // Lines to try a key with, for a shell.
+export function claudeOf(origin: string, secret: string, model: string): string {
+  const settings = [
+    ["ANTHROPIC_BASE_URL", origin],
+    ["ANTHROPIC_AUTH_TOKEN", secret],
+    ["ANTHROPIC_MODEL", model],
+    ["ANTHROPIC_DEFAULT_HAIKU_MODEL", model],
+  ] as const;
+  return [...settings.map(([name, value]) => `export ${name}=${quoteForShell(value)}`), "claude"].join("\n");
+}
+
 export function curlOf(origin: string, secret: string, model: string): string {
   const asking = { origin, dialect: null, body: skeleton(model, true) };
   return `export ${KEY_VARIABLE}=${quoteForShell(secret)}\n${snippet("curl", asking)}`;

@@ -220,7 +220,7 @@ function Bench(props: { choices: PlaygroundView }) {
       </form>
       <div class="bench">
         {shown.map((place) => (
-          <Panel key={place} title={isComparing ? sides[place].model : "Answer"}>
+          <Panel key={place} title={isComparing ? titleOf(sides, place) : "Answer"}>
             <AnswerView run={runs[place].run} onContinue={(choice) => goOn(place, continued(draft, choice))} />
             {isComparing && (
               <details class="fold" open>
@@ -238,6 +238,13 @@ function Bench(props: { choices: PlaygroundView }) {
       </div>
     </>
   );
+}
+
+// Where the two are asked in different ways, these are named too.
+function titleOf(sides: [Side, Side], place: 0 | 1): string {
+  const { model, dialect } = sides[place];
+  if (sides[0].dialect === sides[1].dialect) return model;
+  return `${model}, ${dialect ? nameOfApi(dialect) : "Chat completions"}`;
 }
 
 function isRunning(running: Running): boolean {

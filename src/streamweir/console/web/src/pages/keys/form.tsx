@@ -17,7 +17,7 @@ const PERIODS = [
   ["total", "in total"],
 ] as const;
 const SCOPES = [
-  ["chat", "send chat requests"],
+  ["chat", "send requests to models, with any API"],
   ["models", "list models"],
   ["admin", "manage the workspace, through the API and the console"],
 ] as const;

@@ -1,16 +1,23 @@
 // A secret, the one time it can be seen. It lives in this dialog's state alone and is gone when the dialog is.
+import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
-import { curlOf } from "../../lib/keyform";
+import { claudeOf, curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
 import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
-import { Button, CopyButton, Dialog } from "../../ui/parts";
+import { Button, Choice, CopyButton, Dialog } from "../../ui/parts";
+
+const WAYS = [
+  ["curl", "curl"],
+  ["claude", "Claude Code"],
+] as const;
 
 export function Secret(props: { made: NewKey; onClose: () => void }) {
   const { made } = props;
   const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const own = made.models?.find((each) => !each.endsWith("*"));
   const model = own ?? data?.default_model ?? data?.models[0] ?? "MODEL";
-  const lines = curlOf(location.origin, made.secret, model);
+  const [way, setWay] = useState<"curl" | "claude">("curl");
+  const lines = (way === "curl" ? curlOf : claudeOf)(location.origin, made.secret, model);
   return (
     <Dialog title={`The secret of ${made.name}`} wide onClose={props.onClose}>
       <div class="form">
@@ -33,7 +40,10 @@ export function Secret(props: { made: NewKey; onClose: () => void }) {
           <div>
             <div class="spread">
               <h3>Try it</h3>
-              <CopyButton text={lines} />
+              <div class="row">
+                <Choice label="Way" value={way} options={WAYS} onChange={setWay} />
+                <CopyButton text={lines} />
+              </div>
             </div>
             <pre class="sunken">{lines}</pre>
           </div>
