@@ -150,19 +150,31 @@ static void take_text(struct caller *caller, const char *text, uint64_t now)
     buffer_add(&sight.acks, &caller->stream, sizeof caller->stream);
 }
 
+/* What the texts of an answer stand behind, and what its end has within its first bytes. */
+struct words {
+    const char *content, *end;
+    size_t within;
+};
+
+static const struct words *words_of(const char *path)
+{
+    static const struct words CHAT = {"\"content\":", "[DONE]", 16}, MESSAGES = {"\"text\":", "\"message_stop\"", 40};
+    return strstr(path, "/messages") ? &MESSAGES : &CHAT;
+}
+
 static void take_line(struct caller *caller, const char *line, size_t length, uint64_t now)
 {
-    static const char CONTENT[] = "\"content\":";
+    const struct words *words = words_of(wish.path);
     if (length < 6 || memcmp(line, "data:", 5))
         return;
-    if (memmem(line, length < 16 ? length : 16, "[DONE]", 6)) {
+    if (memmem(line, length < words->within ? length : words->within, words->end, strlen(words->end))) {
         caller->is_done = true;
         return;
     }
     sight.frames++;
-    const char *text = memmem(line, length, CONTENT, sizeof CONTENT - 1);
+    const char *text = memmem(line, length, words->content, strlen(words->content));
     if (text) {
-        text += sizeof CONTENT - 1;
+        text += strlen(words->content);
         text += *text == ' ';
         if (text[0] == '"' && text[1] != '"') {
             if (!caller->texts++ && caller->began >= sight.counts_from)

@@ -1,7 +1,7 @@
 /* One caller: a connection that is kept, the request on it, and the answer as it comes.
  *
  * Every answer is read to its end and must be whole: status 200, as many chunks of text as were
- * asked for, and [DONE]. When callers come, how often and how long is the business of `load.c`.
+ * asked for, and [DONE]; of the Messages API, message_stop. When callers come, how often and how long is the business of `load.c`.
  */
 #ifndef BENCH_CALLER_H
 #define BENCH_CALLER_H

@@ -90,6 +90,18 @@ CLAIMS = (
         "x nginx",
         (against("anthropic.chunk_cpu_us", theirs=PASSED), against("gemini.chunk_cpu_us", theirs=PASSED)),
     ),
+    Claim(
+        "CPU per chunk, lockstep, Messages passed",
+        2.2,
+        "x nginx",
+        (against("messages_passed.chunk_cpu_us", theirs=PASSED),),
+    ),
+    Claim(
+        "CPU per chunk, lockstep, openai to Messages",
+        3,
+        "x nginx",
+        (against("messages.chunk_cpu_us", theirs=PASSED),),
+    ),
     Claim("CPU per short buffered request", 7, "x nginx", (against(SHORT),)),
     Claim("added time to first token, one stream at a time, median", 0.5, "ms", (own(ADDED, 1e-3),)),
     Claim("memory per open idle stream", 12, "KiB", (own("memory.stream_kib"),)),

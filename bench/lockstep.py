@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from bench.system import HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, filled
+from bench.system import CHAT, HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, filled
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
@@ -199,7 +199,8 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
 
 def request_of(route: Route, *, is_stream: bool) -> bytes:
     messages = [{"role": "user", "content": "What is a weir?"}]
-    options = {"stream": True, "stream_options": {"include_usage": True}} if is_stream else {}
+    usage = {"stream_options": {"include_usage": True}} if route.path.endswith(CHAT) else {"max_tokens": 4096}
+    options = {"stream": True, **usage} if is_stream else {}
     body = json.dumps({"model": route.model, "messages": messages, **options}).encode()
     head = f"POST {route.path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\n"
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body

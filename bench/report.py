@@ -46,6 +46,8 @@ CHUNKS = (
     chunk("to another dialect", "opentoken", to_passed=True),
     chunk("Anthropic to openai", "anthropic", to_passed=True),
     chunk("Gemini to openai", "gemini", to_passed=True),
+    chunk("Messages passed", "messages_passed", to_passed=True),
+    chunk("openai to Messages", "messages", to_passed=True),
     chunk("TLS to the provider", "tls"),
     chunk("two workers", "workers_2"),
 )

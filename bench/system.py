@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 KEY = f"sk-{secrets.token_hex(16)}"
 QUIET_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
-CHAT = "/v1/chat/completions"
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without accounting", "before"
 
 LIMITS = """\
@@ -50,9 +50,11 @@ TRANSLATED = {
     "opentoken": Route(f"/opentoken{CHAT}", "translated"),
     "anthropic": Route(model="anthropic"),
     "gemini": Route(model="gemini"),
+    "messages_passed": Route(MESSAGES, "anthropic"),
+    "messages": Route(MESSAGES),
 }
 """See streamweir.toml: an openai wire whose id and model are written anew, in one dialect and in another,
-and two providers with wires of their own."""
+two providers with wires of their own, and Anthropic's API on its own wire and on OpenAI's."""
 PLAIN_SCENARIOS = frozenset({"passed", "short", "first_text", "memory"})
 
 

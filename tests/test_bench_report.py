@@ -34,6 +34,8 @@ def full_record(**changed: float) -> Record:
         "translated.chunk_cpu_us": 12.0,
         "anthropic.chunk_cpu_us": 15.0,
         "gemini.chunk_cpu_us": 16.0,
+        "messages_passed.chunk_cpu_us": 10.0,
+        "messages.chunk_cpu_us": 14.0,
         "short.request_cpu_us": 100.0,
         "first_text.first_text_us": 50_500.0,
         "memory.stream_kib": 11.0,
@@ -117,8 +119,8 @@ def test_a_noisy_machine_is_told() -> None:
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 
 
-def test_there_are_seventeen_claims_and_all_can_be_kept() -> None:
-    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 17
+def test_there_are_nineteen_claims_and_all_can_be_kept() -> None:
+    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 19
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,8 @@ def test_there_are_seventeen_claims_and_all_can_be_kept() -> None:
         ("translated__chunk_cpu_us", 15.1, "CPU per chunk, lockstep, translated openai to openai"),
         ("anthropic__chunk_cpu_us", 20.1, "CPU per chunk, lockstep, Anthropic or Gemini to openai"),
         ("gemini__chunk_cpu_us", 20.1, "CPU per chunk, lockstep, Anthropic or Gemini to openai"),
+        ("messages_passed__chunk_cpu_us", 11.1, "CPU per chunk, lockstep, Messages passed"),
+        ("messages__chunk_cpu_us", 15.1, "CPU per chunk, lockstep, openai to Messages"),
         ("short__request_cpu_us", 140.1, "CPU per short buffered request"),
         ("first_text__first_text_us", 50_601, "added time to first token, one stream at a time, median"),
         ("memory__stream_kib", 12.1, "memory per open idle stream"),
@@ -156,7 +160,7 @@ def test_a_peer_must_cost_so_many_times_more() -> None:
 
 
 def test_a_claim_of_which_nothing_or_not_all_is_known_is_not_measured() -> None:
-    assert verdicts(record_of(ours={})) == [Verdict.NOT_MEASURED] * 17
+    assert verdicts(record_of(ours={})) == [Verdict.NOT_MEASURED] * len(CLAIMS)
     claim = Claim("two", 2, "s", (own("a.x"), own("b.x")))
     assert judge_one(record_of(ours={"a.x": [1]}), claim).verdict is Verdict.NOT_MEASURED
     assert judge_one(record_of(ours={"a.x": [3]}), claim).verdict is Verdict.NOT_KEPT

@@ -135,6 +135,13 @@ def test_every_chunk_and_every_request_is_counted(tools: Path, mock_port: int) -
     assert report["gap_us"]["count"] == 10 * 7
 
 
+def test_the_messages_api_is_read_too(tools: Path, mock_port: int) -> None:
+    options = ["--path", "/v1/messages", "--streams", 3, "--requests", 6, "--acks", tools / "acks"]
+    report = run_load(tools, mock_port, *options, *pace_of(chunks=5, lockstep=1))
+    assert (report["requests"], report["texts"], report["failures"]) == (6, 30, 0)
+    assert report["transit_us"]["count"] == 30
+
+
 def test_buffered_answers_are_counted(tools: Path, mock_port: int) -> None:
     report = run_load(tools, mock_port, "--streams", 2, "--requests", 6, "--buffered", "--pause-us", 1000)
     assert (report["requests"], report["failures"]) == (6, 0)

@@ -31,6 +31,8 @@ SCENARIOS = {
     "opentoken": Scenario(relay.opentoken),
     "anthropic": Scenario(relay.anthropic),
     "gemini": Scenario(relay.gemini),
+    "messages_passed": Scenario(relay.messages_passed),
+    "messages": Scenario(relay.messages),
     "short": Scenario(whole.short),
     "first_text": Scenario(delay.first_text, direct=delay.first_text),
     "cancel": Scenario(delay.cancel, direct=delay.cancel),

@@ -58,6 +58,16 @@ def gemini(bench: Bench, system: System) -> Figures:
     return lockstep(bench, system, "gemini")
 
 
+def messages_passed(bench: Bench, system: System) -> Figures:
+    """Anthropic's wire to its own API: the frames go out as they came."""
+    return lockstep(bench, system, "messages_passed")
+
+
+def messages(bench: Bench, system: System) -> Figures:
+    """OpenAI's wire to Anthropic's API."""
+    return lockstep(bench, system, "messages")
+
+
 def tls(bench: Bench, system: System) -> Figures:
     """As `passed`, with TLS to the provider, whose certificate is checked."""
     if bench.tls is None or not system.has_tls:

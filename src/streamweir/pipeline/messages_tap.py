@@ -8,6 +8,9 @@ midst: what cannot be passed (`failure`) is its end. What accounting needs goes 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import DecodeError
+from msgspec.json import Decoder
+
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import FinishReason, StreamFailed
 from streamweir.core.usage import has_invalid_count
@@ -22,6 +25,8 @@ from streamweir.wire import jsonio
 from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame
 
+_decode = Decoder(StreamEvent).decode
+"""For text alone: of other members it checks neither types nor depth."""
 _STOP = b"message_stop"
 MAX_END_BYTES = 1024 * 1024
 """Of the frames from the stop reason on, which wait for `message_stop`. Real ones have a few hundred bytes."""
@@ -57,9 +62,9 @@ class MessagesTap:
         if data is None or self.ended:
             return self._feed_dataless(frame)
         try:
-            event = decode_stream_event(data)
-        except jsonio.InvalidJson:
-            return self._feed_unreadable(frame, data)
+            event = _decode(data)
+        except (DecodeError, RecursionError):
+            return self._feed_any(frame, data)
         delta = event.delta
         if (
             delta is not None
@@ -72,14 +77,18 @@ class MessagesTap:
             self._has_blocks, self._wants_last = True, self._has_first
             self._deliver(delta.text)
             return raw if frame.terminated else self._fail(truncated())
-        return self._feed_any(event, frame, data)
+        return self._feed_any(frame, data)
 
     def replay_frames(self) -> Iterator[Frame]:
         if self._start is not None:
             yield self._start
         yield from self._end_frames
 
-    def _feed_any(self, event: StreamEvent, frame: Frame, data: bytes) -> bytes | None:
+    def _feed_any(self, frame: Frame, data: bytes) -> bytes | None:
+        try:
+            event = decode_stream_event(data)
+        except jsonio.InvalidJson:
+            return self._feed_unreadable(frame, data)
         kind = event.type
         if event.error or kind == "error" or (kind is None and frame.event == b"error"):
             self._report(event.usage)
