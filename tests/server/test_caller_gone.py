@@ -17,6 +17,7 @@ from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS, USAGE, anthropic_frames, error_body, openai_frames, openai_whole
 from support.gateway import chat_request, gateway_to, text_of, until
+from support.outcome import path_of
 from support.raw_client import RawClient
 from support.script import End, Fin, Hang, Head, Send, Step, Wait, in_turn, whole
 from support.scripted_upstream import black_hole
@@ -215,11 +216,11 @@ async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() 
 
 
 @every_way
-@pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek"])
+@pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek", "messages"])
 async def test_a_caller_that_leaves_in_the_midst(leave: Leave, dialect: str) -> None:
     script: list[Step] = [Head(), Send(b"".join(openai_frames()[:4])), Hang()]
     async with gateway_to(script) as (gate, up), await gate.connect() as client:
-        await client.send(chat_request(path=f"/{dialect}/v1/chat/completions", model="up/m", stream=True))
+        await client.send(chat_request(path=path_of(dialect), model="up/m", stream=True))
         assert (await client.head()).status == 200
         await client.read_until(b" the")
         leave(client)
