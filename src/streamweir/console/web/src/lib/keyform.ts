@@ -127,6 +127,13 @@ export function stateOf(key: Key, now: number): KeyState {
   return key.expires_ms !== null && key.expires_ms <= now ? "expired" : "active";
 }
 
+const AGENT = "sim/agent"; // the simulator's script for coding agents
+
+// A model for an agent, of those that there are: not the embedded one, which has no tools, nor a script for anything else.
+export function agentModel(models: readonly string[]): string {
+  return models.find((each) => !/^(local|sim)\//.test(each)) ?? (models.includes(AGENT) ? AGENT : "MODEL");
+}
+
 // Lines to try a key with, for a shell.
 export function claudeOf(origin: string, secret: string, model: string): string {
   const settings = [

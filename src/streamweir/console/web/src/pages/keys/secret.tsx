@@ -1,7 +1,7 @@
 // A secret, the one time it can be seen. It lives in this dialog's state alone and is gone when the dialog is.
 import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
-import { claudeOf, curlOf } from "../../lib/keyform";
+import { agentModel, claudeOf, curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
 import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
 import { Button, Choice, CopyButton, Dialog } from "../../ui/parts";
@@ -15,9 +15,12 @@ export function Secret(props: { made: NewKey; onClose: () => void }) {
   const { made } = props;
   const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const own = made.models?.find((each) => !each.endsWith("*"));
-  const model = own ?? data?.default_model ?? data?.models[0] ?? "MODEL";
+  const models = [own, data?.default_model, ...(data?.models ?? [])].filter((each) => typeof each === "string");
   const [way, setWay] = useState<"curl" | "claude">("curl");
-  const lines = (way === "curl" ? curlOf : claudeOf)(location.origin, made.secret, model);
+  const lines =
+    way === "curl"
+      ? curlOf(location.origin, made.secret, models[0] ?? "MODEL")
+      : claudeOf(location.origin, made.secret, own ?? agentModel(models));
   return (
     <Dialog title={`The secret of ${made.name}`} wide onClose={props.onClose}>
       <div class="form">
