@@ -19,7 +19,9 @@ from typing import Any
 
 from streamweir.conformance import Outcome, Recording, RequestInfo, Rule, check, nearest
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
-from streamweir.conformance.parsed_answer import ParsedAnswer
+from streamweir.conformance.messages.api import MESSAGES_API
+from streamweir.conformance.messages.endpoint import SESSION_RULES
+from streamweir.conformance.messages.table import OWN
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.table import DIALECTS
 
@@ -54,18 +56,18 @@ def table(head: Row, rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
 
 
-def dialects_of(rule: Rule[Any]) -> str:
+def dialects_of(rule: Rule[Any, Any]) -> str:
     names = [name for name, dialect in DIALECTS.items() if rule.applies_to(dialect)]
     return "all" if len(names) == len(DIALECTS) else ", ".join(names)
 
 
-def severity_of(rule: Rule[Any]) -> str:
+def severity_of(rule: Rule[Any, Any]) -> str:
     lenient = [name for name, dialect in DIALECTS.items() if rule.applies_to(dialect) and rule.odd_in(dialect)]
     return f"{rule.severity} (odd in {', '.join(lenient)})" if lenient else str(rule.severity)
 
 
-def rule_tables(rules: Iterable[Rule[Any]]) -> str:
-    groups: dict[str, list[Rule[Any]]] = defaultdict(list)
+def rule_tables(rules: Iterable[Rule[Any, Any]]) -> str:
+    groups: dict[str, list[Rule[Any, Any]]] = defaultdict(list)
     for rule in rules:
         groups[rule.group].append(rule)
     parts = []
@@ -192,12 +194,17 @@ def put_between(page: str, mark: str, text: str) -> str:
 
 
 def with_rules(page: str) -> str:
-    rules: list[Rule[Any]] = [*_answers(RULES), *ENDPOINT_RULES]
-    return put_between(page, "rules", rule_tables(rules))
+    rules: list[Rule[Any, Any]] = [*RULES, *ENDPOINT_RULES]
+    page = put_between(page, "rules", rule_tables(rules))
+    return put_between(page, "messages-rules", messages_table([*OWN, *SESSION_RULES]))
 
 
-def _answers(rules: Iterable[Rule[ParsedAnswer]]) -> Iterable[Rule[Any]]:
-    return rules
+def messages_table(rules: Iterable[Rule[Any, Any]]) -> str:
+    rows = [
+        (f"`{rule.id}`", rule.text, rule.value(MESSAGES_API) or "-", str(rule.severity), rule.why, rule.source)
+        for rule in rules
+    ]
+    return table(("rule", "says", "value", "severity", "why", "source"), rows)
 
 
 def with_providers(page: str, corpus: Path) -> str:

@@ -8,6 +8,7 @@ from streamweir.conformance.endpoint.table import RULES
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule
 from streamweir.conformance.rules.table import RULES as ANSWER_RULES
+from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 from support.broken_endpoint import KEY, MODEL, BrokenEndpoint
 from support.conformance_check import assert_conforms, checked, found, held
@@ -38,12 +39,12 @@ async def test_a_defect_is_found_by_its_rule(case: Case) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_defect(rule: Rule[ProbeSession]) -> None:
+def test_every_rule_has_a_defect(rule: Rule[ProbeSession, Dialect]) -> None:
     assert rule.id in {case.rule for case in CASES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[ProbeSession]) -> None:
+def test_a_rule_says_all_there_is_to_say(rule: Rule[ProbeSession, Dialect]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     assert rule.title
     assert rule.text.endswith(".")

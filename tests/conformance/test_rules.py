@@ -8,6 +8,7 @@ import pytest
 from streamweir.conformance import Outcome, Recording, RequestInfo, Rule, check
 from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.rules.table import RULES, STREAM_RULES
+from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 from support import valid_answers as right
 from support.answer_changes import Defect
@@ -24,12 +25,12 @@ def test_a_defect_is_found_by_its_rule(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_defect(rule: Rule[ParsedAnswer]) -> None:
+def test_every_rule_has_a_defect(rule: Rule[ParsedAnswer, Dialect]) -> None:
     assert rule.id in {defect.rule for defect in DEFECTS}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[ParsedAnswer]) -> None:
+def test_a_rule_says_all_there_is_to_say(rule: Rule[ParsedAnswer, Dialect]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     for sentence in (rule.text, rule.why):
         assert sentence.endswith((".", ".)"))

@@ -14,6 +14,9 @@ import click
 
 from streamweir.cli.localkey import development_key
 from streamweir.conformance import Nearest, Recording, Report, RequestInfo, check, nearest
+from streamweir.conformance.messages.answer import speaks_messages
+from streamweir.conformance.messages.api import MESSAGES_API
+from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.report import (
     NOT_CHECKED,
     document,
@@ -48,7 +51,10 @@ class NotChecked(click.ClickException):
 @click.argument("target", metavar="URL|FILE")
 @click.option("--model", metavar="M", help="The model to request; for a file, the model that was requested.")
 @click.option(
-    "--dialect", "name", type=click.Choice(sorted(DIALECTS)), help="Dialect to check.  [default: the closest one]"
+    "--dialect",
+    "name",
+    type=click.Choice([*sorted(DIALECTS), MESSAGES_API.name]),
+    help="Dialect of chat completions, or messages.  [default: the closest one]",
 )
 @click.option(
     "--key", metavar="K", envvar="STREAMWEIR_KEY", help="API key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
@@ -79,22 +85,28 @@ def command(
     as_json: bool,
     junit_file: Path | None,
 ) -> NoReturn:
-    """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect.
+    """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect or the Messages API.
 
     URL is the endpoint or its base URL (https://host/v1). It gets about two dozen small requests, at its usual prices.
+    An address that ends with /messages is checked as the Messages API.
     FILE (- is standard input) holds the body of an answer, with or without its head, as `curl -i` writes it.
 
     Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be checked, 130 after Ctrl-C.
     """
-    dialect = DIALECTS[name] if name is not None else None
+    dialect = DIALECTS.get(name) if name is not None else None
     facts: dict[str, Any]
     if target.lower().startswith(("http://", "https://")):
-        report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout)
+        speaks = name == MESSAGES_API.name or (name is None and target.rstrip("/").endswith("/messages"))
+        report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout, as_messages=speaks)
     else:
         request = RequestInfo(include_usage=usage, model=model)
         recording = read_recording(_read(target), target, request)
-        near = nearest([recording]) if dialect is None else None
-        report = check(recording, near.dialect if near is not None else _given(dialect))
+        speaks = name == MESSAGES_API.name or (name is None and speaks_messages(recording))
+        near = nearest([recording]) if dialect is None and not speaks else None
+        if speaks:
+            report = check_messages(recording)
+        else:
+            report = check(recording, near.dialect if near is not None else _given(dialect))
         facts = {"target": escape_text(target)}
     if junit_file is not None:
         _write(junit_file, junit(report, facts["target"]))
@@ -117,7 +129,14 @@ def read_recording(data: bytes, name: str, request: RequestInfo) -> Recording:
 
 
 def _check_endpoint(
-    target: str, model: str | None, dialect: Dialect | None, key: str | None, requests: int, timeout_s: float
+    target: str,
+    model: str | None,
+    dialect: Dialect | None,
+    key: str | None,
+    requests: int,
+    timeout_s: float,
+    *,
+    as_messages: bool,
 ) -> tuple[Report, Nearest | None, dict[str, Any]]:
     try:
         from streamweir.conformance.probe import InvalidAddress, ProbeLimits, find_endpoint, probe
@@ -126,28 +145,34 @@ def _check_endpoint(
             raise
         raise NotChecked("to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'") from None
     from streamweir.conformance.evaluate_session import evaluate_session, nearest_dialect
+    from streamweir.conformance.messages.endpoint import evaluate_messages_session
+    from streamweir.conformance.messages.plan import MESSAGES_PLAN
+    from streamweir.conformance.plan import CHAT_PLAN
 
     if model is None:
         raise click.UsageError("checking an endpoint needs a model: add --model")
     key = key if key is not None else development_key(target)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise click.UsageError("the key contains characters that are not allowed in a key")
+    plan = MESSAGES_PLAN if as_messages else CHAT_PLAN
     try:
-        endpoint = find_endpoint(target)
+        endpoint = find_endpoint(target, plan)
     except InvalidAddress as reason:
         raise click.UsageError(str(reason)) from None
     limits = ProbeLimits(requests=requests, total_s=timeout_s)
     try:
-        session = asyncio.run(probe(endpoint, model, key or None, limits, _show_progress))
+        session = asyncio.run(probe(endpoint, model, key or None, limits, _show_progress, plan))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
         _clear_progress()
     if not session.has_answer:
         raise NotChecked(_why_unanswered(session))
+    facts = {"target": escape_text(endpoint.shown_url), "requests": session.request_count}
+    if as_messages:
+        return evaluate_messages_session(session), None, facts
     near = nearest_dialect(session) if dialect is None else None
-    report = evaluate_session(session, near.dialect if near is not None else _given(dialect))
-    return report, near, {"target": escape_text(endpoint.shown_url), "requests": session.request_count}
+    return evaluate_session(session, near.dialect if near is not None else _given(dialect)), near, facts
 
 
 def _show_progress(name: str) -> None:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from streamweir.conformance.messages.api import MessagesApi
 from streamweir.conformance.parsed_answer import ParsedAnswer, parse_answer
 from streamweir.conformance.recording import Recording
-from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Rule, Severity, Verdict
+from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Form, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
@@ -23,7 +24,7 @@ MAX_FINDINGS = 5
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    dialect: Dialect
+    dialect: Dialect | MessagesApi
     verdicts: tuple[Verdict, ...]
 
     def with_outcome(self, outcome: Outcome) -> list[Verdict]:
@@ -74,14 +75,14 @@ def _name_of(answer: ParsedAnswer) -> str:
 
 
 def apply_rules(
-    rules: Iterable[Rule[Subject]], subjects: Sequence[Subject], dialect: Dialect, name_of: Callable[[Subject], str]
+    rules: Iterable[Rule[Subject, Form]], subjects: Sequence[Subject], dialect: Form, name_of: Callable[[Subject], str]
 ) -> list[Verdict]:
     """One verdict for each rule that applies to this dialect."""
     return [_verdict(rule, subjects, dialect, name_of) for rule in rules if rule.applies_to(dialect)]
 
 
 def _verdict(
-    rule: Rule[Subject], subjects: Sequence[Subject], dialect: Dialect, name_of: Callable[[Subject], str]
+    rule: Rule[Subject, Form], subjects: Sequence[Subject], dialect: Form, name_of: Callable[[Subject], str]
 ) -> Verdict:
     findings: list[Finding] = []
     count = 0
@@ -106,7 +107,7 @@ def _verdict(
                         frame=violation.frame,
                     )
                 )
-    any_rule: Rule[Any] = rule
+    any_rule: Rule[Any, Any] = rule
     if findings:
         outcome = Outcome.BROKEN if severity is Severity.BROKEN else Outcome.ODD
         return Verdict(rule=any_rule, outcome=outcome, findings=tuple(findings), count=count)

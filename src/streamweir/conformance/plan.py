@@ -6,9 +6,9 @@ fewer requests (`--requests`) still has the most important ones. Every request h
 answer. This module sends nothing and knows no key: a `ProbeRequest` only says which key to use.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -74,6 +74,10 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     """The connection is closed soon after the answer has begun."""
     origin: str | None = None
     """The `Origin` header, as sent by a web page."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further ones, that the API needs."""
+    key_header: str = "authorization"
+    """The header that has the key: this one as a bearer token, any other as it is."""
 
     @property
     def is_streamed(self) -> bool:
@@ -83,6 +87,16 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     def includes_usage(self) -> bool:
         options = self.body.get("stream_options") if isinstance(self.body, dict) else None
         return isinstance(options, dict) and options.get("include_usage") is True
+
+
+class Plan(NamedTuple):
+    """The requests for one API."""
+
+    path: str
+    """Of the API, below its base URL."""
+    requests: Callable[[RequestOptions], list[ProbeRequest]]
+    options: Callable[[str], RequestOptions]
+    """For a model."""
 
 
 def plan(options: RequestOptions) -> list[ProbeRequest]:
@@ -126,3 +140,6 @@ def _probe_requests(options: RequestOptions) -> Iterable[ProbeRequest]:
     del without_model["model"]
     yield ProbeRequest(name="no-model", body=without_model)
     yield ProbeRequest(name="lone-options", body={**options.body(_SHORT), "stream_options": {"include_usage": True}})
+
+
+CHAT_PLAN = Plan("/chat/completions", plan, lambda model: RequestOptions(model=model))

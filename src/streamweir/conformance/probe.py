@@ -15,12 +15,11 @@ import httpx2
 from msgspec import Struct, structs
 
 from streamweir import __version__
-from streamweir.conformance.plan import KeyUse, ProbeRequest, RequestOptions, plan
+from streamweir.conformance.plan import CHAT_PLAN, KeyUse, Plan, ProbeRequest, RequestOptions
 from streamweir.conformance.probe_session import FailureKind, ObservedExchange, ProbeSession
 from streamweir.conformance.recording import Piece, Recording, RequestInfo
 from streamweir.wire import jsonio
 
-_PATH = "/chat/completions"
 _UNKNOWN_PATH = "/streamweir-check-nothing-is-here"
 _WRONG_KEY = "sk-streamweir-check-a-key-that-nobody-has"
 _MIN_SECRET_LENGTH = 8
@@ -54,7 +53,7 @@ class Endpoint(NamedTuple):
         return str(self.url.copy_with(query=None))
 
 
-def find_endpoint(text: str) -> Endpoint:
+def find_endpoint(text: str, api: Plan = CHAT_PLAN) -> Endpoint:
     """Accepts the address of the endpoint, its base URL (`https://host/v1`), or the host alone."""
     try:
         url = httpx2.URL(text)
@@ -64,9 +63,10 @@ def find_endpoint(text: str) -> Endpoint:
         raise InvalidAddress("an address begins with http:// or https://, and has a host, and a port below 65536")
     if url.userinfo:
         raise InvalidAddress("an address with a name or a password in it is not used: give the key with --key")
-    base = url.path.rstrip("/").removesuffix(_PATH) or ("" if url.path.rstrip("/") == _PATH else "/v1")
+    path = api.path
+    base = url.path.rstrip("/").removesuffix(path) or ("" if url.path.rstrip("/") == path else "/v1")
     url = url.copy_with(fragment=None)
-    return Endpoint(url.copy_with(path=base + _PATH), url.copy_with(path=base + _UNKNOWN_PATH))
+    return Endpoint(url.copy_with(path=base + path), url.copy_with(path=base + _UNKNOWN_PATH))
 
 
 async def probe(
@@ -75,10 +75,11 @@ async def probe(
     key: str | None = None,
     limits: ProbeLimits = ProbeLimits(),  # noqa: B008 (a frozen value)
     on_request: Callable[[str], None] = lambda _: None,
+    api: Plan = CHAT_PLAN,
 ) -> ProbeSession:
-    """Sends all requests. `on_request` is called with the name of each request before it is sent."""
+    """Sends all requests of the plan. `on_request` is called with the name of each request before it is sent."""
     async with httpx2.AsyncClient(timeout=None, follow_redirects=False) as client:
-        return await _Prober(client, endpoint, key, limits, on_request).run(RequestOptions(model=model))
+        return await _Prober(client, endpoint, key, limits, on_request, api).run(api.options(model))
 
 
 class _Prober:
@@ -89,12 +90,14 @@ class _Prober:
         key: str | None,
         limits: ProbeLimits,
         on_request: Callable[[str], None],
+        api: Plan,
     ) -> None:
         self._client = client
         self._endpoint = endpoint
         self._key = key
         self._limits = limits
         self._on_request = on_request
+        self._plan = api.requests
         self._clock = asyncio.get_running_loop().time
         self._deadline = self._clock() + limits.total_s
         self._sent = 0
@@ -107,7 +110,7 @@ class _Prober:
         if first is not None:
             exchanges.append(first)
         has_begun = first is not None and first.recording is not None and first.recording.status == 200
-        for probe_request in plan(options)[len(exchanges) :]:
+        for probe_request in self._plan(options)[len(exchanges) :]:
             reason = self._why_stopped() if has_begun else "the first request was not answered well"
             if reason is not None:
                 not_sent[probe_request.name] = reason
@@ -121,7 +124,7 @@ class _Prober:
         for _ in range(_MAX_VARIANTS):
             if self._why_stopped() is not None:
                 break
-            exchange = await self._send(plan(options)[0])
+            exchange = await self._send(self._plan(options)[0])
             recording = exchange.recording
             if recording is None or recording.status not in (400, 422):
                 break
@@ -181,8 +184,10 @@ class _Prober:
         if probe_request.origin is not None:
             headers["origin"] = probe_request.origin
         secret = self._key_for(probe_request)
+        headers |= dict(probe_request.headers)
         if secret is not None:
-            headers["authorization"] = f"Bearer {secret}"
+            is_bearer = probe_request.key_header == "authorization"
+            headers[probe_request.key_header] = f"Bearer {secret}" if is_bearer else secret
         url = self._endpoint.unknown_path if probe_request.is_unknown_path else self._endpoint.url
         return self._client.build_request(probe_request.method, url, content=content, headers=headers)
 

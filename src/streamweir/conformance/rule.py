@@ -8,14 +8,15 @@ then skipped and does not count as holding.
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from streamweir.frontends.chat.dialect import Dialect
-
 Subject = TypeVar("Subject")
 """What a rule checks: a `ParsedAnswer`, or a `ProbeSession` with all its exchanges."""
+
+Form = TypeVar("Form")
+"""What the rule is derived from: a `Dialect` of chat completions, or the `MessagesApi`."""
 
 EXCERPT_BYTES = 240
 
@@ -48,7 +49,7 @@ class Violation(Struct, frozen=True):
     """The name of the answer, if the rule checks several."""
 
 
-class Rule(Struct, Generic[Subject], frozen=True, kw_only=True):
+class Rule(Struct, Generic[Subject, Form], frozen=True, kw_only=True):
     id: str
     """`group.name`; an interface, like an error code."""
     title: str
@@ -58,21 +59,21 @@ class Rule(Struct, Generic[Subject], frozen=True, kw_only=True):
     source: str
     """A rule of docs/spec, or a standard."""
     severity: Severity = Severity.BROKEN
-    odd_in: Callable[[Dialect], bool] = lambda _: False
+    odd_in: Callable[[Form], bool] = lambda _: False
     """Dialects whose own document does not mention it: a violation is odd there, not broken."""
-    applies_to: Callable[[Dialect], bool] = lambda _: True
-    value: Callable[[Dialect], str] = lambda _: ""
+    applies_to: Callable[[Form], bool] = lambda _: True
+    value: Callable[[Form], str] = lambda _: ""
     """The value that the rule requires in this dialect: a word, a form or a position."""
-    skip_reason: Callable[[Subject, Dialect], str | None] = lambda _, __: None
+    skip_reason: Callable[[Subject, Form], str | None] = lambda _, __: None
     """Why the subject cannot be checked. None if it can."""
-    check: Callable[[Subject, Dialect], Iterable[Violation]]
+    check: Callable[[Subject, Form], Iterable[Violation]]
 
     @property
     def group(self) -> str:
         return self.id.partition(".")[0]
 
-    def severity_in(self, dialect: Dialect) -> Severity:
-        return Severity.ODD if self.odd_in(dialect) else self.severity
+    def severity_in(self, form: Form) -> Severity:
+        return Severity.ODD if self.odd_in(form) else self.severity
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 class Verdict(Struct, frozen=True, kw_only=True):
     """The result of one rule."""
 
-    rule: Rule[object]
+    rule: Rule[Any, Any]
     outcome: Outcome
     reason: str = ""
     """Why it was skipped."""

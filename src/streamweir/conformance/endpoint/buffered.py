@@ -60,7 +60,7 @@ def _check_usage(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
             yield Violation(message, session.recording("buffered").body[-240:], answer="buffered")
 
 
-RULES: tuple[Rule[ProbeSession], ...] = (
+RULES: tuple[Rule[ProbeSession, Dialect], ...] = (
     Rule(
         id="buffered.text",
         title="Deltas add up to the whole message",

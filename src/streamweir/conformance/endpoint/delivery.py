@@ -186,7 +186,7 @@ def _check_cancelled(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
         yield Violation(message, answer="after-cancel")
 
 
-RULES: tuple[Rule[ProbeSession], ...] = (
+RULES: tuple[Rule[ProbeSession, Dialect], ...] = (
     Rule(
         id="delivery.as-made",
         title="Chunks arrive as they are made",

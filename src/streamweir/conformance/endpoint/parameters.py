@@ -160,7 +160,7 @@ def _check_no_repeat(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
             yield Violation("two parallel calls are the same call", body, answer="tools")
 
 
-RULES: tuple[Rule[ProbeSession], ...] = (
+RULES: tuple[Rule[ProbeSession, Dialect], ...] = (
     Rule(
         id="asked.whole",
         title="A whole answer is one body",

@@ -149,7 +149,7 @@ CASES = (
 )
 
 
-def _refuses(case: Case) -> Rule[ProbeSession]:
+def _refuses(case: Case) -> Rule[ProbeSession, Dialect]:
     is_strict = case.severity is Severity.BROKEN
 
     def skip_reason(session: ProbeSession, _: Dialect) -> str | None:
@@ -266,7 +266,7 @@ def _check_leak(session: ProbeSession, _: Dialect) -> Iterable[Violation]:
             yield Violation("the key stands in the answer (masked here)", exchange.recording.body, answer=exchange.name)
 
 
-RULES: tuple[Rule[ProbeSession], ...] = (
+RULES: tuple[Rule[ProbeSession, Dialect], ...] = (
     *(_refuses(case) for case in CASES),
     Rule(
         id="refused.code",

@@ -3,5 +3,6 @@
 from streamweir.conformance.endpoint import buffered, delivery, parameters, refusals
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule
+from streamweir.frontends.chat.dialect import Dialect
 
-RULES: tuple[Rule[ProbeSession], ...] = (*refusals.RULES, *parameters.RULES, *buffered.RULES, *delivery.RULES)
+RULES: tuple[Rule[ProbeSession, Dialect], ...] = (*refusals.RULES, *parameters.RULES, *buffered.RULES, *delivery.RULES)

@@ -24,7 +24,7 @@ _NOT_THIS_KIND = {
 
 class RuleGroup:
     def __init__(self, group: str, kind: Kind | None = Kind.STREAM) -> None:
-        self.rules: list[Rule[ParsedAnswer]] = []
+        self.rules: list[Rule[ParsedAnswer, Dialect]] = []
         self._group = group
         self._kind = kind
 
@@ -41,9 +41,9 @@ class RuleGroup:
         applies_to: Callable[[Dialect], bool] = lambda _: True,
         value: Callable[[Dialect], str] = lambda _: "",
         skip_reason: SkipReason = lambda _, __: None,
-    ) -> Callable[[Check], Rule[ParsedAnswer]]:
-        def decorate(check: Check) -> Rule[ParsedAnswer]:
-            rule: Rule[ParsedAnswer] = Rule(
+    ) -> Callable[[Check], Rule[ParsedAnswer, Dialect]]:
+        def decorate(check: Check) -> Rule[ParsedAnswer, Dialect]:
+            rule: Rule[ParsedAnswer, Dialect] = Rule(
                 id=f"{self._group}.{name}",
                 title=title,
                 text=text,

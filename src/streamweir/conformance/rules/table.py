@@ -12,6 +12,7 @@ from streamweir.conformance.rules.text import LOGPROBS, REASONING, REFUSAL
 from streamweir.conformance.rules.tool import TOOL
 from streamweir.conformance.rules.usage import USAGE
 from streamweir.conformance.rules.whole import WHOLE
+from streamweir.frontends.chat.dialect import Dialect
 
 STREAM_CHAPTERS = (
     FRAMING,
@@ -30,5 +31,7 @@ STREAM_CHAPTERS = (
 )
 _CHAPTERS = (*STREAM_CHAPTERS, HEADER, WHOLE, FAILURE)
 
-STREAM_RULES: tuple[Rule[ParsedAnswer], ...] = tuple(rule for chapter in STREAM_CHAPTERS for rule in chapter.rules)
-RULES: tuple[Rule[ParsedAnswer], ...] = tuple(rule for chapter in _CHAPTERS for rule in chapter.rules)
+STREAM_RULES: tuple[Rule[ParsedAnswer, Dialect], ...] = tuple(
+    rule for chapter in STREAM_CHAPTERS for rule in chapter.rules
+)
+RULES: tuple[Rule[ParsedAnswer, Dialect], ...] = tuple(rule for chapter in _CHAPTERS for rule in chapter.rules)

@@ -1,0 +1,323 @@
+"""Rules for a probe session of a Messages endpoint: what it refuses, and whether it does what was asked.
+
+The expected status and type of a refusal are those that the gateway itself answers with
+(`frontends.messages.errors`), so the gateway and the checker use one table.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from streamweir.conformance.evaluate import Report, apply_rules
+from streamweir.conformance.messages.answer import MessagesAnswer, parse_messages_answer
+from streamweir.conformance.messages.api import MESSAGES_API, MessagesApi
+from streamweir.conformance.messages.evaluate import check_messages
+from streamweir.conformance.messages.group import ERRORS, REFERENCE
+from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
+from streamweir.conformance.probe_session import FailureKind, ProbeSession, why_inconclusive
+from streamweir.conformance.recording import Kind
+from streamweir.conformance.rule import Rule, Severity, Violation
+from streamweir.conformance.rules.group import quote
+from streamweir.core.errors import CallerError
+from streamweir.frontends.messages.errors import words_of
+
+SessionRule = Rule[ProbeSession, MessagesApi]
+_NOT_RETRIED = "Clients retry temporary errors: a request that can never succeed must not look like one."
+
+
+class _Case(Struct, frozen=True):
+    """A request that must be refused, and the gateway's code for it."""
+
+    name: str
+    code: str
+    title: str
+    text: str
+    why: str = _NOT_RETRIED
+
+
+_CASES = (
+    _Case(
+        "unknown-model",
+        "model_not_found",
+        "An unknown model is refused",
+        "A model that does not exist is refused as such.",
+        "With another model's answer the misspelled name stays unnoticed.",
+    ),
+    _Case("wrong-key", "invalid_api_key", "A wrong key is refused", "A key that nobody has is refused as such."),
+    _Case("no-key", "missing_api_key", "No key is refused", "A request without a key is refused as such."),
+    _Case("not-json", "invalid_json", "A body that is no JSON is refused", "A body that is no JSON is refused."),
+    _Case("wrong-type", "invalid_type", "A wrong type is refused", "`messages` that are no list are refused."),
+    _Case(
+        "no-messages",
+        "missing_required_parameter",
+        "No messages are refused",
+        "A request without `messages` is refused.",
+    ),
+    _Case(
+        "no-max-tokens",
+        "missing_required_parameter",
+        "No limit is refused",
+        "A request without `max_tokens` is refused: the API requires it.",
+        "A client that forgets it works here, and nowhere else.",
+    ),
+)
+
+
+def _refuses(case: _Case) -> SessionRule:
+    expected = words_of(CallerError(case.code, ""))
+
+    def skip_reason(session: ProbeSession, _: MessagesApi) -> str | None:
+        reason = session.why_missing(case.name) or why_inconclusive(session, case.name)
+        if reason is None and case.code.endswith("_api_key") and session.why_missing("no-key") is None:
+            return "the endpoint asks nobody for a key" if session.recording("no-key").status == 200 else None
+        return reason
+
+    def check(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+        recording, error = session.recording(case.name), session.error(case.name)
+        if recording.status != expected.status:
+            message = f"status {recording.status}, where {expected.status} belongs"
+            yield Violation(message, recording.body, answer=case.name)
+        elif error is not None and error.get("type") != expected.type:
+            message = f"type {quote(error.get('type'))}, where {expected.type} belongs"
+            yield Violation(message, recording.body, answer=case.name)
+
+    return Rule(
+        id=f"refused.{case.name}",
+        title=case.title,
+        text=case.text,
+        why=case.why,
+        source=ERRORS,
+        severity=Severity.ODD if case.name == "no-max-tokens" else Severity.BROKEN,
+        value=lambda _: f"{expected.status} `{expected.type}`",
+        skip_reason=skip_reason,
+        check=check,
+    )
+
+
+def _answer(session: ProbeSession, name: str) -> MessagesAnswer:
+    return parse_messages_answer(session.recording(name))
+
+
+def _answered(*names: str) -> Callable[[ProbeSession, MessagesApi], str | None]:
+    return lambda session, _: session.why_unanswered(*names)
+
+
+def _before_stream(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    recording = session.recording("unknown-model-streamed")
+    if recording.kind is Kind.STREAM or (recording.status or 0) < 400:
+        yield Violation("the refusal is a stream, or has no error status", recording.body)
+
+
+def _kind_of(name: str, kind: Kind) -> Callable[[ProbeSession, MessagesApi], Iterable[Violation]]:
+    def check(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+        recording = session.recording(name)
+        if recording.kind is not kind:
+            yield Violation(f"the answer is of the kind {recording.kind}", recording.body, answer=name)
+
+    return check
+
+
+def _why_key_does_not_matter(session: ProbeSession, _: MessagesApi) -> str | None:
+    return session.why_missing("x-api-key") or session.why_unanswered("streamed")
+
+
+def _both_headers(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    recording = session.recording("x-api-key")
+    if recording.status in (401, 403):
+        yield Violation(f"with `x-api-key` the status is {recording.status}", recording.body)
+
+
+def _limit(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    answer, whole = _answer(session, "limited"), _answer(session, "streamed")
+    told = whole.usage.get("output_tokens")
+    if type(told) is int and told > TIGHT_LIMIT and answer.stop_reason == "end_turn":
+        message = f"the stop reason is `end_turn`, and the whole answer has {told} tokens"
+        yield Violation(message, answer.recording.body)
+
+
+def _why_no_call(session: ProbeSession, _: MessagesApi) -> str | None:
+    reason = session.why_unanswered("tool")
+    if reason is None and not any(block.get("type") == "tool_use" for block in _answer(session, "tool").content):
+        return "the model called no tool"
+    return reason
+
+
+def _tool(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    for block in _answer(session, "tool").content:
+        if block.get("type") == "tool_use" and block.get("name") != FUNCTION:
+            yield Violation(f"the tool is {quote(block.get('name'))}", session.recording("tool").body)
+
+
+def _ids(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    ids = [answer.events[0].member("message").get("id") for answer in _streams(session) if answer.events]
+    if len(ids) > 1 and len(set(map(str, ids))) < len(ids):
+        yield Violation(f"two answers have the id {quote(ids[0])}")
+
+
+def _streams(session: ProbeSession) -> list[MessagesAnswer]:
+    names = [name for name in ("streamed", "x-api-key") if session.why_unanswered(name) is None]
+    return [_answer(session, name) for name in names]
+
+
+def _why_answers_differ(session: ProbeSession, _: MessagesApi) -> str | None:
+    reason = session.why_unanswered("streamed", "x-api-key", "buffered")
+    if reason is None and _answer(session, "streamed").text != _answer(session, "x-api-key").text:
+        return "the model's answers differ"
+    return reason
+
+
+def _same_text(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    streamed, whole = _answer(session, "streamed"), _answer(session, "buffered")
+    if (streamed.text, streamed.stop_reason) != (whole.text, whole.stop_reason):
+        yield Violation("the text or the stop reason differs from the streamed one", whole.recording.body)
+
+
+def _same_usage(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    sums = [sum(_count(_answer(session, each).usage.get(n)) for n in names) for each in ("streamed", "buffered")]
+    if sums[0] != sums[1]:
+        message = f"{sums[1]} tokens of the prompt, streamed {sums[0]}"
+        yield Violation(message, session.recording("buffered").body)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _complete(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    for each in session.exchanges:
+        if each.failure_kind is FailureKind.CUT:
+            yield Violation(each.failure or "the endpoint broke off", answer=each.name)
+
+
+def _request_ids(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    ids = [each.recording.header("request-id") for each in session.exchanges if each.recording is not None]
+    told = [id for id in ids if id]
+    if len(set(told)) < len(told):
+        yield Violation("two answers have the same `request-id`")
+
+
+def _secrets(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
+    for each in session.exchanges:
+        if each.leaked_key:
+            yield Violation("the answer repeats the key", answer=each.name)
+
+
+SESSION_RULES: tuple[SessionRule, ...] = (
+    *[_refuses(case) for case in _CASES],
+    Rule(
+        id="refused.before-stream",
+        title="A refusal is no stream",
+        text="A streamed request that is refused gets a status and a JSON body, not a stream.",
+        why="SDKs raise by the status, and may retry; an error inside a stream is final.",
+        source=ERRORS,
+        skip_reason=lambda session, _: session.why_missing("unknown-model-streamed"),
+        check=_before_stream,
+    ),
+    Rule(
+        id="refused.keeps-secrets",
+        title="No answer repeats the key",
+        text="No answer contains the key that was sent.",
+        why="Answers are logged and shown.",
+        source="docs/spec/security.md S1",
+        check=_secrets,
+    ),
+    Rule(
+        id="asked.stream",
+        title="A stream is a stream",
+        text="With `stream: true` the answer is an event stream.",
+        why="A client that waits for events sees nothing.",
+        source=REFERENCE,
+        skip_reason=_answered("streamed"),
+        check=_kind_of("streamed", Kind.STREAM),
+    ),
+    Rule(
+        id="asked.whole",
+        title="A whole answer is one body",
+        text="Without `stream` the answer is one JSON body.",
+        why="Clients parse it as such. Claude Code asks so after a stream that failed.",
+        source=REFERENCE,
+        skip_reason=_answered("buffered"),
+        check=_kind_of("buffered", Kind.WHOLE),
+    ),
+    Rule(
+        id="asked.key-header",
+        title="Both key headers work",
+        text="A key is taken from `x-api-key` as from `Authorization: Bearer`.",
+        why="Older SDKs and some settings of Claude Code send the one, newer ones the other.",
+        source=REFERENCE,
+        skip_reason=_why_key_does_not_matter,
+        check=_both_headers,
+    ),
+    Rule(
+        id="asked.limit",
+        title="`max_tokens` ends an answer",
+        text="An answer that is longer than `max_tokens` ends with the stop reason `max_tokens`.",
+        why="Else a cut answer is taken for a whole one.",
+        source=REFERENCE,
+        skip_reason=_answered("streamed", "limited"),
+        check=_limit,
+    ),
+    Rule(
+        id="asked.tool",
+        title="The tool that was asked for is called",
+        text="With a `tool_choice` that names a tool, this tool is called.",
+        why="The caller has no other.",
+        source=REFERENCE,
+        skip_reason=_why_no_call,
+        check=_tool,
+    ),
+    Rule(
+        id="asked.ids-differ",
+        title="Answers have ids of their own",
+        text="No two answers have the same id.",
+        why="Clients keep messages by it.",
+        source=REFERENCE,
+        skip_reason=_answered("streamed", "x-api-key"),
+        check=_ids,
+    ),
+    Rule(
+        id="buffered.text",
+        title="Deltas add up to the whole message",
+        text="The same question has the same text and stop reason, streamed and whole.",
+        why="Clients choose between the two by need, not by result.",
+        source=REFERENCE,
+        skip_reason=_why_answers_differ,
+        check=_same_text,
+    ),
+    Rule(
+        id="buffered.usage",
+        title="A prompt counts the same",
+        text="The same prompt has the same number of tokens, streamed and whole.",
+        why="It is billed.",
+        source=REFERENCE,
+        skip_reason=_answered("streamed", "buffered"),
+        check=_same_usage,
+    ),
+    Rule(
+        id="connection.complete",
+        title="Answers come to their end",
+        text="No connection breaks off inside of an answer.",
+        why="The client gets a part.",
+        source="RFC 9112 section 8",
+        check=_complete,
+    ),
+    Rule(
+        id="connection.request-ids",
+        title="Requests have ids of their own",
+        text="No two answers have the same `request-id`.",
+        why="By it a user names the request that went wrong.",
+        source=ERRORS,
+        severity=Severity.ODD,
+        skip_reason=lambda session, _: None if len(session.exchanges) > 1 else "fewer than two answers",
+        check=_request_ids,
+    ),
+)
+
+
+def evaluate_messages_session(session: ProbeSession) -> Report:
+    """The rules for single answers on every answer, then the rules for the whole session."""
+    recordings = [each.recording for each in session.exchanges if each.recording is not None]
+    single = check_messages(recordings).verdicts
+    together = apply_rules(SESSION_RULES, [session], MESSAGES_API, lambda _: "")
+    return Report(dialect=MESSAGES_API, verdicts=(*single, *together))
