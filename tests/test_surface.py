@@ -32,6 +32,7 @@ RUNNING = re.compile(
 )
 MAY_RUN = {
     "cli/main.py": {"import_module"},
+    "pipeline/native.py": {"import_module"},
     "providers/registry.py": {"import_module"},
     "server/relay/large_answer.py": {"asyncio.create_subprocess_exec"},
     "server/process/supervisor.py": {"asyncio.create_subprocess_exec"},
@@ -155,7 +156,7 @@ def test_the_one_that_is_holds_a_number() -> None:
     trees = [ast.parse(source_of(file)) for file in WRITES_TEXT]
     found = [node for tree in trees for node in ast.walk(tree) if STATEMENT.search(_plain_parts(node))]
     assert [ast.unparse(node) for node in found] == [
-        "f'PRAGMA busy_timeout={int(min(self.left_s, self._locked_s) * 10) * 100}'"
+        "f'PRAGMA busy_timeout={int(min(self.remaining_s, self._lock_timeout_s) * 10) * 100}'"
     ]
 
 

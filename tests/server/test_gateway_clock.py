@@ -22,12 +22,15 @@ PACKAGE = Path(streamweir.__file__).parent
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
 ALLOWED = {
     "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
-    "cli/prices.py": {"_fetched", "update"},  # the day of a price list
-    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},  # whether a key has expired
+    "cli/prices.py": {"_fetch", "update"},  # the day of a price list
+    # whether a key has expired; the times of limits, which some APIs write as dates
+    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics", "_show_models"},
     "server/request/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
     "server/telemetry/log.py": {"_date", "_word_dropped", "log_request"},
-    "server/request/playground.py": {"admit", "_take"},  # whether a key has expired
+    "server/http/answers.py": {"failure_answer"},  # the times of limits, as above
+    "server/request/request.py": {"_make_relay"},
+    "server/request/playground.py": {"admit", "_handle"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`
     "store/db/clock.py": {"now_ms"},  # what is written down
     "store/journal/files.py": {"_remove_unfinished"},  # the age of a file

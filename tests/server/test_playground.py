@@ -39,7 +39,9 @@ def alike(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
     """All of an answer but what is its own, and what the console's answers have besides."""
     sealed = dict(SECURITY_HEADERS)
     headers = {name: value for name, value in reply.headers if name not in PRIVATE and name not in sealed}
-    headers = {name: value for name, value in headers.items() if not name.startswith("x-ratelimit-re")}
+    for name in list(headers):
+        if name == "retry-after" or name.startswith("x-ratelimit-re"):  # a second may have passed between the two
+            headers[name] = "-"
     return reply.status, OWN.sub(rb'"\1":"-"', reply.body), headers
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
@@ -218,18 +219,25 @@ async def test_unused_ones_are_dropped_after_a_while() -> None:
 
 
 async def test_each_is_dropped_in_its_own_time() -> None:
-    pool = make_pool(2, keep_s=0.01)
-    old, young = Thing(pool), Thing(pool)
+    pool, loop = make_pool(2, keep_s=0.01), asyncio.get_running_loop()
+    dropped_at: dict[Thing, float] = {}
+
+    class Timed(Thing):
+        def drop(self) -> None:
+            super().drop()
+            dropped_at[self] = time.monotonic()
+
+    old, young = Timed(pool), Timed(pool)
     await pool.take()
     await pool.take()
     pool.give_back(old)
-    loop = asyncio.get_running_loop()
     later = loop.time() + 0.005
     await settled(lambda: loop.time() > later)
+    kept_since = time.monotonic()
     pool.give_back(young)
-    await settled(lambda: not old.is_usable)
-    assert young.is_usable
-    await settled(lambda: not young.is_usable)
+    await settled(lambda: len(dropped_at) == 2)
+    assert list(dropped_at) == [old, young]
+    assert dropped_at[young] >= kept_since + 0.01
 
 
 async def test_one_that_is_used_again_is_kept_anew() -> None:
