@@ -22,6 +22,15 @@ async def test_a_large_answer_passes_byte_for_byte_too() -> None:
         assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (7, 5)
 
 
+async def test_an_error_in_the_place_of_an_answer_is_quoted() -> None:
+    body = anthropic_error_body("Overloaded, try later", "overloaded_error")
+    async with gateway_to(whole(body), kind="anthropic") as (gate, _):
+        reply = await ask(gate, stream=False)
+        error = {"type": "overloaded_error", "message": "Overloaded, try later"}
+        assert (reply.status, json.loads(reply.body)["error"]) == (529, error)
+        await gate.settled()
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
     [

@@ -184,7 +184,8 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     untranslated: tuple[str, ...] = ()
     """JSON paths of the members that the body of chat completions cannot express."""
     own_names: Mapping[str, str] = {}
-    """Paths in the body of chat completions, and what they are called in this format."""
+    """Paths in the body of chat completions, with `[]` for every place in a list, and what they are called in this
+    format."""
     tool_names: Mapping[str, str] = {}
     """Names of tools in the body of chat completions, and the caller's names of them, where they differ."""
     server_tools: tuple[ServerTool, ...] = ()

@@ -33,6 +33,11 @@ OWN_NAMES = {
     "stop": "stop_sequences",
     "safety_identifier": "metadata.user_id",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "tools[].function.strict": "tools[].strict",
+    "messages[].is_error": "messages[].content[].is_error",
+    "messages[].reasoning_content": "messages[].content[].thinking",
+    "messages[].reasoning_details": "messages[].content[].thinking",
+    "messages[].reasoning_details[]": "messages[].content[].thinking",
 }
 
 

@@ -226,7 +226,7 @@ def decode_whole(body: bytes) -> Sequence[Event]:
         value = None
     if isinstance(value, dict):
         if value.get("type") == "error" or value.get("error"):
-            return [StreamFailed(classify(ErrorDetails(value)))]
+            return [StreamFailed(error_in(body))]
         if isinstance(value.get("content"), list):
             return AnthropicDecoder().read_whole(value)
     return [StreamFailed(UpstreamError("upstream_bad_response", "The upstream's answer cannot be read."))]

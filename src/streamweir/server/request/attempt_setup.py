@@ -11,6 +11,7 @@ The size of a prompt is estimated by a rule of thumb, on the event loop and for 
 matters, the provider reports it or a tokenizer counts.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
@@ -127,6 +128,7 @@ _TOKENS_PER_PART = 1024
 _TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
 """What a message takes besides its text: nothing to speak of, unless somebody sends thousands of a letter each."""
 _MAX_KEY_LENGTH = 255
+_PLACE = re.compile(r"\[\d+\]")
 
 
 def estimate_prompt(chat: ChatRequest) -> int:
@@ -198,10 +200,12 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
     """With `dropped` in the terms of the caller's API."""
     if native.wire == wire:
         return request  # it is sent as it came
-    paths = dict.fromkeys(native.untranslated)
+    paths, own = dict.fromkeys(native.untranslated), {tool.path for tool in native.server_tools}
     for path in request.dropped:
+        # The places of messages and tools are those of the translation, which are not the caller's.
+        name = path if path in own else _PLACE.sub("[]", path)
         # Every block can have a `cache_control`: one name stands for all.
-        paths["cache_control" if path.endswith("cache_control") else native.own_names.get(path, path)] = None
+        paths["cache_control" if name.endswith("cache_control") else native.own_names.get(name, name)] = None
     return structs.replace(request, dropped=tuple(paths))
 
 
