@@ -1,4 +1,4 @@
-"""`streamweir check`: checks whether an endpoint, or a recorded answer, conforms to a dialect.
+"""`streamweir check`: checks whether an endpoint, or a recorded answer, conforms to a dialect or to the Messages API.
 
 Requests, rules and formats are in `streamweir.conformance`; this command only selects the target and writes the
 report. The key can be set in the environment, because a command line is visible to other users; it is never printed.
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from streamweir.cli.localkey import development_key
-from streamweir.conformance import Nearest, Recording, Report, RequestInfo, check, nearest
+from streamweir.conformance import Nearest, Recording, Report, RequestInfo, check, check_messages, nearest
 from streamweir.conformance.messages.answer import speaks_messages
 from streamweir.conformance.messages.api import MESSAGES_API
-from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.report import (
     NOT_CHECKED,
     document,

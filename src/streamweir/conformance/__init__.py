@@ -1,6 +1,7 @@
-"""Checks whether answers conform to a dialect: rules for recorded answers, and for the answers of an endpoint."""
+"""Checks whether answers conform to a dialect, or to the Messages API: recorded answers, and those of an endpoint."""
 
 from streamweir.conformance.evaluate import Nearest, Report, check, nearest
+from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.recording import Exchange, Piece, Recording, RequestInfo
 from streamweir.conformance.rule import Finding, Outcome, Rule, Severity, Verdict, Violation
 
@@ -18,5 +19,6 @@ __all__ = [
     "Verdict",
     "Violation",
     "check",
+    "check_messages",
     "nearest",
 ]
