@@ -124,6 +124,17 @@ async def test_the_log_says_which_api_was_spoken(tmp_path: Path) -> None:
 
 
 @each_form
+async def test_what_is_not_passed_is_named_to_the_caller_too(tmp_path: Path, is_streamed: bool) -> None:
+    async with keeping(passed(is_streamed, USAGE), tmp_path, "", kind="anthropic") as desk:
+        model = f"up/{CLAUDE}"
+        reply = await ask(desk.gate, model=model, stream=is_streamed, system=SYSTEM, speed="fast", inference_geo="eu")
+        row = await desk.row()
+        assert row.dropped == ["speed", "inference_geo"]
+        assert reply.header("x-streamweir-dropped") == "speed, inference_geo"
+        assert not {"speed", "inference_geo"} & desk.up.requests[0].json.keys()
+
+
+@each_form
 async def test_the_playground_answers_as_the_api_does(tmp_path: Path, is_streamed: bool) -> None:
     async with keeping(answers(is_streamed), tmp_path) as desk:
         page, key_id = await sign_in(desk.gate), desk.key_id(await desk.new_key("payer"))
