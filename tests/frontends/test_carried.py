@@ -46,6 +46,8 @@ def packed(data: bytes) -> str:
         packed(b"[]"),
         packed(b'{"e": 3, "x": [], "m": {}}'),
         packed(b'{"e": [1, null]}'),
+        packed(rb'{"x": "\ud800"}'),
+        packed(rb'{"e": [{"type": "reasoning.text", "format": "\udc00"}], "x": "a"}'),
         carry("m", ENTRIES)[:-4],
         packed(b'{"x": "' + b"x" * 64 * 1024 * 1024 + b'"}'),
     ],

@@ -208,10 +208,21 @@ def test_what_follows_a_stop_reason_is_bounded() -> None:
         b'event: \xff\ndata: {"type":"ping"}\n\n',
         b'event: message_stop\ndata: {"type":"ping"}\n\n',
         b"event: message_stop\ndata: {}\n\n",
+        b'event: error\ndata: {"type":"ping"}\n\n',
+        b'event: error\ndata: {"type":"message_stop"}\n\n',
         b'event: message_stop\ndata: {"type":"content_block_delta","index":1,"delta":'
         b'{"type":"text_delta","text":"a"}}\n\n',
     ],
-    ids=["comment", "comment alone", "name", "ping as the end", "nothing as the end", "text as the end"],
+    ids=[
+        "comment",
+        "comment alone",
+        "name",
+        "ping as the end",
+        "nothing as the end",
+        "ping as an error",
+        "the end as an error",
+        "text as the end",
+    ],
 )
 def test_a_frame_that_a_client_could_not_read_or_takes_for_the_end_is_not_passed(bad: bytes) -> None:
     made, _ = exchange()
@@ -229,3 +240,13 @@ def test_an_end_is_the_end_and_a_stop_reason_waits_whatever_else_is_in_the_frame
     assert made.feed(frame({"type": "message_stop", "delta": text})).count(b"event: ") == 2
     assert made.ended
     assert meter.record.completed
+
+
+def test_another_message_behind_the_stop_reason_is_not_shown_and_the_error_is() -> None:
+    made, _ = exchange()
+    finish = frame({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})
+    said = {"id": "msg_1", "content": [{"type": "text", "text": "a"}]}
+    for each in (finish, frame({"type": "message_start", "message": said}), start("msg_2")):
+        assert made.feed(each) == b""
+    assert [document["type"] for document in documents_of(made.feed(ERROR))] == ["error"]
+    assert made.ended

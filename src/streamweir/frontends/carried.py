@@ -89,7 +89,9 @@ class CarriedReader:
             document = jsonio.decode(data) if unpacking.eof else None
         except (binascii.Error, zlib.error, ValueError):
             return {}
-        return document if isinstance(document, dict) else {}
+        if not isinstance(document, dict) or (b"\\u" in data and jsonio.has_lone_surrogate(document)):
+            return {}  # a body with half of a surrogate pair is refused, so none may come in by this way
+        return document
 
 
 def _without_text(entry: dict[str, Any]) -> dict[str, Any]:

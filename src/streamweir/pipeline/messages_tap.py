@@ -27,7 +27,8 @@ from streamweir.wire.sse import Frame
 
 _decode = Decoder(StreamEvent).decode
 """For text alone: of other members it checks neither types nor depth."""
-_STOP = b"message_stop"
+_ENDS = {b"message_stop": "message_stop", b"error": "error"}
+"""The `event` lines by which a client knows an end, and the types that belong to them."""
 MAX_END_BYTES = 1024 * 1024
 """Of the frames from the stop reason on, which wait for `message_stop`. Real ones have a few hundred bytes."""
 
@@ -46,6 +47,7 @@ class MessagesTap:
         self.failure: StreamweirError | None = None
         self._usage = UsageFold()
         self._start: Frame | None = None
+        self._finish: Frame | None = None  # that with the stop reason
         self._end_frames: list[Frame] = []  # from the stop reason on; sent with message_stop
         self._end_bytes = 0
         self._reason = ""
@@ -71,7 +73,7 @@ class MessagesTap:
             and delta.text
             and delta.type == "text_delta"
             and event.type == "content_block_delta"
-            and frame.event != _STOP
+            and frame.event not in _ENDS
             and not self._end_frames
         ):  # nearly every frame
             self._has_blocks, self._wants_last = True, self._has_first
@@ -82,7 +84,8 @@ class MessagesTap:
     def replay_frames(self) -> Iterator[Frame]:
         if self._start is not None:
             yield self._start
-        yield from self._end_frames
+        if self._finish is not None:
+            yield self._finish
 
     def _feed_any(self, frame: Frame, data: bytes) -> bytes | None:
         try:
@@ -94,10 +97,10 @@ class MessagesTap:
             self._report(event.usage)
             self.failure = error_in(data)
             return None
+        if _ENDS.get(frame.event, kind) != kind:  # a client that goes by the line alone would take it for the end
+            return self._fail(invalid_frame())
         if kind == "message_stop":
             return self._end(frame)
-        if frame.event == _STOP:  # a client that reads the line alone would take it for the end
-            return self._fail(invalid_frame())
         if not frame.terminated:
             return self._fail(truncated())
         if kind == "content_block_delta":
@@ -111,7 +114,7 @@ class MessagesTap:
         elif kind == "message_delta":
             self._report(event.usage)
             if event.delta is not None and event.delta.stop_reason:
-                self._reason = event.delta.stop_reason
+                self._reason, self._finish = event.delta.stop_reason, frame
                 return self._hold(frame)
         return self._pass(frame)
 

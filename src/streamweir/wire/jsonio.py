@@ -244,7 +244,14 @@ def _parse_finite(text: str) -> float:
 
 
 def _refuse_lone_surrogates(value: Any) -> None:
+    if has_lone_surrogate(value):
+        raise CallerError("invalid_json", "The request body has half of a surrogate pair.")
+
+
+def has_lone_surrogate(value: Any) -> bool:
+    """In any text of it. Such a text has no UTF-8 form."""
     try:
         _encoder.encode(value)
-    except UnicodeEncodeError as reason:
-        raise CallerError("invalid_json", "The request body has half of a surrogate pair.") from reason
+    except UnicodeEncodeError:
+        return True
+    return False
