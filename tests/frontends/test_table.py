@@ -73,7 +73,7 @@ def test_frames_of_every_native_wire_can_be_passed_on() -> None:
 
 
 def test_the_console_offers_every_dialect() -> None:
-    source = Path(streamweir.__file__).parent / "console" / "web" / "src" / "lib" / "filters.ts"
+    source = Path(streamweir.__file__).parent / "console" / "web" / "src" / "lib" / "apis.ts"
     found = re.search(r"export const DIALECTS = (\[.*\]) as const;", source.read_text())
     assert found is not None
     assert json.loads(found[1]) == FRONTENDS.dialects
