@@ -101,6 +101,44 @@ def test_beside_other_tools_it_is_left_out_and_named(name: str) -> None:
     assert len(body["tools"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "effort", "sent", "is_named"),
+    [
+        ("openai", "gpt-4o", "high", None, True),
+        ("openai", "gpt-4.1-mini", "none", None, True),
+        ("azure", "gpt-4o", "xhigh", None, True),
+        ("openai-compatible", "openai/gpt-4o", "low", None, True),
+        ("openai", "gpt-5-chat-latest", "low", None, True),
+        ("openai", "o3", "max", "high", False),
+        ("openai", "o4-mini", "none", "low", True),
+        ("openai", "gpt-5", "none", "minimal", True),
+        ("openai", "gpt-5-mini", "xhigh", "high", False),
+        ("openai", "gpt-5-pro", "medium", None, True),
+        ("openai", "gpt-5.1", "none", "none", False),
+        ("openai", "gpt-5.1", "xhigh", "high", False),
+        ("openai", "gpt-5.1-codex-max", "max", "xhigh", False),
+        ("openai", "gpt-5.4", "xhigh", "xhigh", False),
+        ("openai", "gpt-5.4", "max", "xhigh", False),
+        ("openai", "gpt-5.4", "new", None, True),
+        ("vllm", "qwen", "max", "high", False),
+        ("vllm", "qwen", "none", "none", False),
+        ("mistral", "mistral-large", "xhigh", "high", False),
+        ("mistral", "mistral-large", "low", None, True),
+    ],
+)
+def test_an_effort_is_the_nearest_that_the_model_takes(
+    name: str, model: str, effort: str, sent: str | None, is_named: bool
+) -> None:
+    off = {"thinking": {"type": "disabled"}} if effort == "none" else {"output_config": {"effort": effort}}
+    made = provider_named(name).build_request(read(**off), Target(model=model, api_key="k"))
+    assert jsonio.decode(made.body).get("reasoning_effort") == sent
+    assert ("reasoning.effort" in made.dropped) is is_named
+    asked = read_request({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": effort})
+    if name == "openai":
+        made = provider_named(name).build_request(asked, Target(model=model, api_key="k"))
+        assert jsonio.decode(made.body)["reasoning_effort"] == effort, "a caller of chat completions knows the model"
+
+
 def test_the_limit_has_the_providers_own_name() -> None:
     assert built("openai", read())[1]["max_completion_tokens"] == 2000
     assert built("mistral", read())[1]["max_tokens"] == 2000

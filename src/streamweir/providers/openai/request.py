@@ -11,6 +11,7 @@ from typing import Any
 
 from streamweir.core.request import KNOWN_MEMBERS, ChatRequest, Reasoning
 from streamweir.providers.base import Target, is_default
+from streamweir.providers.openai.effort import efforts_of, nearest_effort
 from streamweir.providers.openai.turns import arrange
 from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
@@ -84,10 +85,14 @@ def _write_reasoning(
         body["reasoning"] = {**(sent or {}), **({"effort": requested.effort} if requested.effort is not None else {})}
         return
     effort = requested.effort or ("none" if is_off else None)
-    takes_effort = "reasoning_effort" not in refused and effort in (vendor.efforts or {effort})
-    if vendor.effort is Effort.WORD and effort is not None and takes_effort:
-        body["reasoning_effort"] = effort
-        expressed = {"effort", "enabled"}
+    word = effort
+    if request.native is not None and effort is not None:
+        word = nearest_effort(effort, vendor.efforts or efforts_of(body["model"]))
+    takes_effort = "reasoning_effort" not in refused and word in (vendor.efforts or {word})
+    if vendor.effort is Effort.WORD and word is not None and takes_effort:
+        body["reasoning_effort"] = word
+        # A model that cannot but reason is told the least, and that it reasons all the same is said.
+        expressed = {"effort", "enabled"} if effort != "none" or word == "none" else set()
     elif vendor.effort is Effort.SWITCH and (requested.effort is not None or requested.enabled is not None):
         body.setdefault("thinking", {"type": "disabled" if is_off else "enabled"})
         if requested.effort is not None and not is_off:
