@@ -99,6 +99,21 @@ def test_an_answer_in_json(member: str) -> None:
     assert (schema.name, schema.schema, schema.strict) == ("output", {"type": "object"}, True)
 
 
+def test_a_format_that_is_not_known_is_named_and_goes_on_to_a_provider_of_the_api() -> None:
+    request = read(output_config={"format": {"type": "grammar", "syntax": "lark"}})
+    assert (request.response_format, own(request).untranslated) == (None, ("output_config.format",))
+    assert own(request).body["output_config"] == {"format": {"type": "grammar", "syntax": "lark"}}
+    missing = ("missing_required_parameter", "output_config.format.schema")
+    assert refused(output_config={"format": {"type": "json_schema"}}) == missing
+
+
+@pytest.mark.parametrize(("enabled", "named"), [(True, ("citations", "context")), (False, ("context",))])
+def test_what_a_document_says_besides_its_content_is_named(enabled: bool, named: tuple[str, ...]) -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": "told"}
+    document = {"type": "document", "source": source, "citations": {"enabled": enabled}, "context": "old"}
+    assert own(read(user(document))).untranslated == tuple(f"messages[0].content[0].{name}" for name in named)
+
+
 def test_who_asks_and_at_which_tier() -> None:
     request = read(metadata={"user_id": '{"device":1}', "more": 1}, service_tier="standard_only")
     assert request.safety_identifier == sha256(b'{"device":1}').hexdigest()

@@ -103,8 +103,8 @@ def _image(block: Block, path: str, drops: Drops) -> list[Part]:
 def _document(block: Block, path: str, drops: Drops) -> list[Part]:
     source, title = _source(block, path), block.get("title")
     title = title if isinstance(title, str) and title else None
-    for name in block.keys() - _SEEN:
-        if block[name]:
+    for name, value in block.items():
+        if name not in _SEEN and value and value != {"enabled": False}:
             drops.add(f"{path}.{name}")
     match source["type"]:
         case "base64":

@@ -77,7 +77,7 @@ class _Thinking(Struct):
 
 class _Format(Struct):
     type: str
-    schema: dict[str, Any]
+    schema: dict[str, Any] | None = None
 
 
 def read_messages_request(
@@ -179,6 +179,8 @@ def _add_format(sent: _Body, body: dict[str, Any], drops: Drops) -> None:
     if form.type != "json_schema":
         drops.add(path)
         return
+    if form.schema is None:
+        raise missing_parameter(f"{path}.schema")
     body["response_format"] = {
         "type": "json_schema",
         "json_schema": {"name": "output", "schema": form.schema, "strict": True},
