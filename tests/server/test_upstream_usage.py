@@ -80,7 +80,7 @@ async def assert_counted(
     """The stream completes; the record and the caller get this usage."""
     async with serving(stream(body), voice.kind) as (gate, _):
         for count, dialect in enumerate(dialects, start=1):
-            options = {"stream_options": {"include_usage": True}} if dialect != "messages" else {}
+            options: dict[str, Any] = {"stream_options": {"include_usage": True}} if dialect != "messages" else {}
             reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True, **options)
             if is_passed(voice, dialect):
                 assert (reply.status, reply.body) == (200, body)
