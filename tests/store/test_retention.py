@@ -221,8 +221,8 @@ async def test_no_batch_holds_its_lock_for_long(database: str, tmp_path: Path) -
         return gone
 
     async with store_on(database, tmp_path) as store:
-        for start in range(0, ROWS if database == "sqlite" else ROWS // 5, 5000):
-            rows = [request_row(number, at_ms=OLD_MS + number % 1000) for number in range(start, start + 5000)]
+        for start in range(0, ROWS if database == "sqlite" else ROWS // 5, 500):
+            rows = [request_row(number, at_ms=OLD_MS + number % 1000) for number in range(start, start + 500)]
             await store.write_content(partial(insert_rows, rows=rows), timeout_s=60)
         while await store.write_content(timed):
             pass
