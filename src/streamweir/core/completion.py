@@ -224,10 +224,10 @@ def merge_details(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Consecutive pieces with the same type and index belong to one entry.
     """
-    return [_join_object(list(group), "text", "summary") for _, group in groupby(pieces, _entry_of)]
+    return [_join_object(list(group), "text", "summary") for _, group in groupby(pieces, entry_key)]
 
 
-def _entry_of(piece: dict[str, Any]) -> object:
+def entry_key(piece: dict[str, Any]) -> object:
     """A key that is equal for the pieces of one entry. An entry that is never split gets a unique key."""
     kind, index = piece.get("type"), piece.get("index")
     is_piecewise = kind in ("reasoning.text", "reasoning.summary") and index is not None

@@ -8,6 +8,7 @@ from streamweir.conformance.messages.api import MessagesApi
 from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
+from streamweir.conformance.rules.group import NOT_THIS_KIND
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.openai import OPENAI
 
@@ -16,12 +17,6 @@ Check = Callable[[MessagesAnswer, MessagesApi], Iterator[Violation]]
 STREAMING = "Messages API, streaming"
 REFERENCE = "Messages API, the response"
 ERRORS = "Messages API, errors"
-
-_NOT_THIS_KIND = {
-    Kind.STREAM: "no streamed answer",
-    Kind.WHOLE: "no whole answer",
-    Kind.FAILURE: "no failed answer",
-}
 
 
 class MessagesGroup:
@@ -46,7 +41,7 @@ class MessagesGroup:
 
         def skip_reason(answer: MessagesAnswer, _: MessagesApi) -> str | None:
             if answer.kind not in self._kinds:
-                return _NOT_THIS_KIND[self._kinds[0]]
+                return NOT_THIS_KIND[self._kinds[0]]
             return None if needs(answer) else lacks
 
         def decorate(check: Check) -> MessagesRule:

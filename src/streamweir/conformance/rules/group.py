@@ -15,7 +15,7 @@ Check = Callable[[ParsedAnswer, Dialect], Iterator[Violation]]
 SkipReason = Callable[[ParsedAnswer, Dialect], str | None]
 
 _CONTEXT_BYTES = 60
-_NOT_THIS_KIND = {
+NOT_THIS_KIND = {
     Kind.STREAM: "no streamed answer",
     Kind.WHOLE: "no whole answer",
     Kind.FAILURE: "no failed answer",
@@ -64,7 +64,7 @@ class RuleGroup:
     def _skip_reason(self, skip_reason: SkipReason) -> SkipReason:
         def skip_reason_for_kind(answer: ParsedAnswer, dialect: Dialect) -> str | None:
             if self._kind is not None and answer.kind is not self._kind:
-                return _NOT_THIS_KIND[self._kind]
+                return NOT_THIS_KIND[self._kind]
             return skip_reason(answer, dialect)
 
         return skip_reason_for_kind

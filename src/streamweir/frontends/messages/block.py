@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamweir.core.completion import join_text, place_of
+from streamweir.core.completion import entry_key, join_text, place_of
 from streamweir.frontends.base import Reply
 from streamweir.frontends.carried import carry
 from streamweir.frontends.identifier import ALNUM, digest_text
 from streamweir.wire import jsonio
 from streamweir.wire.jsonio import FAST_BYTES
-from streamweir.wire.messages import REASONING_FORMAT
+from streamweir.wire.messages import DELTAS, REASONING_FORMAT
 
 Document = dict[str, Any]
 NO_INDEX = -1
@@ -62,7 +62,7 @@ class Blocks:
             documents = self._leave()
             self.text_index = self._take_index()
             documents.append(_start(self.text_index, {"type": "text", "text": ""}))
-        documents.append(_delta(self.text_index, {"type": "text_delta", "text": text}))
+        documents.append(_delta(self.text_index, "text_delta", text))
         return documents
 
     def reasoning(self, text: str, details: Sequence[dict[str, Any]]) -> list[Document]:
@@ -87,7 +87,7 @@ class Blocks:
             if self._hides_reasoning:
                 thinking.pieces.append(text)
             else:
-                documents.append(_delta(thinking.index, {"type": "thinking_delta", "thinking": text}))
+                documents.append(_delta(thinking.index, "thinking_delta", text))
         return documents
 
     def call(self, ordinal: int, id: str | None, name: str) -> list[Document]:
@@ -109,7 +109,7 @@ class Blocks:
             return []
         call.arguments.append(arguments)
         call.size += len(arguments)
-        return [_delta(call.index, {"type": "input_json_delta", "partial_json": arguments})]
+        return [_delta(call.index, "input_json_delta", arguments)]
 
     def close(self) -> list[Document]:
         """The answer is at its end. One without any block gets an empty text: clients read the first block."""
@@ -145,7 +145,7 @@ class Blocks:
         if thinking.index == NO_INDEX:
             thinking.index = self._take_index()
             documents.append(_start(thinking.index, _empty_thinking()))
-        documents.append(_delta(thinking.index, {"type": "signature_delta", "signature": signature}))
+        documents.append(_delta(thinking.index, "signature_delta", signature))
         documents.append(_stop(thinking.index))
         return documents
 
@@ -173,8 +173,8 @@ def _start(index: int, block: Document) -> Document:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def _delta(index: int, delta: Document) -> Document:
-    return {"type": "content_block_delta", "index": index, "delta": delta}
+def _delta(index: int, kind: str, value: str) -> Document:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, DELTAS[kind].member: value}}
 
 
 def _stop(index: int) -> Document:
@@ -191,9 +191,7 @@ def _note(entry: dict[str, Any], entries: list[dict[str, Any]]) -> None:
     Some upstreams send a piece with every token, and a long thought ends in one step.
     """
     piece = {name: value for name, value in entry.items() if name not in ("text", "summary")}
-    last = entries[-1] if entries else {}
-    is_piece = piece.get("type") in ("reasoning.text", "reasoning.summary") and piece.get("index") is not None
-    if is_piece and (last.get("type"), last.get("index")) == (piece["type"], piece["index"]):
+    if entries and entry_key(piece) == entry_key(last := entries[-1]):
         last.update((name, value) for name, value in piece.items() if value is not None or name not in last)
     else:
         entries.append(piece)
