@@ -254,6 +254,11 @@ class TestCalls:
         events = decoder.feed(chunk({"function_call": {"name": "f"}}))
         assert events == [StreamStarted(id="c"), ToolCallStarted(0, 0, None, "f", True)]
 
+    def test_a_free_form_call_is_marked(self) -> None:
+        call = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "patch", "input": "any"}}
+        events = OpenAIDecoder().feed(chunk({"tool_calls": [call]}))
+        assert events[1:] == [ToolCallStarted(0, 0, "c", "patch", custom=True), ToolCallDelta(0, 0, "any")]
+
     def test_calls_are_counted_in_the_order_of_their_start(self) -> None:
         decoder = OpenAIDecoder()
         late, early = {"index": 0, "id": "late"}, {"index": 1, "id": "early", "function": {"name": "g"}}

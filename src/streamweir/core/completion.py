@@ -38,6 +38,7 @@ class FoldedCall(Struct):
     name: str
     arguments: str
     legacy: bool = False
+    custom: bool = False
 
 
 class Run(StrEnum):
@@ -87,6 +88,7 @@ class _Call(Struct):
     id: str | None
     name: str
     legacy: bool
+    custom: bool
     arguments: list[str] = field(default_factory=list)
 
 
@@ -137,7 +139,7 @@ class Accumulator:
             case ToolCallStarted():
                 choice = self._choice(event.choice)
                 choice.runs.append(_Run(Run.CALL, call=len(choice.calls)))
-                choice.calls.append(_Call(event.id, event.name, event.legacy))
+                choice.calls.append(_Call(event.id, event.name, event.legacy, event.custom))
             case ToolCallDelta():
                 self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
             case LogprobsDelta():
@@ -241,7 +243,9 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
         reasoning=_text_of(choice, Run.REASONING),
         reasoning_details=merge_details([piece for run in choice.runs for piece in run.details]),
         refusal=_text_of(choice, Run.REFUSAL),
-        calls=[FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy) for call in choice.calls],
+        calls=[
+            FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy, call.custom) for call in choice.calls
+        ],
         logprobs=choice.logprobs,
         extras=_merge_extras(choice.extras),
         reason=choice.reason,

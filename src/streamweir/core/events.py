@@ -91,6 +91,8 @@ class ToolCallStarted(Event, frozen=True, gc=False):
     id: str | None
     name: str
     legacy: bool = False
+    custom: bool = False
+    """A free-form call: its input is any text, not the JSON of an object."""
 
 
 class ToolCallDelta(Event, frozen=True, gc=False):

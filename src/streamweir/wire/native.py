@@ -12,3 +12,5 @@ class NativeWire(StrEnum):
     """Chat completions as OpenAI itself streams them."""
     ANTHROPIC_MESSAGES = "anthropic_messages"
     """Anthropic's Messages, whoever serves them."""
+    OPENAI_RESPONSES = "openai_responses"
+    """OpenAI's Responses, whoever serves them."""

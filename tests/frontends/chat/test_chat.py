@@ -271,6 +271,25 @@ def test_legacy_calls_stay_in_openai_and_become_tool_calls_elsewhere() -> None:
         assert finishes(documents) == ["tool_calls"]
 
 
+def test_free_form_calls_are_custom_in_openai_and_functions_elsewhere() -> None:
+    events = answer(
+        ToolCallStarted(0, 0, "c1", "f"),
+        ToolCallStarted(0, 1, "c2", "patch", custom=True),
+        ToolCallDelta(0, 1, "*** Begin"),
+        ToolCallDelta(0, 0, "{}"),
+        ChoiceFinished(0, FinishReason.TOOL_CALLS, "tool_calls"),
+    )
+    assert [delta["tool_calls"][0] for delta in deltas(frames("openai", *events)) if "tool_calls" in delta] == [
+        {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}},
+        {"index": 1, "id": "c2", "type": "custom", "custom": {"name": "patch", "input": ""}},
+        {"index": 1, "custom": {"input": "*** Begin"}},
+        {"index": 0, "function": {"arguments": "{}"}},
+    ]
+    for dialect in ("opentoken", "aivene", "bitseek"):
+        sent = [d["tool_calls"][0] for d in deltas(frames(dialect, *events)) if "tool_calls" in d]
+        assert not any("custom" in call for call in sent)
+
+
 def test_an_unknown_reason_after_a_legacy_call_is_function_call() -> None:
     events = answer(ToolCallStarted(0, 0, None, "f", legacy=True), ChoiceFinished(0, FinishReason.OTHER, "x"))
     assert finishes(frames("openai", *events)) == ["function_call"]

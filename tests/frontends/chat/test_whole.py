@@ -113,6 +113,14 @@ def test_legacy_call() -> None:
     assert message("aivene", *events, finish)["tool_calls"][0]["function"]["name"] == "f"
 
 
+def test_free_form_call() -> None:
+    events = [ToolCallStarted(0, 0, "c", "patch", custom=True), ToolCallDelta(0, 0, "any text"), STOP]
+    assert message("openai", *events)["tool_calls"] == [
+        {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "any text"}}
+    ]
+    assert message("aivene", *events)["tool_calls"][0]["function"]["arguments"] == "any text"
+
+
 def test_reasoning_and_its_details() -> None:
     text = {"type": "reasoning.text", "text": "a", "index": 0}
     events = [

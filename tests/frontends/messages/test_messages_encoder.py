@@ -133,6 +133,18 @@ def test_a_call_has_the_name_that_the_caller_knows() -> None:
     assert (block["name"], block["input"]) == ("mcp__a.long/name", {})
 
 
+def test_the_input_of_a_free_form_call_is_a_member_of_an_object() -> None:
+    events = [
+        ToolCallStarted(0, 0, "c1", "patch", custom=True),
+        ToolCallDelta(0, 0, 'say "'),
+        ToolCallDelta(0, 0, "\n\ud83d"),
+        ToolCallStarted(0, 1, "c2", "empty", custom=True),
+        ToolCallDelta(0, 0, "\ude00"),
+    ]
+    inputs = [block["input"] for block in content(*events)]
+    assert inputs == [{"input": 'say "\n\U0001f600'}, {"input": ""}]
+
+
 def test_arguments_that_are_no_object_are_shown_in_a_whole_body() -> None:
     fold = Accumulator()
     for event in (STARTED, ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, '{"x'), STOP, StreamCompleted()):

@@ -106,6 +106,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """A call is one frame, sent when its arguments are complete."""
     legacy_function_call: bool = False
     """`function_call` is kept; otherwise it becomes a tool call."""
+    custom_calls: bool = False
+    """A free-form call has the type `custom`; otherwise it is written as that of a function, with its text."""
     reasoning: bool = True
     reasoning_details: bool = False
     refusal: bool = False

@@ -6,7 +6,7 @@ error frame and terminator; nothing follows the terminator. Only `wire.jsonio` w
 frame.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -85,6 +85,8 @@ class _Choice(Struct):
     """They were joined here and can be extended in place; otherwise they belong to the event."""
     has_calls: bool = False
     legacy: bool = False
+    custom_calls: Collection[int] = ()
+    """The ordinals of those that are free-form."""
     calls: list[_Call] = field(default_factory=list)
     processed_calls: int = 0
     """The number of calls, from the first, that were sent or dropped."""
@@ -178,6 +180,10 @@ class Encoder:
         if dialect.whole_tool_calls:
             frames += self._complete_calls(choice)
             choice.calls.append(_Call(event.call, id, event.name))
+        elif event.custom and dialect.custom_calls:
+            choice.custom_calls = {*choice.custom_calls, event.call}
+            opened = {"index": event.call, "id": id, "type": "custom", "custom": {"name": event.name, "input": ""}}
+            frames.append(self._delta_frame(choice, {"tool_calls": [opened]}))
         else:
             frames.append(self._delta_frame(choice, {"tool_calls": [_call_object(event.call, id, event.name, "")]}))
         return frames
@@ -191,7 +197,9 @@ class Encoder:
         if self._dialect.whole_tool_calls:
             choice.calls[event.call].arguments.append(event.arguments)
             return []
-        piece = {"index": event.call, "function": {"arguments": event.arguments}}
+        piece: dict[str, Any] = {"index": event.call, "function": {"arguments": event.arguments}}
+        if event.call in choice.custom_calls:
+            piece = {"index": event.call, "custom": {"input": event.arguments}}
         return [self._delta_frame(choice, {"tool_calls": [piece]})]
 
     def _write_logprobs(self, event: LogprobsDelta) -> list[bytes]:

@@ -33,6 +33,7 @@ OPENAI = Dialect(
     },
     full_details=True,
     legacy_function_call=True,
+    custom_calls=True,
     reasoning_details=True,
     refusal=True,
     logprobs=True,

@@ -62,9 +62,12 @@ def _message(choice: FoldedChoice, id: str, dialect: Dialect, reply: Reply) -> d
         if call.legacy and dialect.legacy_function_call:
             message["function_call"] = function
         else:
-            calls.append(
-                {"id": call.id or call_id(id, choice.index, ordinal), "type": "function", "function": function}
-            )
+            own_id = call.id or call_id(id, choice.index, ordinal)
+            if call.custom and dialect.custom_calls:
+                custom = {"name": call.name, "input": call.arguments}
+                calls.append({"id": own_id, "type": "custom", "custom": custom})
+            else:
+                calls.append({"id": own_id, "type": "function", "function": function})
     if calls:
         message["tool_calls"] = calls
     message.update((name, value) for name, value in choice.extras.items() if name in dialect.extras)

@@ -37,6 +37,8 @@ class _Call(Struct):
     arguments: list[str] = field(default_factory=list)
     size: int = 0
     """Of the arguments, in characters."""
+    custom: bool = False
+    """Its input is any text: it is written as the member `input` of an object, and ends with the answer."""
 
 
 class Blocks:
@@ -90,23 +92,27 @@ class Blocks:
                 documents.append(_delta(thinking.index, "thinking_delta", text))
         return documents
 
-    def call(self, ordinal: int, id: str | None, name: str) -> list[Document]:
+    def call(self, ordinal: int, id: str | None, name: str, custom: bool = False) -> list[Document]:
         documents = self._leave()
         if not id or id in self._ids:
             id = _call_id(self._answer_id, ordinal)
         self._ids.add(id)
         self.has_calls = True
         self._newest = ordinal
-        call = self._calls[ordinal] = _Call(self._take_index())
+        call = self._calls[ordinal] = _Call(self._take_index(), custom=custom)
         documents.append(
             _start(call.index, {"type": "tool_use", "id": id, "name": self._own_names.get(name, name), "input": {}})
         )
+        if custom:
+            documents.append(_delta(call.index, "input_json_delta", '{"input":"'))
         return documents
 
     def arguments(self, ordinal: int, arguments: str) -> list[Document]:
         call = self._calls.get(ordinal)
         if call is None or not arguments:  # what follows whole arguments is white space, or makes them none
             return []
+        if call.custom:
+            return [_delta(call.index, "input_json_delta", jsonio.encode(arguments)[1:-1].decode())]
         call.arguments.append(arguments)
         call.size += len(arguments)
         return [_delta(call.index, "input_json_delta", arguments)]
@@ -114,7 +120,10 @@ class Blocks:
     def close(self) -> list[Document]:
         """The answer is at its end. One without any block gets an empty text: clients read the first block."""
         documents = self._leave()
-        documents += [_stop(call.index) for call in self._calls.values()]  # as they began: in the order of indices
+        for call in self._calls.values():  # as they began: in the order of indices
+            if call.custom:
+                documents.append(_delta(call.index, "input_json_delta", '"}'))
+            documents.append(_stop(call.index))
         self._calls.clear()
         if not self._next:
             index = self._take_index()
@@ -131,7 +140,7 @@ class Blocks:
             return self._end_thinking(thinking)
         newest, self._newest = self._newest, NO_INDEX
         call = self._calls.get(newest)
-        if call is None or call.size > FAST_BYTES or not _is_whole(join_text(call.arguments)):
+        if call is None or call.custom or call.size > FAST_BYTES or not _is_whole(join_text(call.arguments)):
             return []  # very large ones are not parsed here: they stay open to the end
         del self._calls[newest]
         return [_stop(call.index)]

@@ -111,7 +111,7 @@ class MessagesEncoder:
         return self._write(self._blocks.reasoning(event.text, event.details))
 
     def _write_call(self, event: ToolCallStarted) -> list[bytes]:
-        return self._write(self._blocks.call(event.call, event.id, event.name))
+        return self._write(self._blocks.call(event.call, event.id, event.name, event.custom))
 
     def _write_arguments(self, event: ToolCallDelta) -> list[bytes]:
         return self._write(self._blocks.arguments(event.call, event.arguments))

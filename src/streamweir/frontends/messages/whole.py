@@ -34,7 +34,7 @@ def _documents(blocks: Blocks, choice: FoldedChoice, reply: Reply) -> list[Docum
     for run in choice.runs:
         if run.kind is Run.CALL:
             call = choice.calls[run.call]
-            documents += blocks.call(run.call, call.id, call.name)
+            documents += blocks.call(run.call, call.id, call.name, call.custom)
             documents += blocks.arguments(run.call, call.arguments)
         elif run.kind is not Run.REASONING:
             documents += blocks.text(run.text)

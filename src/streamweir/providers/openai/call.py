@@ -14,12 +14,13 @@ from streamweir.wire import jsonio
 
 
 class _Call:
-    __slots__ = ("arguments", "id", "legacy", "name", "ordinal")
+    __slots__ = ("arguments", "custom", "id", "legacy", "name", "ordinal")
 
     def __init__(self, legacy: bool = False) -> None:
         self.id: str | None = None
         self.name = ""
         self.legacy = legacy
+        self.custom = False
         self.ordinal = -1  # not started
         self.arguments: list[str] = []  # held until it is
 
@@ -42,6 +43,8 @@ class CallTable:
         for position, piece in enumerate(pieces):
             name, arguments = _read(piece)
             call = self._find(piece, name, position if len(pieces) > 1 else None, known)
+            if piece.custom is not None and piece.function is None:
+                call.custom = True
             self._add(call, piece.id, name, arguments, events)
 
     def feed_legacy(self, piece: FunctionPiece, events: list[Event]) -> None:
@@ -93,7 +96,7 @@ class CallTable:
     def _start(self, call: _Call, events: list[Event]) -> None:
         call.ordinal = self._started
         self._started += 1
-        events.append(ToolCallStarted(self._choice, call.ordinal, call.id, call.name, call.legacy))
+        events.append(ToolCallStarted(self._choice, call.ordinal, call.id, call.name, call.legacy, call.custom))
         if call.arguments:
             events.append(ToolCallDelta(self._choice, call.ordinal, "".join(call.arguments)))
             call.arguments.clear()
