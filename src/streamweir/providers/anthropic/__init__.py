@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
-from streamweir.providers.anthropic import told
+from streamweir.providers.anthropic import error
 from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
 from streamweir.providers.anthropic.request import build_request
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, one_choice_only
@@ -31,7 +31,7 @@ class Anthropic:
         return decode_whole(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return told.read_error(status, headers, body)
+        return error.read_error(status, headers, body)
 
 
 PROVIDER: Provider = Anthropic()
