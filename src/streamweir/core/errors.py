@@ -95,13 +95,13 @@ GATEWAY_CODES: dict[str, ErrorSpec] = {
 CODES: dict[str, ErrorSpec] = {**CALLER_CODES, **UPSTREAM_CODES, **GATEWAY_CODES}
 
 
-class ToldError(NamedTuple):
-    """A provider's own words for a failure, for callers who speak its API and act on them. Scrubbed."""
+class NativeError(NamedTuple):
+    """The error as the provider sent it, scrubbed, for callers who use the same API and react to its type or text."""
 
     wire: str
-    """Of `wire.native`."""
+    """A value of `wire.native.NativeWire`."""
     status: int
-    """Of the response; 200 inside a stream."""
+    """The HTTP status of the response; 200 for an error inside a stream."""
     type: str
     message: str
 
@@ -110,7 +110,7 @@ class StreamweirError(Exception):
     """The base class. Only its three subclasses are raised; `codes` are the valid codes of each."""
 
     codes: ClassVar[dict[str, ErrorSpec]] = {}
-    told: ToldError | None = None
+    native: NativeError | None = None
 
     def __init__(
         self,

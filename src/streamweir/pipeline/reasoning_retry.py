@@ -19,8 +19,8 @@ _KINDS = ("thinking", "redacted_thinking")
 
 def without_reasoning(request: ChatRequest, error: StreamweirError) -> ChatRequest | None:
     """None: the error has another reason, or the request has no reasoning."""
-    native, told = request.native, error.told
-    if native is None or told is None or not _REFUSED.search(told.message):
+    native, refusal = request.native, error.native
+    if native is None or refusal is None or not _REFUSED.search(refusal.message):
         return None
     dropped: list[str] = []
     messages = [

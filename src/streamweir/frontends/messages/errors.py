@@ -53,17 +53,17 @@ _UNKNOWN_MODEL = re.compile(r'model "(.*)" not found', re.DOTALL)
 
 def words_of(error: StreamweirError) -> ErrorWords:
     """Status and type. Inside a stream only the type is shown."""
-    words, told = WORDS[error.code], error.told
-    if told is None or told.wire != NativeWire.ANTHROPIC_MESSAGES or error.code in _OURS_ALONE:
+    words, native = WORDS[error.code], error.native
+    if native is None or native.wire != NativeWire.ANTHROPIC_MESSAGES or error.code in _OURS_ALONE:
         return words
-    return ErrorWords(told.status if told.status >= 400 else words.status, told.type or words.type)
+    return ErrorWords(native.status if native.status >= 400 else words.status, native.type or words.type)
 
 
 def message_of(error: StreamweirError) -> str:
-    told = error.told
-    is_told = told is not None and told.wire == NativeWire.ANTHROPIC_MESSAGES and error.code not in _OURS_ALONE
-    if told is not None and is_told and told.message:
-        return told.message
+    native = error.native
+    is_native = native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES and error.code not in _OURS_ALONE
+    if native is not None and is_native and native.message:
+        return native.message
     if error.code == "context_length_exceeded":
         return _too_long(error.message)
     if error.code == "model_not_found":

@@ -82,8 +82,8 @@ def _own_limit(name: str, value: str, now: float) -> tuple[str, str]:
     what, _, kind = name.removeprefix("x-ratelimit-").partition("-")
     if not name.startswith("x-ratelimit-") or kind not in _LIMIT_KINDS:
         return name, value
-    told = _time_of(now, float(value.removesuffix("s"))) if what == "reset" else value
-    return f"anthropic-ratelimit-{kind}-{what}", told
+    written = _time_of(now, float(value.removesuffix("s"))) if what == "reset" else value
+    return f"anthropic-ratelimit-{kind}-{what}", written
 
 
 def _time_of(now: float, wait_s: float) -> str:

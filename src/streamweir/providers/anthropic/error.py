@@ -1,13 +1,14 @@
-"""Anthropic's own words for a failure, kept for callers who speak its API: they act on them.
+"""Anthropic's errors: classified, and kept as `NativeError` for callers of the Messages API.
 
-A client shortens its conversation, leaves its thinking out or waits, by the type and the text of an error.
+Such a client reacts to the type and the text of an error: it shortens its conversation, leaves its thinking out, or
+waits.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.errors import StreamweirError, ToldError, scrub
+from streamweir.core.errors import NativeError, StreamweirError, scrub
 from streamweir.providers.failure import ErrorDetails, classify, retry_after_s
 from streamweir.wire import jsonio
 from streamweir.wire.native import NativeWire
@@ -17,24 +18,24 @@ IN_STREAM = 200
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:
-    """A failed response. What cannot be read says nothing."""
+    """The error of a failed response. A body that is not JSON is ignored."""
     try:
         value = jsonio.decode(body)
     except jsonio.InvalidJson:
         value = None
-    return _with_told(classify(ErrorDetails(value), status, retry_after_s(headers)), value, status)
+    return _with_native(classify(ErrorDetails(value), status, retry_after_s(headers)), value, status)
 
 
 def error_in(data: bytes) -> StreamweirError:
-    """An error frame's document."""
+    """The error in the document of an error frame."""
     value = jsonio.decode(data)
-    return _with_told(classify(ErrorDetails(value)), value, IN_STREAM)
+    return _with_native(classify(ErrorDetails(value)), value, IN_STREAM)
 
 
-def _with_told(error: StreamweirError, value: Any, status: int) -> StreamweirError:
+def _with_native(error: StreamweirError, value: Any, status: int) -> StreamweirError:
     inner = value.get("error") if isinstance(value, dict) else None
     kind, message = (inner.get("type"), inner.get("message")) if isinstance(inner, dict) else (None, None)
     if isinstance(kind, str) and _TYPE.fullmatch(kind):
         text = scrub(message) if isinstance(message, str) else ""
-        error.told = ToldError(NativeWire.ANTHROPIC_MESSAGES, status, kind, text)
+        error.native = NativeError(NativeWire.ANTHROPIC_MESSAGES, status, kind, text)
     return error

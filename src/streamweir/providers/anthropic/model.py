@@ -65,7 +65,7 @@ def _budgeted(max_output_tokens: int, *, both: bool = True, schema: bool = False
     )
 
 
-def _unthinking(max_output_tokens: int) -> Traits:
+def _without_thinking(max_output_tokens: int) -> Traits:
     return Traits(
         max_output_tokens=max_output_tokens,
         thinking=Thinking.NONE,
@@ -86,7 +86,7 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
         ((4, 5), _budgeted(64_000, both=False, schema=True)),
         ((4, 1), _budgeted(32_000, both=False)),
         ((4, 0), _budgeted(32_000)),
-        ((1, 0), _unthinking(4096)),
+        ((1, 0), _without_thinking(4096)),
     ),
     "sonnet": (
         (
@@ -103,14 +103,14 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
         ((4, 6), _EITHER),
         ((4, 5), _budgeted(64_000, both=False, schema=True)),
         ((3, 7), _budgeted(64_000)),
-        ((3, 5), _unthinking(8192)),
-        ((1, 0), _unthinking(4096)),
+        ((3, 5), _without_thinking(8192)),
+        ((1, 0), _without_thinking(4096)),
     ),
     "haiku": (
         ((5, 0), _NEWEST),
         ((4, 5), _budgeted(64_000, both=False, schema=True)),
-        ((3, 5), _unthinking(8192)),
-        ((1, 0), _unthinking(4096)),
+        ((3, 5), _without_thinking(8192)),
+        ((1, 0), _without_thinking(4096)),
     ),
 }
 

@@ -18,23 +18,23 @@ def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
     for message in messages:
         role = message["role"]
         if waiting and role != "tool":
-            _say(arranged, waiting)
+            _append_as_user(arranged, waiting)
             waiting = []
         if role == "tool" and isinstance(message["content"], list):
             text, media = _split(message["content"])
             waiting += media
             arranged.append({**message, "content": text})
         elif (role == "system" and system_first and has_begun) or (role == "user" and _is_users_turn(arranged)):
-            _say(arranged, _parts_of(message["content"]))
+            _append_as_user(arranged, _parts_of(message["content"]))
         else:
             arranged.append(message)
         has_begun = has_begun or role != "system"
     if waiting:
-        _say(arranged, waiting)
+        _append_as_user(arranged, waiting)
     return arranged
 
 
-def _say(arranged: list[Message], parts: list[Part]) -> None:
+def _append_as_user(arranged: list[Message], parts: list[Part]) -> None:
     """As the user: templates that want the roles to take turns get one message for what follows itself."""
     if _is_users_turn(arranged):
         last = arranged[-1]
